@@ -1,0 +1,1 @@
+"""The multiplexers that come with loopcore, each found by its entry point."""

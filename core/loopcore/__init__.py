@@ -1,0 +1,1 @@
+"""loopcore: an asyncio event loop that can be taken apart."""

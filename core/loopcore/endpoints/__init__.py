@@ -1,0 +1,1 @@
+"""What connect and listen do before a transport exists."""

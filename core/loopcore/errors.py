@@ -1,0 +1,25 @@
+"""What can go wrong, by who is at fault.
+
+asyncio's own types stay where asyncio raises them, and an `OSError` is never wrapped: a program that
+moves to loopcore keeps its `except` clauses. These types are for what asyncio has no word for.
+"""
+
+
+class LoopcoreError(Exception):
+    """Base of loopcore's own errors; never raised itself."""
+
+
+class UsageError(LoopcoreError):
+    """The caller asked for something that cannot be; the text says what to do instead."""
+
+
+class BackendError(LoopcoreError):
+    """A backend broke the contract of `loopcore.backend`: a bug in the backend, not in the program."""
+
+
+class BackendClosedError(BackendError):
+    """A method of a backend was called after `close`."""
+
+
+class BackendUnavailableError(LoopcoreError):
+    """The environment cannot run the backend that was asked for; the text lists what was tried and why not."""

@@ -1,0 +1,1 @@
+"""The only code that runs callbacks: handles, timers, queues, futures, tasks and the tick."""

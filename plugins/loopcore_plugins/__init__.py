@@ -1,0 +1,1 @@
+"""The plugins that come with loopcore, each found by its entry point."""
