@@ -1,0 +1,174 @@
+"""What every test stands on: a loop of each kind, and a search for what a test left behind.
+
+`loop_factory` makes loops, `loop` is one of them, `backend_name` says of which kind: a test that uses one of
+these runs once for each available backend and once on asyncio's own loop, the oracle ("asyncio"). A test of
+what only loopcore has takes `loopcore_factory` instead, or is marked `loopcore_only`, and has no oracle.
+LOOPCORE_BACKEND narrows the backends to those it names.
+
+After each test `_nothing_left_behind` looks for descriptors, threads, pending tasks, unraisable exceptions and
+errors that a loop reported through its default exception handler; the test that left one of these fails and
+says which. A test that provokes a report on purpose is marked `reports_errors`.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+ORACLE = "asyncio"
+THREAD_PATIENCE = 2.0
+"""Seconds a thread may take to end after its executor was told to: `loop.close` does not wait for it."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "loopcore_only: tests what only loopcore has, so asyncio's loop is left out")
+    config.addinivalue_line("markers", "reports_errors: the loop's default exception handler is expected to log")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # What exists now lives as long as the session: frozen, it costs the collection after each test nothing.
+    gc.collect()
+    gc.freeze()
+
+
+def available_backends() -> list[str]:
+    """The names of the backends that can run here, or of those LOOPCORE_BACKEND narrows them to."""
+    from loopcore.discovery import list_backends
+
+    names = [row.name for row in list_backends() if row.available]
+    wanted = [name.strip() for name in os.environ.get("LOOPCORE_BACKEND", "").split(",") if name.strip()]
+    if wanted and "auto" not in wanted:
+        missing = set(wanted) - set(names)
+        if missing:
+            raise pytest.UsageError(f"LOOPCORE_BACKEND names {sorted(missing)}; available here: {names}")
+        names = [name for name in names if name in wanted]
+    return names
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend_name" not in metafunc.fixturenames:
+        return
+    alone = "loopcore_factory" in metafunc.fixturenames or metafunc.definition.get_closest_marker("loopcore_only")
+    names = available_backends() if alone else [*available_backends(), ORACLE]
+    metafunc.parametrize("backend_name", names, indirect=True)
+
+
+@pytest.fixture
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """The backend of this run of the test, or "asyncio" for the oracle."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def made_loops() -> weakref.WeakSet[asyncio.AbstractEventLoop]:
+    """The loops that this test's factory has made; weakly, so that a test can drop one."""
+    return weakref.WeakSet()
+
+
+@pytest.fixture
+def loop_factory(backend_name: str, made_loops: weakref.WeakSet[asyncio.AbstractEventLoop]) -> Iterator[LoopFactory]:
+    """Makes loops of the kind `backend_name`; those still open at the end of the test are closed."""
+
+    def make() -> asyncio.AbstractEventLoop:
+        made: asyncio.AbstractEventLoop
+        if backend_name == ORACLE:
+            made = asyncio.SelectorEventLoop()
+        else:
+            from loopcore import new_event_loop
+
+            made = new_event_loop(backend_name)
+        made_loops.add(made)
+        return made
+
+    yield make
+    pending = [task for made in made_loops for task in asyncio.all_tasks(made)]
+    for made in list(made_loops):
+        if not made.is_running():
+            made.close()
+    if pending:
+        pytest.fail(f"the test left pending tasks: {pending}")
+
+
+@pytest.fixture
+def loopcore_factory(loop_factory: LoopFactory) -> LoopFactory:
+    """As `loop_factory`, for what only loopcore has: never makes asyncio's loop."""
+    return loop_factory
+
+
+@pytest.fixture
+def loop(loop_factory: LoopFactory) -> asyncio.AbstractEventLoop:
+    """A loop that is set nowhere as the current one, and is closed after the test."""
+    return loop_factory()
+
+
+class _Reports(logging.Handler):
+    """Collects what loops report through their default exception handler: errors on the logger "asyncio"."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = record.exc_info[1] if record.exc_info else None
+        self.found.append(record.getMessage() + (f" [{cause!r}]" if cause else ""))
+
+
+def _open_descriptors() -> dict[int, str]:
+    """The process's descriptors and what each is open on."""
+    found: dict[int, str] = {}
+    folder = Path("/proc/self/fd")
+    if folder.is_dir():
+        for name in os.listdir(folder):
+            try:
+                found[int(name)] = os.readlink(folder / name)
+            except OSError:  # the descriptor of the listing itself, closed by now
+                continue
+    return found
+
+
+def _new_threads(before: set[threading.Thread]) -> list[str]:
+    started = set(threading.enumerate()) - before
+    for thread in started:
+        thread.join(THREAD_PATIENCE)
+    return [repr(thread) for thread in started if thread.is_alive()]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    unraisable: list[str] = []
+
+    def note(event: Any) -> None:
+        unraisable.append(f"{event.err_msg or 'exception ignored in'} {event.object!r}: {event.exc_value!r}")
+
+    hook_before = sys.unraisablehook
+    sys.unraisablehook = note
+    reports = _Reports()
+    logging.getLogger("asyncio").addHandler(reports)
+    threads, descriptors = set(threading.enumerate()), _open_descriptors()
+    try:
+        yield
+    finally:
+        gc.collect()
+        left = {
+            "threads": _new_threads(threads),
+            "descriptors": [f"{fd} -> {on}" for fd, on in _open_descriptors().items() if fd not in descriptors],
+            "unraisable exceptions": unraisable,
+        }
+        if request.node.get_closest_marker("reports_errors") is None:
+            left["errors reported by a loop"] = reports.found
+        logging.getLogger("asyncio").removeHandler(reports)
+        sys.unraisablehook = hook_before
+    complaints = [f"{kind}: {'; '.join(what)}" for kind, what in left.items() if what]
+    if complaints:
+        pytest.fail("the test left behind " + "\n".join(complaints), pytrace=False)
