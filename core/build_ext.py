@@ -1,0 +1,238 @@
+"""Compile the hot modules while a wheel is built: each `.py` that has a `.pxd` beside it becomes an extension.
+
+hatchling calls `CompileHook` for wheels and editable installs; the sdist carries sources only.
+
+`LOOPCORE_COMPILE` decides:
+
+- `auto` (default): compile; whatever stops that (no compiler, no Cython, an error) yields a pure wheel,
+  tagged py3-none-any. The reason is printed and kept in the wheel, where `loopcore info` finds it.
+- `require`: compile or fail, with the reason.
+- `no`: do not compile.
+
+An editable install compiles only under `require`, because an extension beside its source hides every
+later edit of that source. Its extensions lie in the source tree (git ignores them); the next editable
+install without `require` removes them. A wheel leaves nothing behind: the roots are copied to a
+temporary directory and compiled there, by a child process, so that Cython sees relative paths (which is
+what tracebacks show) and setuptools' patches of distutils stay out of hatchling.
+
+All modules are compiled or none is: a compiled module calls the others at the C level.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+VARIABLE: Final = "LOOPCORE_COMPILE"
+MODES: Final = ("auto", "no", "require")
+ROOTS: Final = {"core": "loopcore", "backends": "loopcore_backends", "plugins": "loopcore_plugins"}
+INFO: Final = Path("loopcore", "_build_info.json")
+
+DIRECTIVES: Final = {
+    "language_level": 3,
+    # Hot modules index only what they have measured, and never from the end (tests/architecture looks for
+    # negative literals), so the checks are paid for nothing.
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "cdivision": True,
+}
+MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
+
+
+class CompileError(Exception):
+    """The modules could not be compiled; the text is the reason, in one line."""
+
+
+def compile_mode() -> str:
+    """Return what `LOOPCORE_COMPILE` asks for; raises ValueError for a word that means nothing."""
+    mode = os.environ.get(VARIABLE, "") or "auto"
+    if mode not in MODES:
+        raise ValueError(f"{VARIABLE}={mode!r} is not one of {', '.join(MODES)}")
+    return mode
+
+
+def hot_modules(source: Path) -> list[Path]:
+    """Return the modules to compile, relative to the root they are in (`loopcore/kernel/handle.py`)."""
+    found = []
+    for root, package in ROOTS.items():
+        base = source / root
+        for header in sorted((base / package).rglob("*.pxd")):
+            module = header.with_suffix(".py")
+            if module.is_file() and module.stem != "__init__":
+                found.append(module.relative_to(base))
+    return found
+
+
+def root_of(source: Path, module: Path) -> Path:
+    """Return the source root (`core/`, ...) that `module` lies in."""
+    return next(source / root for root, package in ROOTS.items() if module.parts[0] == package)
+
+
+def last_words(output: str) -> str:
+    """Return the line of a failed build that says most: the last with `error` in it, else the last."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower()]
+    return (telling or lines or ["the compiler said nothing"])[-1]
+
+
+def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Path]:
+    """Compile `modules` inside `scratch`, and return the extensions, relative to `scratch/out`.
+
+    Raises CompileError, after passing on everything that Cython and the compiler said.
+    """
+    for root, package in ROOTS.items():
+        if (source / root / package).is_dir():
+            shutil.copytree(
+                source / root / package,
+                scratch / "in" / package,
+                ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.c"),
+            )
+    command = [sys.executable, os.path.abspath(__file__), "--out", str(scratch / "out"), *map(str, modules)]
+    # A front end that isolates builds extends sys.path in its own way; the child needs the same packages.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    child = subprocess.run(
+        command, cwd=scratch / "in", env=environment, capture_output=True, text=True, errors="replace"
+    )
+    output = child.stdout + child.stderr
+    if child.returncode != 0:
+        print(output, file=sys.stderr)
+        raise CompileError(last_words(output))
+    built = [path.relative_to(scratch / "out") for path in (scratch / "out").rglob("*") if path.is_file()]
+    return sorted(path for path in built if path.suffix in (".so", ".pyd"))
+
+
+class CompileHook(BuildHookInterface):
+    """What hatchling calls before and after it packs a wheel."""
+
+    PLUGIN_NAME = "custom"
+    _scratch: "tempfile.TemporaryDirectory[str] | None" = None
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        mode = compile_mode()
+        source = Path(self.root)
+        modules = hot_modules(source)
+        editable = version == "editable"
+        if editable:
+            self._sweep(source)
+        self._scratch = tempfile.TemporaryDirectory(prefix="loopcore-build-")
+        scratch = Path(self._scratch.name)
+        extensions: list[Path] = []
+        reason = self._why_not(mode, modules, editable)
+        if not reason:
+            try:
+                extensions = compile_modules(source, modules, scratch)
+            except (CompileError, OSError) as error:
+                if mode == "require":
+                    raise RuntimeError(f"{VARIABLE}=require, but loopcore cannot be compiled: {error}") from None
+                reason = f"could not be compiled: {error}"
+        if reason:
+            self.app.display_warning(f"loopcore is built without compiled modules: {reason}")
+        info = self._info(source, mode, reason, modules if extensions else [])
+        if editable:
+            self._install_in_place(source, scratch, extensions, info)
+            return
+        self._add_to_wheel(build_data, scratch, extensions, info)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    @staticmethod
+    def _why_not(mode: str, modules: list[Path], editable: bool) -> str:
+        if mode == "no":
+            return f"{VARIABLE}=no"
+        if not modules:
+            return "no module has a .pxd"
+        if editable and mode != "require":
+            return f"an editable install compiles only under {VARIABLE}=require"
+        return ""
+
+    @staticmethod
+    def _info(source: Path, mode: str, reason: str, compiled: list[Path]) -> str:
+        sources = {
+            ".".join(module.with_suffix("").parts): hashlib.sha256(
+                (root_of(source, module) / module).read_bytes()
+            ).hexdigest()
+            for module in compiled
+        }
+        facts = {"mode": mode, "reason": reason, "python": platform.python_version(), "sources": sources}
+        return json.dumps(facts, indent=1, sort_keys=True) + "\n"
+
+    @staticmethod
+    def _sweep(source: Path) -> None:
+        """Remove what an earlier editable install compiled in place; a stale extension hides its source."""
+        for module in hot_modules(source):
+            path = root_of(source, module) / module
+            for pattern in (f"{path.stem}.*.so", f"{path.stem}.*.pyd"):
+                for extension in path.parent.glob(pattern):
+                    extension.unlink()
+        (source / "core" / INFO).unlink(missing_ok=True)
+
+    @staticmethod
+    def _install_in_place(source: Path, scratch: Path, extensions: list[Path], info: str) -> None:
+        for extension in extensions:
+            shutil.copy2(scratch / "out" / extension, root_of(source, extension) / extension)
+        (source / "core" / INFO).write_text(info, encoding="utf-8")
+
+    @staticmethod
+    def _add_to_wheel(build_data: dict[str, Any], scratch: Path, extensions: list[Path], info: str) -> None:
+        notes = scratch / INFO.name
+        notes.write_text(info, encoding="utf-8")
+        included = build_data["force_include"]
+        included[str(notes)] = INFO.as_posix()
+        for extension in extensions:
+            included[str(scratch / "out" / extension)] = extension.as_posix()
+        if extensions:
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+
+
+def build(modules: list[str], out: Path) -> None:
+    """Translate and compile `modules` (paths relative to here) into `out`. Runs in the child process."""
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    workers = min(os.cpu_count() or 1, len(modules))
+    # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
+    flags = ["/O2"] if os.name == "nt" else ["-O3", "-g0"]
+    extensions = [
+        Extension(
+            module.removesuffix(".py").replace("/", ".").replace(os.sep, "."),
+            [module],
+            extra_compile_args=flags,
+            define_macros=MACROS,
+        )
+        for module in modules
+    ]
+    translated = cythonize(
+        extensions,
+        nthreads=workers if sys.platform == "linux" else 0,  # elsewhere Cython would have to spawn interpreters
+        include_path=["."],
+        compiler_directives=DIRECTIVES,
+        show_all_warnings=False,
+    )
+    command = build_ext(Distribution({"name": "loopcore", "ext_modules": translated}))
+    command.build_lib = str(out)
+    command.build_temp = str(out.parent / "objects")
+    command.parallel = workers
+    command.ensure_finalized()
+    command.run()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Compile modules; called by the build hook.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("modules", nargs="+")
+    arguments = parser.parse_args()
+    build(arguments.modules, arguments.out)
