@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,8 @@ DIRECTIVES: Final = {
     "initializedcheck": False,
     "cdivision": True,
 }
+COMPLAINT: Final = re.compile(r"[^ :]+:\d+(:\d+)?: ")
+"""`loopcore/x.py:3:4: ...` is how Cython begins a complaint, `loopcore/x.c:3:4: error: ...` a C compiler."""
 MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
 
 
@@ -79,10 +82,15 @@ def root_of(source: Path, module: Path) -> Path:
 
 
 def last_words(output: str) -> str:
-    """Return the line of a failed build that says most: the last with `error` in it, else the last."""
+    """Return what a failed build was about, in one line: the first complaint about a source, or else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower()]
-    return (telling or lines or ["the compiler said nothing"])[-1]
+    for line in lines:
+        if COMPLAINT.match(line) and "warning" not in line:
+            return line
+    last = lines[-1] if lines else "the compiler said nothing"
+    last = re.sub(r"^[\w.]*Error: ", "", last)
+    # distutils quotes the command with all its flags; its name is enough.
+    return re.sub(r"Command '\['([^']+)'.*\]' returned", r"\1 returned", last)[:300]
 
 
 def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Path]:
@@ -118,7 +126,10 @@ class CompileHook(BuildHookInterface):
     _scratch: "tempfile.TemporaryDirectory[str] | None" = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        mode = compile_mode()
+        try:
+            mode = compile_mode()
+        except ValueError as error:
+            self.app.abort(str(error))  # leaves by SystemExit: a front end shows the text, not our frames
         source = Path(self.root)
         modules = hot_modules(source)
         editable = version == "editable"
@@ -133,7 +144,7 @@ class CompileHook(BuildHookInterface):
                 extensions = compile_modules(source, modules, scratch)
             except (CompileError, OSError) as error:
                 if mode == "require":
-                    raise RuntimeError(f"{VARIABLE}=require, but loopcore cannot be compiled: {error}") from None
+                    self.app.abort(f"{VARIABLE}=require, but loopcore cannot be compiled: {error}")
                 reason = f"could not be compiled: {error}"
         if reason:
             self.app.display_warning(f"loopcore is built without compiled modules: {reason}")
