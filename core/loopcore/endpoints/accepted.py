@@ -1,0 +1,104 @@
+"""From a connected socket to a transport and its protocol: the last step of every endpoint.
+
+`StreamOpener` is that step; `connect_accepted_socket` is the step alone, for sockets the program accepted
+itself.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from loopcore.endpoints.needs import Connection, CreateFuture, ProtocolFactory, TransportFactory
+from loopcore.endpoints.tls import SslArgument, Tls, TlsSettings, refuse_tls_socket, tls_settings
+from loopcore.log import logger
+
+
+def require_stream(sock: socket.socket) -> None:
+    """Raise ValueError for a socket that is not SOCK_STREAM."""
+    if sock.type != socket.SOCK_STREAM:
+        raise ValueError(f"A Stream Socket was expected, got {sock!r}")
+
+
+class StreamOpener:
+    """Makes transports, plain or with TLS, and waits until they are open. Thread: the loop's own."""
+
+    def __init__(
+        self,
+        *,
+        create_future: CreateFuture,
+        make_transport: TransportFactory,
+        tls: Tls,
+        get_debug: Callable[[], bool],
+    ) -> None:
+        self._create_future = create_future
+        self._make_transport = make_transport
+        self._tls = tls
+        self._get_debug = get_debug
+
+    def make_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        *,
+        tls: TlsSettings | None,
+        waiter: "asyncio.Future[Any] | None" = None,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+    ) -> asyncio.Transport:
+        """Return the transport that `protocol` will be told of; `waiter` is resolved when it is open."""
+        if tls is None:
+            return self._make_transport(sock, protocol, waiter=waiter, extra=extra, server=server)
+        return self._tls.make_transport(sock, protocol, tls, waiter=waiter, extra=extra, server=server)
+
+    async def open(
+        self,
+        sock: socket.socket,
+        protocol_factory: ProtocolFactory,
+        tls: TlsSettings | None,
+        *,
+        ours: bool = False,
+    ) -> Connection:
+        """Open `sock` for a new protocol; with TLS, this includes the handshake.
+
+        Until a transport owns the socket, an error closes it only if it is `ours`, made for this connection;
+        one that the program passed in stays the program's. After that the transport closes it.
+        """
+        try:
+            sock.setblocking(False)
+            protocol = protocol_factory()
+            waiter = self._create_future()
+            transport = self.make_transport(sock, protocol, tls=tls, waiter=waiter)
+        except BaseException:
+            if ours:
+                sock.close()
+            raise
+        try:
+            await waiter
+        except BaseException:
+            transport.close()
+            raise
+        return transport, protocol
+
+    async def connect_accepted_socket(
+        self,
+        protocol_factory: ProtocolFactory,
+        sock: socket.socket,
+        *,
+        ssl: SslArgument = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> Connection:
+        """Serve a connection that was accepted outside of the loop. Parameters and errors are asyncio's."""
+        require_stream(sock)
+        tls = tls_settings(
+            ssl,
+            server_side=True,
+            handshake_timeout=ssl_handshake_timeout,
+            shutdown_timeout=ssl_shutdown_timeout,
+        )
+        refuse_tls_socket(sock)
+        transport, protocol = await self.open(sock, protocol_factory, tls)
+        if self._get_debug():
+            logger.debug("%r handled: (%r, %r)", transport.get_extra_info("socket"), transport, protocol)
+        return transport, protocol

@@ -1,0 +1,80 @@
+"""The endpoints of one loop, put together.
+
+The only place where endpoints meet the classes of the transports, and so the only one that is handed what
+those need: the scheduler itself. The facade calls `assemble` once and delegates to the parts:
+
+    create_connection            endpoints.connector
+    create_server                endpoints.listener
+    create_unix_connection       endpoints.unix
+    create_unix_server           endpoints.unix
+    connect_accepted_socket      endpoints.opener
+    start_tls                    endpoints.tls
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from loopcore.endpoints.accepted import StreamOpener
+from loopcore.endpoints.connect import Connector
+from loopcore.endpoints.listen import Listener
+from loopcore.endpoints.needs import NameResolver, ProtocolFactory, SocketConnector
+from loopcore.endpoints.tls import Tls, TlsSettings
+from loopcore.endpoints.unix import UnixEndpoints
+from loopcore.transports.server import Server
+from loopcore.transports.stream import StreamTransport
+
+
+class Endpoints(NamedTuple):
+    """The parts that the facade delegates to."""
+
+    connector: Connector
+    listener: Listener
+    unix: UnixEndpoints
+    opener: StreamOpener
+    tls: Tls
+
+
+def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector) -> Endpoints:
+    """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
+    make_transport = partial(StreamTransport, loop)
+    tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
+    opener = StreamOpener(
+        create_future=loop.create_future, make_transport=make_transport, tls=tls, get_debug=loop.get_debug
+    )
+
+    def make_server(
+        sockets: list[socket.socket],
+        protocol_factory: ProtocolFactory,
+        *,
+        tls: TlsSettings | None,
+        backlog: int,
+        after_close: Callable[[], None] | None = None,
+    ) -> asyncio.AbstractServer:
+        server: asyncio.AbstractServer = Server(
+            loop,
+            sockets,
+            protocol_factory,
+            ssl_context=None if tls is None else tls.context,
+            backlog=backlog,
+            make_transport=make_transport if tls is None else partial(opener.make_transport, tls=tls),
+            after_close=after_close,
+        )
+        return server
+
+    return Endpoints(
+        connector=Connector(
+            resolver=resolver,
+            sockops=sockops,
+            opener=opener,
+            create_task=loop.create_task,
+            time=loop.time,
+            get_debug=loop.get_debug,
+        ),
+        listener=Listener(resolver=resolver, make_server=make_server, get_debug=loop.get_debug),
+        unix=UnixEndpoints(sockops=sockops, opener=opener, make_server=make_server),
+        opener=opener,
+        tls=tls,
+    )

@@ -1,0 +1,174 @@
+"""Unix sockets: connecting to a path and listening on one.
+
+A path is text, bytes or path-like; one that begins with a NUL is abstract (unix(7)): it names no file, so
+nothing is removed before or after. A listening socket leaves its file behind when it is closed: a stale one
+is removed before binding, and ours after closing, unless it has been replaced by another meanwhile.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from loopcore.endpoints.accepted import StreamOpener
+from loopcore.endpoints.listen import serve
+from loopcore.endpoints.needs import Connection, ProtocolFactory, ServerFactory, SocketConnector
+from loopcore.endpoints.tls import SslArgument, refuse_bool, tls_settings
+from loopcore.log import logger
+
+UnixPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+_CLEANS_UP = sys.version_info >= (3, 13)
+"""Whether the running Python's asyncio removes the file of a server that closes."""
+
+
+class UnixEndpoints:
+    """`create_unix_connection` and `create_unix_server`. Thread: the loop's own. Errors are asyncio's."""
+
+    def __init__(self, *, sockops: SocketConnector, opener: StreamOpener, make_server: ServerFactory) -> None:
+        self._sockops = sockops
+        self._opener = opener
+        self._make_server = make_server
+
+    async def create_unix_connection(
+        self,
+        protocol_factory: ProtocolFactory,
+        path: UnixPath | None = None,
+        *,
+        ssl: SslArgument = None,
+        sock: socket.socket | None = None,
+        server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> Connection:
+        """Connect to `path`, or take over a connected `sock`; return the transport and the protocol."""
+        if ssl and server_hostname is None:
+            raise ValueError("you have to pass server_hostname when using ssl")
+        tls = tls_settings(
+            ssl,
+            server_hostname=server_hostname,
+            handshake_timeout=ssl_handshake_timeout,
+            shutdown_timeout=ssl_shutdown_timeout,
+        )
+        ours = path is not None
+        if path is not None:
+            if sock is not None:
+                raise ValueError("path and sock can not be specified at the same time")
+            sock = await self._connect(os.fspath(path))
+        elif sock is None:
+            raise ValueError("no path and sock were specified")
+        else:
+            _require_unix_stream(sock)
+        return await self._opener.open(sock, protocol_factory, tls, ours=ours)
+
+    async def create_unix_server(
+        self,
+        protocol_factory: ProtocolFactory,
+        path: UnixPath | None = None,
+        *,
+        sock: socket.socket | None = None,
+        backlog: int = 100,
+        ssl: SslArgument = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+        start_serving: bool = True,
+        cleanup_socket: bool = _CLEANS_UP,
+    ) -> asyncio.AbstractServer:
+        """Serve on `path`, or on a bound `sock`.
+
+        `cleanup_socket`: remove the socket's file when the server closes; as in asyncio, the default from
+        Python 3.13 on.
+        """
+        refuse_bool(ssl)
+        tls = tls_settings(
+            ssl,
+            server_side=True,
+            handshake_timeout=ssl_handshake_timeout,
+            shutdown_timeout=ssl_shutdown_timeout,
+        )
+        if path is not None:
+            if sock is not None:
+                raise ValueError("path and sock can not be specified at the same time")
+            sock = _bind(os.fspath(path))
+        elif sock is None:
+            raise ValueError("path was not specified, and no sock specified")
+        else:
+            _require_unix_stream(sock)
+        after_close = _removal_of(sock.getsockname()) if cleanup_socket else None
+        sock.setblocking(False)
+        server = self._make_server([sock], protocol_factory, tls=tls, backlog=backlog, after_close=after_close)
+        await serve(server, start_serving)
+        return server
+
+    async def _connect(self, path: str | bytes) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0)
+        try:
+            sock.setblocking(False)
+            await self._sockops.sock_connect(sock, path)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+
+def _require_unix_stream(sock: socket.socket) -> None:
+    if sock.family != socket.AF_UNIX or sock.type != socket.SOCK_STREAM:
+        raise ValueError(f"A UNIX Domain Stream Socket was expected, got {sock!r}")
+
+
+def _names_a_file(path: Any) -> bool:
+    return path[:1] not in ("", b"", "\0", b"\0")
+
+
+def _bind(path: str | bytes) -> socket.socket:
+    """Return a socket bound to `path`, after removing what an earlier server has left there."""
+    if _names_a_file(path):
+        _remove_stale(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(path)
+    except OSError as exc:
+        sock.close()
+        if exc.errno == errno.EADDRINUSE:
+            raise OSError(errno.EADDRINUSE, f"Address {path!r} is already in use") from None
+        raise
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _remove_stale(path: str | bytes) -> None:
+    try:
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            os.remove(path)
+    except FileNotFoundError:
+        pass
+    except OSError as exc:
+        # A directory may allow making a socket and nothing else; bind(2) will tell.
+        logger.error("Unable to check or remove stale UNIX socket %r: %r", path, exc)
+
+
+def _removal_of(path: Any) -> Callable[[], None] | None:
+    """Return what removes the file at `path` as long as it is the same file as now; None without a file."""
+    if not _names_a_file(path):
+        return None
+    try:
+        inode = os.stat(path).st_ino
+    except OSError:
+        return None
+
+    def remove() -> None:
+        try:
+            if os.stat(path).st_ino == inode:
+                os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as exc:
+            logger.error("Unable to clean up listening UNIX socket %r: %r", path, exc)
+
+    return remove
