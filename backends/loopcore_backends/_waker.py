@@ -1,0 +1,93 @@
+"""Wakers: how another thread or a signal handler ends a wait.
+
+A waker is a descriptor that the backend watches beside the registered ones, and that `wake` makes
+readable. eventfd(2) where there is one: a single descriptor, and a counter that can hardly fill up.
+Elsewhere a non-blocking socket pair, which every platform has and which select(2) takes on Windows too.
+
+Lifetime: a waker has no `close`. A backend that closes drops its reference, and the descriptor goes with
+the last one. Were it closed by hand, a thread inside `wake` could write into whatever file got the
+number next; a lock against that would be held by nobody in the child of a fork. Where references are
+not counted (PyPy) the descriptor lives until the next collection.
+
+Thread: `wake` any, and signal handlers; `drain` the loop's own.
+"""
+
+import os
+import socket
+from typing import Protocol
+
+
+class Waker(Protocol):
+    """A descriptor that becomes readable when `wake` is called, and stays so until `drain`."""
+
+    fd: int
+    edges: bool
+    """Every wake is a new edge for an edge-triggered watcher, also when nobody drained the one before."""
+
+    def wake(self) -> None: ...
+
+    def drain(self) -> None: ...
+
+
+class EventfdWaker:
+    """An eventfd(2); owns `fd`, which must be non-blocking."""
+
+    edges = True
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def wake(self) -> None:
+        try:
+            os.eventfd_write(self.fd, 1)
+        except BlockingIOError:
+            # The counter stands at its limit, 2**64 - 2. A refused write is no edge, so make room for one.
+            self.drain()
+            os.eventfd_write(self.fd, 1)
+
+    def drain(self) -> None:
+        try:
+            os.eventfd_read(self.fd)
+        except BlockingIOError:
+            pass
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+class SocketpairWaker:
+    """A pair of connected, non-blocking sockets; owns both."""
+
+    edges = False  # a full buffer takes no more bytes, hence gives no more edges
+
+    def __init__(self, reader: socket.socket, writer: socket.socket) -> None:
+        self.fd = reader.fileno()
+        self._reader = reader
+        self._writer = writer
+
+    def wake(self) -> None:
+        try:
+            self._writer.send(b"\0")
+        except BlockingIOError:
+            pass  # full of wakes that nobody drained yet: readable already
+
+    def drain(self) -> None:
+        try:
+            while self._reader.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def __del__(self) -> None:
+        self._reader.close()
+        self._writer.close()
+
+
+def make_waker() -> Waker:
+    """Return the best waker of this platform. Raises OSError when the process is out of descriptors."""
+    if hasattr(os, "eventfd"):
+        return EventfdWaker(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
+    reader, writer = socket.socketpair()
+    reader.setblocking(False)
+    writer.setblocking(False)
+    return SocketpairWaker(reader, writer)

@@ -1,0 +1,181 @@
+"""epoll(7): Linux's own multiplexer. One system call a wait, at a price that ignores idle descriptors.
+
+What the kernel's table is keyed by
+-----------------------------------
+An epoll instance keeps a table inside the kernel, and `wait` asks which of its rows are ready. The key of
+a row is a pair: the number of a descriptor, *and* the open file description behind it (what open(2) or
+socket(2) made; it holds the offset, the flags, the buffers). dup(2) and fork(2) make new numbers, or the same
+number in another process, for the same description. Everything odd about epoll follows from this pair:
+
+- A row ends by EPOLL_CTL_DEL, or by itself when the *description* goes, which is when the last descriptor
+  that refers to it is closed, in any process. Closing a number that has no copy is therefore enough;
+  closing one that was duplicated, or that a forked child still holds, is not.
+- Such a left-over row is still reported, under a number that is closed by now or means another file. It cannot
+  be deleted either: EPOLL_CTL_DEL must name the pair, and the number no longer leads to that
+  description (EBADF, or ENOENT once it is reused). We call that a ghost. The cure is to unregister first and
+  close afterwards, which core does. If somebody else closed first, `unregister` succeeds as the port
+  promises, notes that ghosts are possible, and from then on events are compared with our own table; when a ghost
+  really appears, the instance is replaced by a new one that holds what is registered.
+- A number that was closed and reused has no row, while our table still says "registered". The contract is
+  about numbers, so that is right: `register` refuses it until it is unregistered.
+- The instance is itself a description. After a fork parent and child share one table: a child that
+  unregisters takes the row away from its parent. A child may only `close`, which gives up its copy of the number
+  and touches no row.
+
+What is refused
+---------------
+Only what can tell somebody that it became ready can be watched. Regular files and directories cannot (EPERM):
+reading them never says "later", it just takes its time.
+
+Level, edge, and the waker
+--------------------------
+Registrations are level-triggered, as the port wants it: an unread byte is reported by every wait. The waker alone
+is edge-triggered, on an eventfd: each write is one edge, so a wake ends one wait and nobody needs to read the
+counter, which saves a system call a wake. Consequence: the edge is spent once epoll_wait(2) returned, even if
+an exception from a signal handler then keeps the events from the caller. `wake` promised an end to the
+current wait and that happened, but whoever catches that exception should look for work before waiting again.
+
+Facts: epoll(7), epoll_ctl(2), epoll_wait(2), eventfd(2). Threads: see `loopcore.backend`.
+"""
+
+import errno
+import select
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from loopcore.backend import Capability, ProbeResult, ReadyEvent
+from loopcore_backends import _refusals
+from loopcore_backends._waker import Waker, make_waker
+
+MAX_EVENTS: Final = 1024
+"""Events a wait returns at most. The kernel hands out ready rows in turn, so that the rest of a larger crowd comes
+first in the next wait and nobody starves; meanwhile the loop gets to its timers. 1024 need 12 KiB of
+buffer, which select.epoll allocates for each call: small enough for malloc to reuse, never a fresh mapping."""
+
+LONGEST: Final = 2**31 // 1000 - 1
+"""Seconds that surely fit epoll_wait's int of milliseconds: 24 days. A longer wait ends then, with no event."""
+
+NOTES: Final = {
+    errno.EPERM: (
+        "epoll cannot watch a regular file or a directory, which are always ready: read it in a thread with "
+        "loop.run_in_executor(), or use a backend that accepts it (backend='poll' or 'select')"
+    ),
+    errno.ENOSPC: "the limit of watches for one user is reached; see /proc/sys/fs/epoll/max_user_watches",
+}
+
+
+class EpollBackend:
+    """Readiness from epoll(7), whose bits are those of `loopcore.interest`: nothing is translated."""
+
+    name: str = "epoll"
+    capabilities: frozenset[Capability] = frozenset({Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST})
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        if hasattr(select, "epoll"):
+            return ProbeResult(True)
+        return ProbeResult(False, "epoll(7) belongs to Linux; use kqueue, poll or select here")
+
+    def __init__(self) -> None:
+        self._waker: Waker | None = make_waker()
+        self._wake_fd = self._waker.fd
+        self._registered: dict[int, int] = {}
+        self._sift = False  # the next events hold something that is not for the caller
+        self._ghosts = False  # a descriptor was closed before it was unregistered
+        self._open()
+
+    def _open(self) -> None:
+        assert self._waker is not None
+        self._epoll = select.epoll()
+        self._poll: Callable[[float | None, int], list[ReadyEvent]] = self._epoll.poll
+        self._epoll.register(self._wake_fd, select.EPOLLIN | (select.EPOLLET if self._waker.edges else 0))
+
+    def register(self, fd: int, interest: int) -> None:
+        if fd in self._registered:
+            raise _refusals.registered_already(fd)
+        try:
+            self._epoll.register(fd, interest)
+        except OSError as exc:
+            if exc.errno in NOTES:
+                exc.add_note(NOTES[exc.errno])
+            raise
+        except (ValueError, OverflowError):
+            raise self._refusal(fd) from None
+        self._registered[fd] = interest
+
+    def modify(self, fd: int, interest: int) -> None:
+        if fd not in self._registered:
+            raise self._unknown(fd)
+        self._epoll.modify(fd, interest)
+        self._registered[fd] = interest
+
+    def unregister(self, fd: int) -> None:
+        if self._registered.pop(fd, None) is None:
+            raise self._unknown(fd)
+        try:
+            self._epoll.unregister(fd)
+        except OSError as exc:
+            if exc.errno not in (errno.EBADF, errno.ENOENT):
+                raise
+            self._ghosts = self._sift = True
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        # select.epoll.poll takes None for "no limit" and rounds up to whole milliseconds by itself.
+        try:
+            events = self._poll(timeout, MAX_EVENTS)
+        except OverflowError:
+            events = self._poll(LONGEST, MAX_EVENTS)
+        if self._sift:
+            return self._sifted(events)
+        return events
+
+    def _sifted(self, events: list[ReadyEvent]) -> list[ReadyEvent]:
+        """Return `events` without the waker and without ghosts."""
+        # Lowered before the drain: a wake from now on raises it again, and at worst the next wait sifts in vain.
+        self._sift = self._ghosts
+        if self._waker is not None and not self._waker.edges:
+            self._waker.drain()
+        mine = [event for event in events if event[0] != self._wake_fd]
+        if not self._ghosts:
+            return mine
+        known = [event for event in mine if event[0] in self._registered]
+        if len(known) < len(mine):
+            self._replace()
+        return known
+
+    def _replace(self) -> None:
+        """Start afresh with a new instance, the only way to be rid of a ghost."""
+        haunted = self._epoll
+        self._open()
+        haunted.close()
+        for fd, interest in self._registered.items():
+            try:
+                self._epoll.register(fd, interest)
+            except OSError:
+                pass  # closed and not yet unregistered: the old instance would not report it either
+        self._ghosts = self._sift = False
+
+    def wake(self) -> None:
+        # A local reference: it keeps the descriptor alive while another thread closes the backend.
+        waker = self._waker
+        if waker is not None:
+            # In this order. The flag first could be spent by a wait that the write has not reached.
+            waker.wake()
+            self._sift = True
+
+    def close(self) -> None:
+        self._waker = None
+        self._registered.clear()
+        self._poll = _refuse
+        self._epoll.close()
+
+    def _unknown(self, fd: int) -> Exception:
+        return _refusals.closed(self.name) if self._epoll.closed else _refusals.not_registered(fd)
+
+    def _refusal(self, fd: int) -> Exception:
+        return _refusals.closed(self.name) if self._epoll.closed else _refusals.not_a_number_of_files(fd)
+
+
+def _refuse(timeout: float | None, max_events: int) -> NoReturn:
+    raise _refusals.closed("epoll")

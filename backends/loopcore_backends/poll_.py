@@ -1,0 +1,149 @@
+"""poll(2): one system call that is given the whole list of descriptors each time, on every Unix.
+
+The price of a wait grows with the number of registrations, idle ones included; numbers of any size are
+fine, and so are regular files, which are always ready. The list lives in a `select.poll` object and is keyed by
+number alone: a registered descriptor that was closed is reported as POLLNVAL, which becomes ERROR, and a number
+that was reused is watched on behalf of the new file. Both are the mistake of closing before unregistering.
+
+Facts: poll(2). Threads: see `loopcore.backend`.
+"""
+
+import os
+import select
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from loopcore.backend import Capability, ProbeResult, ReadyEvent
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore_backends import _refusals
+from loopcore_backends._waker import Waker, make_waker
+
+LONGEST_MS: Final = 2**31 - 1
+"""What poll's int of milliseconds can say: 24 days. A longer wait ends then, with no event."""
+
+EVERY_BIT: Final = READ | WRITE | ERROR | HANGUP
+
+
+# From poll's bits to ours. Empty where there is no poll(2), so that the module can always be imported.
+BITS: Final[dict[int, int]] = (
+    {
+        select.POLLIN: READ,
+        select.POLLOUT: WRITE,
+        select.POLLERR: ERROR,
+        select.POLLHUP: HANGUP,
+        select.POLLNVAL: ERROR,
+    }
+    if hasattr(select, "poll")
+    else {}
+)
+
+# Decided once: POSIX leaves the values open, but nearly everybody has the same, and then events pass
+# unchanged. All but POLLNVAL, which we have no word for; it must stand out.
+SAME_BITS: Final = list(BITS)[:4] == [READ, WRITE, ERROR, HANGUP] and max(BITS) > EVERY_BIT
+
+
+def to_poll(interest: int) -> int:
+    """Translate our bits into poll's."""
+    if SAME_BITS:
+        return interest
+    return (select.POLLIN if interest & READ else 0) | (select.POLLOUT if interest & WRITE else 0)
+
+
+def from_poll(bits: int) -> int:
+    """Translate poll's bits into ours."""
+    interest = 0
+    for theirs, ours in BITS.items():
+        if bits & theirs:
+            interest |= ours
+    return interest
+
+
+class PollBackend:
+    """Readiness from poll(2)."""
+
+    name: str = "poll"
+    capabilities: frozenset[Capability] = frozenset({Capability.LARGE_DESCRIPTORS, Capability.REGULAR_FILES})
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        if hasattr(select, "poll"):
+            return ProbeResult(True)
+        return ProbeResult(False, "this platform has no poll(2); use select")
+
+    def __init__(self) -> None:
+        self._waker: Waker | None = make_waker()
+        self._wake_fd = self._waker.fd
+        self._woken = False
+        self._registered: set[int] = set()
+        self._list = select.poll()
+        self._list.register(self._wake_fd, select.POLLIN)
+        self._poll: Callable[[float | None], list[ReadyEvent]] = self._list.poll
+
+    def register(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd in self._registered:
+            raise _refusals.registered_already(fd)
+        if fd < 0:
+            raise _refusals.not_a_number_of_files(fd)
+        try:
+            # select.poll only notes the number; the contract says that a closed one is refused here.
+            os.get_inheritable(fd)
+        except OverflowError:
+            raise _refusals.not_a_number_of_files(fd) from None
+        self._list.register(fd, to_poll(interest))
+        self._registered.add(fd)
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd not in self._registered:
+            raise _refusals.not_registered(fd)
+        self._list.modify(fd, to_poll(interest))
+
+    def unregister(self, fd: int) -> None:
+        self._must_be_open()
+        if fd not in self._registered:
+            raise _refusals.not_registered(fd)
+        self._registered.remove(fd)
+        self._list.unregister(fd)
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        # select.poll.poll rounds up to whole milliseconds by itself.
+        try:
+            events = self._poll(None if timeout is None else timeout * 1000.0)
+        except OverflowError:
+            events = self._poll(LONGEST_MS)
+        if self._woken:
+            self._absorb_wake()
+            events = [event for event in events if event[0] != self._wake_fd]
+        for _, bits in events:
+            if bits > EVERY_BIT or not SAME_BITS:
+                return [(fd, from_poll(bits)) for fd, bits in events]
+        return events
+
+    def _absorb_wake(self) -> None:
+        # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
+        # the latest. The other way round that byte could stay, and every wait would end at once.
+        self._woken = False
+        if self._waker is not None:
+            self._waker.drain()
+
+    def wake(self) -> None:
+        # A local reference: it keeps the descriptor alive while another thread closes the backend.
+        waker = self._waker
+        if waker is not None:
+            waker.wake()
+            self._woken = True
+
+    def close(self) -> None:
+        self._waker = None
+        self._registered.clear()
+        self._poll = _refuse
+
+    def _must_be_open(self) -> None:
+        if self._waker is None:
+            raise _refusals.closed(self.name)
+
+
+def _refuse(timeout: float | None) -> NoReturn:
+    raise _refusals.closed("poll")

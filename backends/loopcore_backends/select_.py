@@ -1,0 +1,154 @@
+"""select(2): the multiplexer that every platform has.
+
+It is given three sets, of descriptors to read, to write and with exceptional conditions, and returns which are
+ready. A set is an array of FD_SETSIZE bits (1024 with glibc, fixed when Python was compiled) indexed by number, so
+a descriptor from there on cannot be watched however few there are. On Windows a set is a list of at most
+512 sockets instead, and a connection that fails shows in the third set only. There are no ERROR and HANGUP hints
+otherwise: a peer that is gone makes its descriptor readable.
+
+One closed descriptor fails the whole call with EBADF; we then search for it and report it as ERROR, as
+poll(2) would, beside what is ready of the others.
+
+Facts: select(2), POSIX. Threads: see `loopcore.backend`.
+"""
+
+import errno
+import select
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from loopcore.backend import Capability, ProbeResult, ReadyEvent
+from loopcore.interest import ERROR, READ, WRITE
+from loopcore_backends import _refusals
+from loopcore_backends._waker import Waker, make_waker
+
+WINDOWS: Final = sys.platform == "win32"
+
+LONGEST: Final = 24 * 3600.0
+"""Seconds that every platform's select takes. A wait that it called too long ends then, with no event."""
+
+
+class SelectBackend:
+    """Readiness from select(2)."""
+
+    name: str = "select"
+    capabilities: frozenset[Capability] = frozenset(() if WINDOWS else (Capability.REGULAR_FILES,))
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        return ProbeResult(True)
+
+    def __init__(self) -> None:
+        self._waker: Waker | None = make_waker()
+        self._wake_fd = self._waker.fd
+        _check(self._wake_fd)
+        self._woken = False
+        self._registered: set[int] = set()
+        self._readers = {self._wake_fd}
+        self._writers: set[int] = set()
+
+    def register(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd in self._registered:
+            raise _refusals.registered_already(fd)
+        _check(fd)
+        self._registered.add(fd)
+        self._watch(fd, interest)
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd not in self._registered:
+            raise _refusals.not_registered(fd)
+        self._watch(fd, interest)
+
+    def unregister(self, fd: int) -> None:
+        self._must_be_open()
+        if fd not in self._registered:
+            raise _refusals.not_registered(fd)
+        self._registered.remove(fd)
+        self._watch(fd, 0)
+
+    def _watch(self, fd: int, interest: int) -> None:
+        for bit, watched in ((READ, self._readers), (WRITE, self._writers)):
+            if interest & bit:
+                watched.add(fd)
+            else:
+                watched.discard(fd)
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self._must_be_open()
+        try:
+            events = _select(self._readers, self._writers, timeout)
+        except OverflowError:
+            events = _select(self._readers, self._writers, LONGEST)
+        except OSError as exc:
+            if exc.errno != errno.EBADF:
+                raise
+            events = self._beside_closed()
+        if self._woken:
+            self._absorb_wake()
+            events.pop(self._wake_fd, None)
+        return list(events.items())
+
+    def _beside_closed(self) -> dict[int, int]:
+        """Report closed descriptors as ERROR, and look at the others."""
+        closed = {fd for fd in self._registered if not _is_open(fd)}
+        events = _select(self._readers - closed, self._writers - closed, 0.0)
+        return events | dict.fromkeys(closed, ERROR)
+
+    def _absorb_wake(self) -> None:
+        # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
+        # the latest. The other way round that byte could stay, and every wait would end at once.
+        self._woken = False
+        if self._waker is not None:
+            self._waker.drain()
+
+    def wake(self) -> None:
+        # A local reference: it keeps the descriptor alive while another thread closes the backend.
+        waker = self._waker
+        if waker is not None:
+            waker.wake()
+            self._woken = True
+
+    def close(self) -> None:
+        self._waker = None
+        for watched in (self._registered, self._readers, self._writers):
+            watched.clear()
+
+    def _must_be_open(self) -> None:
+        if self._waker is None:
+            raise _refusals.closed(self.name)
+
+
+def _select(readers: set[int], writers: set[int], timeout: float | None) -> dict[int, int]:
+    """Return what is ready; select.select rounds the timeout up to whole microseconds by itself."""
+    readable, writable, failed = select.select(readers, writers, writers if WINDOWS else (), timeout)
+    events = dict.fromkeys(readable, READ)
+    for fd in writable:
+        events[fd] = events.get(fd, 0) | WRITE
+    for fd in failed:
+        events[fd] = events.get(fd, 0) | WRITE | ERROR
+    return events
+
+
+def _check(fd: int) -> None:
+    """Raise what select(2) would raise for `fd` later, now: it alone knows its FD_SETSIZE."""
+    try:
+        select.select((fd,), (), (), 0.0)
+    except (ValueError, OverflowError) as exc:
+        if fd < 0 or isinstance(exc, OverflowError):
+            raise _refusals.not_a_number_of_files(fd) from None
+        raise ValueError(
+            f"descriptor {fd} is beyond FD_SETSIZE, the end of what select(2) can watch; "
+            "use a backend without that limit: backend='poll' or 'epoll', or LOOPCORE_BACKEND=poll"
+        ) from None
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        select.select((fd,), (), (), 0.0)
+    except OSError:
+        return False
+    return True
