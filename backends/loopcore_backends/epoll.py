@@ -17,7 +17,7 @@ number in another process, for the same description. Everything odd about epoll 
   promises, notes that ghosts are possible, and from then on events are compared with our own table; when a ghost
   really appears, the instance is replaced by a new one that holds what is registered.
 - A number that was closed and reused has no row, while our table still says "registered". The contract is
-  about numbers, so that is right: `register` refuses it until it is unregistered.
+  about numbers, so that is right: `register` refuses it until it is unregistered, `modify` makes it a row again.
 - The instance is itself a description. After a fork parent and child share one table: a child that
   unregisters takes the row away from its parent. A child may only `close`, which gives up its copy of the number
   and touches no row.
@@ -107,7 +107,12 @@ class EpollBackend:
     def modify(self, fd: int, interest: int) -> None:
         if fd not in self._registered:
             raise self._unknown(fd)
-        self._epoll.modify(fd, interest)
+        try:
+            self._epoll.modify(fd, interest)
+        except FileNotFoundError:
+            # The number was closed and reused: a registration survives until `unregister`, so it gets a row again.
+            self._epoll.register(fd, interest)
+            self._ghosts = self._sift = True
         self._registered[fd] = interest
 
     def unregister(self, fd: int) -> None:
