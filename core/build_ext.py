@@ -109,7 +109,13 @@ def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Pa
     # A front end that isolates builds extends sys.path in its own way; the child needs the same packages.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     child = subprocess.run(
-        command, cwd=scratch / "in", env=environment, capture_output=True, text=True, errors="replace"
+        command,
+        check=False,
+        cwd=scratch / "in",
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
     output = child.stdout + child.stderr
     if child.returncode != 0:

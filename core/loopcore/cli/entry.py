@@ -1,0 +1,115 @@
+"""The command line: what can be typed, and which exit code comes back.
+
+Exit codes: 0 all well; 1 the program that was run ended with an exception (or with what it gave to
+`sys.exit`); 2 the command itself could not be carried out, for which one line on standard error says why.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from loopcore.cli.defaults import Settings, apply_settings
+from loopcore.cli.execution import Program, show_program_error
+from loopcore.cli.output import show_facts, show_json, show_table
+from loopcore.cli.program import find_module, find_target
+from loopcore.cli.reports import BACKEND_COLUMNS, PLUGIN_COLUMNS, backend_rows, build_facts, info_facts, plugin_rows
+from loopcore.errors import LoopcoreError, UsageError
+
+RUN_HELP = """\
+Run an existing asyncio program on loopcore, unchanged. What follows the program is passed to it.
+
+  loopcore run server.py --port 8000        a file (or a directory or zip with a __main__.py)
+  loopcore run -m package.server            a module, as `python -m` would
+  loopcore run package.server:main alice    a coroutine function, called with strings
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command."""
+    parser = argparse.ArgumentParser(prog="loopcore", description="An asyncio event loop that can be taken apart.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "run",
+        help="run a program on loopcore",
+        description=RUN_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        usage="loopcore run [--backend B] [--plugin P]... [--debug] (FILE | -m MODULE | MODULE:FUNCTION) [ARG]...",
+    )
+    run.add_argument("--backend", metavar="B", help="a name, a list in order of preference (epoll,poll), or auto")
+    run.add_argument("--plugin", metavar="P", action="append", default=[], help="a plugin's name; may be repeated")
+    run.add_argument("--debug", action="store_true", help="asyncio's debug mode for every loop")
+    run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module to run")
+    run.add_argument("target", nargs=argparse.REMAINDER, metavar="FILE", help="a file or MODULE:FUNCTION to run")
+    for name, act, text in (
+        ("backends", report_backends, "list the installed backends, and which can run here"),
+        ("plugins", report_plugins, "list the installed plugins"),
+        ("info", report_info, "print versions, platform, the chosen backend, and what is compiled"),
+    ):
+        command = commands.add_parser(name, help=text, description=text.capitalize() + ".", allow_abbrev=False)
+        command.add_argument("--json", action="store_true", help="print JSON, for another program to read")
+        command.set_defaults(act=act)
+    return parser
+
+
+def prepare_program(arguments: argparse.Namespace) -> Program:
+    """Return what `loopcore run` was given, ready to run; raises LoopcoreError if it cannot be run."""
+    words = arguments.target if arguments.module is None else arguments.module
+    if not words:
+        raise UsageError("nothing to run: name a FILE, -m MODULE or MODULE:FUNCTION")
+    apply_settings(Settings(arguments.backend, tuple(arguments.plugin), arguments.debug))
+    find = find_target if arguments.module is None else find_module
+    return find(words[0], words[1:])
+
+
+def report_backends(arguments: argparse.Namespace) -> int:
+    """`loopcore backends`."""
+    rows = backend_rows()
+    if arguments.json:
+        show_json(rows)
+    else:
+        show_table(BACKEND_COLUMNS, rows, empty="no backend is installed")
+    return 0
+
+
+def report_plugins(arguments: argparse.Namespace) -> int:
+    """`loopcore plugins`."""
+    rows = plugin_rows()
+    if arguments.json:
+        show_json(rows)
+    else:
+        show_table(PLUGIN_COLUMNS, rows, empty="no plugin is installed")
+    return 0
+
+
+def report_info(arguments: argparse.Namespace) -> int:
+    """`loopcore info`."""
+    facts, build = info_facts(), build_facts()
+    if arguments.json:
+        show_json(facts | {"build": build})
+        return 0
+    show_facts(facts | {"build": build["summary"]})
+    if build["modules"]:
+        print()
+        show_table(("module", "build"), build["modules"], empty="")
+    for name in build["stale"]:
+        print(f"loopcore: warning: {name} was compiled from an older source; edits have no effect", file=sys.stderr)
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out the command in `argv` (default: the process's own) and return its exit code.
+
+    What a program raises passes through, so that it ends as it would under `python`.
+    """
+    sys.excepthook = show_program_error
+    arguments = make_parser().parse_args(argv)
+    try:
+        if arguments.command != "run":
+            return int(arguments.act(arguments))
+        program = prepare_program(arguments)
+    except LoopcoreError as error:
+        print(f"loopcore: error: {error}", file=sys.stderr)
+        return 2
+    program.execute()
+    return 0

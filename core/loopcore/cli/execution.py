@@ -1,0 +1,66 @@
+"""Run a program that was found, as Python itself would.
+
+The program's module is `sys.modules["__main__"]` and stays it until the process ends: pickle,
+multiprocessing and `inspect` look there, and threads and `atexit` functions outlive the last line.
+(`runpy` takes `__main__` away again when the program returns, so it is not used.) Exceptions, SystemExit
+among them, leave the process the usual way; `show_program_error` keeps our frames out of the traceback.
+"""
+
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Any, Final, NamedTuple
+
+from loopcore.runner import run
+
+OURS: Final = str(Path(__file__).parent.parent / "cli") + "/"
+ENTRANCE: Final = str(Path(__file__).parent.parent / "__main__.py")
+
+
+class Program(NamedTuple):
+    """Something to run, found and checked. `execute` runs it to its end."""
+
+    execute: Callable[[], object]
+
+
+def main_program(code: CodeType, spec: ModuleSpec | None, path: str) -> Program:
+    """Return the program that executes `code` as the module `__main__`."""
+
+    def execute() -> None:
+        module = ModuleType("__main__")
+        module.__file__ = path
+        module.__spec__ = spec
+        if spec is None:
+            module.__loader__ = SourceFileLoader("__main__", path)
+        else:
+            module.__loader__ = spec.loader
+            module.__package__ = spec.parent
+        module.__dict__["__cached__"] = spec.cached if spec is not None else None
+        module.__dict__["__builtins__"] = sys.modules["builtins"]
+        sys.modules["__main__"] = module
+        exec(code, module.__dict__)
+
+    return Program(execute)
+
+
+def call_program(function: Callable[..., Coroutine[Any, Any, Any]], arguments: Sequence[str]) -> Program:
+    """Return the program that awaits `function(*arguments)`; its result is of no consequence."""
+    return Program(lambda: run(function(*arguments)))
+
+
+def is_ours(filename: str) -> bool:
+    """Tell whether a frame belongs to the command and not to the program."""
+    return filename.startswith((OURS, "<frozen ")) or filename == ENTRANCE
+
+
+def show_program_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """An excepthook: show the traceback from the program's first frame on."""
+    frame = trace
+    # The console script is a file of no known name; it comes first, and our frames follow it.
+    if frame is not None and frame.tb_next is not None and is_ours(frame.tb_next.tb_frame.f_code.co_filename):
+        frame = frame.tb_next
+    while frame is not None and is_ours(frame.tb_frame.f_code.co_filename):
+        frame = frame.tb_next
+    sys.__excepthook__(kind, error.with_traceback(frame), frame)

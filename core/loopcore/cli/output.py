@@ -1,0 +1,72 @@
+"""Show what was found: tables and facts, with rich on a terminal where it is installed, aligned text otherwise.
+
+Plain text is also what a pipe gets, so that `grep` and `cut` see the same with and without rich. A program
+should ask for JSON.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def show_json(value: object) -> None:
+    """Print `value` as JSON."""
+    print(json.dumps(value, indent=2))
+
+
+def text_of(value: object) -> str:
+    """Return how a cell or fact is shown: yes and no for booleans, a dash for nothing."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "-"
+    return str(value) if value not in (None, "") else "-"
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Row], empty: str) -> None:
+    """Print `rows` under `columns`, which are keys of each row; `empty` if there is none."""
+    if not rows:
+        print(empty)
+        return
+    cells = [[text_of(row[column]) for column in columns] for row in rows]
+    if not _show_rich_table(columns, cells):
+        for line in align([list(columns), *cells]):
+            print(line)
+
+
+def show_facts(facts: Mapping[str, Any]) -> None:
+    """Print each fact in a line of its own, names to the left."""
+    cells = [[name, text_of(value)] for name, value in facts.items()]
+    if not _show_rich_table((), cells):
+        for line in align(cells):
+            print(line)
+
+
+def align(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return `lines` with their cells in columns two spaces apart."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def _show_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        return False
+    table = Table(*columns, box=None, show_header=bool(columns), header_style="bold", pad_edge=False)
+    if not columns:
+        table.add_column(style="bold")
+        table.add_column()
+    colours = {"yes": "green", "compiled": "green", "no": "red", "stale": "yellow"}
+    for line in cells:
+        table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in line))
+    console.print(table)
+    return True

@@ -1,0 +1,131 @@
+"""Find the program that `loopcore run` is given: a file, a directory or zip, a module, a coroutine function.
+
+`sys.argv` and `sys.path` are set on the way, because looking for a module already depends on them:
+`sys.argv` begins with the program, `sys.path[0]` is the directory of a file and the working directory
+otherwise, as under `python`. What cannot be found or run is a UsageError; what the program itself raises
+while its modules are imported passes as it is.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import CodeType
+from typing import Any, Final
+
+from loopcore.cli.execution import Program, call_program, main_program
+from loopcore.errors import UsageError
+
+FUNCTION: Final = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<function>[^\W\d][\w.]*)")
+
+
+def set_path(first: str) -> None:
+    """Make `first` the head of `sys.path`, in place of the directory of the command `loopcore`."""
+    if not sys.flags.safe_path:  # under python -P nothing was put there, and nothing is wanted
+        sys.path[0] = first
+
+
+def find_target(target: str, arguments: Sequence[str]) -> Program:
+    """Return the program in a file, a directory or a zip, or behind MODULE:FUNCTION."""
+    match = FUNCTION.fullmatch(target)
+    if match is not None and not os.path.exists(target):
+        set_path(os.getcwd())
+        sys.argv[:] = [target, *arguments]
+        return find_function(match["module"], match["function"], arguments)
+    if not os.path.exists(target):
+        hint = f"; to run a module, say -m {target}" if re.fullmatch(r"[\w.]+", target) else ""
+        raise UsageError(f"can't open {target!r}: no such file{hint}")
+    sys.argv[:] = [target, *arguments]
+    if importable(target):
+        set_path(target)
+        spec = PathFinder.find_spec("__main__", [target])
+        if spec is None:
+            raise UsageError(f"{target!r} has no __main__.py, and cannot be run")
+        return main_program(code_of(spec), spec, str(spec.origin))
+    set_path(os.path.dirname(os.path.realpath(target)))
+    return main_program(read_code(target), None, target)
+
+
+def importable(path: str) -> bool:
+    """Tell whether modules can be imported from `path`: a directory or an archive, not a source file."""
+    return PathFinder.find_spec("__main__", [path]) is not None or os.path.isdir(path)
+
+
+def read_code(path: str) -> CodeType:
+    """Compile the source at `path`. A SyntaxError is the program's own, and passes."""
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            source = file.read()
+    except OSError as error:
+        raise UsageError(f"can't open {path!r}: {error.strerror}") from None
+    return compile(source, path, "exec", dont_inherit=True)
+
+
+def find_module(name: str, arguments: Sequence[str]) -> Program:
+    """Return the program in the module `name`, or in the `__main__` of the package `name`."""
+    set_path(os.getcwd())
+    sys.argv[:] = ["-m", *arguments]  # what python shows while it looks for the module
+    spec = find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = find_spec(f"{name}.__main__")
+        if spec is None:
+            raise UsageError(f"{name!r} is a package without a __main__, and cannot be run")
+    if spec is None:
+        raise UsageError(f"no module named {name!r}")
+    code = code_of(spec)
+    sys.argv[0] = str(spec.origin)
+    return main_program(code, spec, sys.argv[0])
+
+
+def find_spec(name: str) -> ModuleSpec | None:
+    """Return where `name` comes from, after importing its parents, or None if it does not exist."""
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        # A parent that imports something missing is the program's error, not the caller's.
+        if not is_part(error.name, name):
+            raise
+        return None
+    except (ImportError, ValueError):  # a relative name, or a module without a spec
+        return None
+
+
+def is_part(missing: str | None, name: str) -> bool:
+    """Tell whether `missing` is `name` or one of its parents."""
+    return missing is not None and f"{name}.".startswith(f"{missing}.")
+
+
+def code_of(spec: ModuleSpec) -> CodeType:
+    """Return the code of the module of `spec`."""
+    get_code: Callable[[str], CodeType | None] | None = getattr(spec.loader, "get_code", None)
+    code = get_code(spec.name) if get_code is not None else None
+    if code is None:
+        raise UsageError(f"{spec.name!r} has no Python code that could be run")
+    return code
+
+
+def find_function(module_name: str, function_name: str, arguments: Sequence[str]) -> Program:
+    """Return the program that awaits a coroutine function with `arguments`, which stay strings."""
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if not is_part(error.name, module_name):
+            raise
+        raise UsageError(f"no module named {module_name!r}") from None
+    for name in function_name.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise UsageError(f"module {module_name!r} has no {function_name!r}") from None
+    if not inspect.iscoroutinefunction(found):
+        raise UsageError(f"{module_name}:{function_name} is not a coroutine function (async def)")
+    try:
+        inspect.signature(found).bind(*arguments)
+    except TypeError as error:
+        raise UsageError(f"{module_name}:{function_name}{inspect.signature(found)}: {error}") from None
+    return call_program(found, arguments)

@@ -1,0 +1,75 @@
+"""Gather the facts that `backends`, `plugins` and `info` print; plain values, fit for JSON."""
+
+import os
+import platform
+import sys
+from importlib import metadata
+from typing import Any, Final
+
+from loopcore.build_info import describe_build
+from loopcore.discovery import choose_backend, list_backends, list_plugins
+from loopcore.errors import LoopcoreError
+
+BACKEND_COLUMNS: Final = ("name", "available", "chosen", "distribution", "reason")
+PLUGIN_COLUMNS: Final = ("name", "available", "distribution", "reason")
+
+
+def installed_version(distribution: str) -> str | None:
+    """Return the version of `distribution`; None if it is only on the path."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def backend_rows() -> list[dict[str, Any]]:
+    """Return a row for each installed backend. `chosen` marks the one a loop would get now."""
+    try:
+        chosen = choose_backend().name
+    except LoopcoreError:  # then none is chosen, and the reasons in the rows say why
+        chosen = None
+    return [{**row._asdict(), "chosen": row.name == chosen} for row in list_backends()]
+
+
+def plugin_rows() -> list[dict[str, Any]]:
+    """Return a row for each installed plugin."""
+    return [row._asdict() for row in list_plugins()]
+
+
+def info_facts() -> dict[str, Any]:
+    """Return what a bug report should say: versions, platform, the chosen backend and why, our variables."""
+    try:
+        choice = choose_backend()
+        backend, why = choice.name, choice.reason
+    except LoopcoreError as error:
+        backend, why = None, str(error)
+    return {
+        "loopcore": installed_version("loopcore"),
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "pluggy": installed_version("pluggy"),
+        "backend": backend,
+        "why": why,
+        "variables": [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("LOOPCORE_")],
+    }
+
+
+def build_facts() -> dict[str, Any]:
+    """Return what is compiled, module by module, and the reason if nothing is."""
+    build = describe_build()
+    compiled = sum(module.compiled for module in build.modules)
+    if build.compiled:
+        summary = f"compiled ({compiled} of {len(build.modules)} modules)"
+    else:
+        summary = f"pure: {build.reason}"
+    states = {(True, False): "compiled", (True, True): "stale", (False, False): "pure"}
+    return {
+        "summary": summary,
+        "compiled": build.compiled,
+        "reason": build.reason,
+        "stale": list(build.stale),
+        "modules": [
+            {"module": module.name, "build": states[module.compiled, module.stale]} for module in build.modules
+        ],
+    }

@@ -1,0 +1,169 @@
+"""The rules of the house, as functions that take sources and return complaints, one line each.
+
+They read text and syntax trees, so they see the same under the pure and the compiled build. What they
+are applied to is in `test_rules.py`; that they would notice, in `test_teeth.py`.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "loopcore": ROOT / "core" / "loopcore",
+    "loopcore_backends": ROOT / "backends" / "loopcore_backends",
+    "loopcore_plugins": ROOT / "plugins" / "loopcore_plugins",
+}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+# Spelled in two parts, so that this file obeys its own rule.
+UNFINISHED = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")))
+
+
+class Source(NamedTuple):
+    """A Python file: where it lies, its dotted name, its text and its tree."""
+
+    path: Path
+    module: str
+    text: str
+    tree: ast.Module
+
+
+def read_source(path: Path, module: str = "") -> Source:
+    text = path.read_text(encoding="utf-8")
+    return Source(path, module or path.stem, text, ast.parse(text, str(path)))
+
+
+def package_sources() -> Iterator[Source]:
+    """Every module of the three packages."""
+    for package, folder in PACKAGES.items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            yield read_source(path, ".".join((package, *parts)).removesuffix(".__init__"))
+
+
+def other_sources() -> Iterator[Source]:
+    """Tests, examples and the build hook: what is Python but not shipped."""
+    yield read_source(ROOT / "core" / "build_ext.py")
+    for folder in ("tests", "examples"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield read_source(path)
+
+
+def long_files(sources: Iterable[Source], limit: int = 400) -> list[str]:
+    counted = ((source, source.text.count("\n")) for source in sources)
+    return [f"{source.path}: {lines} lines, limit {limit}" for source, lines in counted if lines > limit]
+
+
+def long_functions(sources: Iterable[Source], limit: int = 60) -> list[str]:
+    complaints = []
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, FUNCTIONS):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > limit:
+                    complaints.append(f"{source.path}:{node.lineno}: {node.name} has {lines} lines, limit {limit}")
+    return complaints
+
+
+def missing_docstrings(sources: Iterable[Source]) -> list[str]:
+    return [f"{source.path}: no module docstring" for source in sources if not ast.get_docstring(source.tree)]
+
+
+def unfinished(sources: Iterable[Source]) -> list[str]:
+    """Comments that announce work instead of doing it."""
+    complaints = []
+    for source in sources:
+        for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+            if token.type == tokenize.COMMENT and UNFINISHED.search(token.string):
+                complaints.append(f"{source.path}:{token.start[0]}: {token.string}")
+    return complaints
+
+
+def imported_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or "."
+
+
+def forbidden_imports(sources: Iterable[Source], forbidden: tuple[str, ...]) -> list[str]:
+    """Imports of `forbidden` packages, also those inside functions and by name."""
+    return [
+        f"{source.path}:{line}: imports {name}"
+        for source in sources
+        for line, name in imported_names(source.tree)
+        if name.split(".")[0] in forbidden
+    ]
+
+
+def relative_imports(sources: Iterable[Source]) -> list[str]:
+    return [
+        f"{source.path}:{node.lineno}: a relative import"
+        for source in sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+
+def negative_indices(sources: Iterable[Source]) -> list[str]:
+    """Literal negative subscripts. Compiled without `wraparound`, `items[-1]` reads before the list."""
+    complaints = []
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.UnaryOp):
+                continue
+            if isinstance(node.slice.op, ast.USub) and isinstance(node.slice.operand, ast.Constant):
+                complaints.append(f"{source.path}:{node.lineno}: {ast.unparse(node)} in a compiled module")
+    return complaints
+
+
+def public_methods(tree: ast.AST) -> dict[str, list[str]]:
+    """The public methods that each class defines itself."""
+    return {
+        node.name: sorted({m.name for m in node.body if isinstance(m, FUNCTIONS) and not m.name.startswith("_")})
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def wide_classes(sources: Iterable[Source], limit: int = 20, except_for: frozenset[str] = frozenset()) -> list[str]:
+    return [
+        f"{source.path}: {name} has {len(methods)} public methods, limit {limit}"
+        for source in sources
+        for name, methods in public_methods(source.tree).items()
+        if len(methods) > limit and name not in except_for
+    ]
+
+
+LOGIC = (ast.IfExp, ast.BoolOp, ast.Compare, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def delegations_with_logic(tree: ast.AST, class_name: str, own: frozenset[str]) -> list[str]:
+    """The public methods of `class_name`, but for its `own`, that do more than hand their arguments on."""
+    complaints = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef) or node.name != class_name:
+            continue
+        for method in node.body:
+            if not isinstance(method, FUNCTIONS) or method.name.startswith("_") or method.name in own:
+                continue
+            if not is_delegation(method):
+                complaints.append(f"line {method.lineno}: {class_name}.{method.name} does more than delegate")
+    return complaints
+
+
+def is_delegation(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the body is a docstring at most, and one call or one attribute, without any choice in it."""
+    body = method.body[1:] if ast.get_docstring(method) else method.body
+    if len(body) != 1 or not isinstance(body[0], (ast.Return, ast.Expr)):
+        return False
+    value = body[0].value
+    if isinstance(value, ast.Await):
+        value = value.value
+    return isinstance(value, (ast.Call, ast.Attribute)) and not any(isinstance(n, LOGIC) for n in ast.walk(value))

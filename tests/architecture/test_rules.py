@@ -1,0 +1,96 @@
+"""The rules of the house, applied to what is in the repository."""
+
+import ast
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.architecture import classes, rules
+
+CORE = [source for source in rules.package_sources() if source.module.split(".")[0] == "loopcore"]
+PLUGGED = [source for source in rules.package_sources() if source.module.split(".")[0] != "loopcore"]
+EVERYTHING = [*CORE, *PLUGGED, *rules.other_sources()]
+HOT = [source for source in CORE + PLUGGED if source.path.with_suffix(".pxd").exists()]
+
+LIFE_CYCLE = frozenset(
+    {
+        "run_forever",
+        "run_until_complete",
+        "stop",
+        "is_running",
+        "is_closed",
+        "close",
+        "shutdown_asyncgens",
+        "shutdown_default_executor",
+        "create_future",
+        "create_task",
+        "get_task_factory",
+        "set_task_factory",
+        "set_debug",
+    }
+)
+"""What the facade does itself: its life, and the making of futures and tasks."""
+
+
+def test_no_file_is_longer_than_400_lines():
+    assert rules.long_files(EVERYTHING) == []
+
+
+def test_no_function_is_longer_than_60_lines():
+    assert rules.long_functions(EVERYTHING) == []
+
+
+def test_every_module_says_what_it_is():
+    assert rules.missing_docstrings(CORE + PLUGGED) == []
+
+
+def test_nothing_is_left_unfinished():
+    assert rules.unfinished(EVERYTHING) == []
+
+
+def test_core_does_not_know_what_is_plugged_in():
+    assert rules.forbidden_imports(CORE, ("loopcore_backends", "loopcore_plugins")) == []
+
+
+def test_imports_are_absolute():
+    assert rules.relative_imports(EVERYTHING) == []
+
+
+def test_compiled_modules_do_not_index_from_the_end():
+    assert rules.negative_indices(HOT) == []
+
+
+def test_only_the_loop_has_more_than_20_public_methods():
+    assert rules.wide_classes(CORE + PLUGGED, except_for=frozenset({"EventLoop"})) == []
+
+
+def test_the_loop_delegates_without_logic():
+    (loop,) = (source for source in CORE if source.module == "loopcore.loop")
+    assert rules.delegations_with_logic(loop.tree, "EventLoop", LIFE_CYCLE) == []
+
+
+def test_calls_through_self_are_answered():
+    assert classes.unresolved_calls(CORE + PLUGGED) == []
+
+
+@pytest.mark.parametrize("source", HOT, ids=lambda source: source.module)
+def test_header_declares_what_the_source_has(source: rules.Source):
+    assert classes.header_mismatches(source, source.path.with_suffix(".pxd")) == []
+
+
+def test_layers_point_downwards(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """The contracts of import-linter, in pyproject.toml."""
+    from importlinter.cli import lint_imports
+
+    monkeypatch.chdir(rules.ROOT)
+    status = lint_imports(config_filename=str(rules.ROOT / "pyproject.toml"), no_cache=True)
+    assert status == os.EX_OK, capfd.readouterr().out
+
+
+def test_the_sources_are_found():
+    """A rule that is applied to nothing is always kept."""
+    names = {source.module for source in CORE + PLUGGED}
+    assert {"loopcore", "loopcore.loop", "loopcore.kernel.scheduler", "loopcore_backends.epoll"} <= names
+    assert any(isinstance(node, ast.ClassDef) for source in HOT for node in source.tree.body)
+    assert Path(__file__) in {source.path for source in EVERYTHING}

@@ -1,0 +1,174 @@
+"""Each rule notices a sample that breaks it: a check that cannot fail is no check."""
+
+import ast
+import asyncio
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from tests.architecture import classes, rules
+
+
+def sample(text: str, module: str = "sample") -> rules.Source:
+    return rules.Source(Path(f"{module}.py"), module, text, ast.parse(text))
+
+
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch):
+    """Make the classes of a sample importable, as those of the package are."""
+
+    def load(text: str) -> rules.Source:
+        source = sample(text, "architecture_sample")
+        module = types.ModuleType(source.module)
+        exec(compile(source.tree, "sample", "exec"), module.__dict__)
+        monkeypatch.setitem(sys.modules, source.module, module)
+        return source
+
+    return load
+
+
+def test_long_file_is_noticed():
+    assert rules.long_files([sample("x = 1\n" * 401)])
+    assert not rules.long_files([sample("x = 1\n" * 400)])
+
+
+def test_long_function_is_noticed():
+    assert rules.long_functions([sample("def f():\n" + "    x = 1\n" * 60)])
+    assert not rules.long_functions([sample("def f():\n" + "    x = 1\n" * 59)])
+
+
+def test_missing_docstring_is_noticed():
+    assert rules.missing_docstrings([sample("x = 1\n")])
+    assert not rules.missing_docstrings([sample('"""What this is."""\n')])
+
+
+def test_unfinished_work_is_noticed():
+    assert rules.unfinished([sample("x = 1  # TO" + "DO: more\n")])
+    assert not rules.unfinished([sample("x = 'TO" + "DO'\n")])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import loopcore_backends.epoll",
+        "def f():\n    from loopcore_backends import epoll",
+        "import a, loopcore_plugins",
+    ],
+)
+def test_import_of_what_is_plugged_in_is_noticed(text: str):
+    assert rules.forbidden_imports([sample(text)], ("loopcore_backends", "loopcore_plugins"))
+
+
+def test_relative_import_is_noticed():
+    assert rules.relative_imports([sample("from . import x")])
+
+
+def test_index_from_the_end_is_noticed():
+    assert rules.negative_indices([sample("x = items[-1]")])
+    assert not rules.negative_indices([sample("x = items[1] + items[n - 1]")])
+
+
+def test_wide_class_is_noticed():
+    body = "".join(f"    def m{i}(self): pass\n" for i in range(21))
+    wide = sample("class Wide:\n" + body)
+    assert rules.wide_classes([wide])
+    assert not rules.wide_classes([wide], except_for=frozenset({"Wide"}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = 1; return self.part.f(x)",
+        "return self.part.f(x) if x else None",
+        "return self.part.f(x or 1)",
+        "if x: return self.part.f(x)",
+        "return [self.part.f(y) for y in x]",
+    ],
+)
+def test_logic_in_a_delegation_is_noticed(body: str):
+    text = f"class Loop:\n    def f(self, x):\n        {body}\n"
+    assert rules.delegations_with_logic(ast.parse(text), "Loop", frozenset())
+    assert not rules.delegations_with_logic(ast.parse(text), "Loop", frozenset({"f"}))
+
+
+@pytest.mark.parametrize(
+    "body", ["return self.part.f(x)", "'''Doc.'''; self.part.f(x, y=1)", "return await self.part.f(x)"]
+)
+def test_plain_delegation_passes(body: str):
+    text = f"class Loop:\n    async def f(self, x):\n        {body}\n"
+    assert not rules.delegations_with_logic(ast.parse(text), "Loop", frozenset())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class A:\n    def f(self): self.g()\nclass B(A):\n    def g(self): pass\n",
+        "class A:\n    def f(self): self.g()\n    def g(self): raise NotImplementedError\n",
+        "import asyncio\nclass A(asyncio.AbstractEventLoop):\n    def f(self): self.call_soon(print)\n",
+    ],
+    ids=["answered by a subclass", "answered by a stub", "answered by asyncio's abstract class"],
+)
+def test_upward_call_is_noticed(importable, text: str):
+    assert len(classes.unresolved_calls([importable(text)])) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class A:\n    def g(self): pass\nclass B(A):\n    def f(self): self.g()\n",
+        "class A:\n    __slots__ = ('g',)\n    def f(self): self.g()\n",
+        "class A:\n    def __init__(self, g): self.g = g\n    def f(self): self.g()\n",
+        "class A(dict):\n    def f(self): self.update({})\n",
+    ],
+    ids=["base", "slot", "attribute", "foreign base"],
+)
+def test_answered_call_passes(importable, text: str):
+    assert classes.unresolved_calls([importable(text)]) == []
+
+
+def test_the_rule_finds_asyncios_own_upward_calls():
+    """The reason for the rule: BaseEventLoop calls what only its subclasses have."""
+    path = Path(asyncio.base_events.__file__)
+    found = classes.unresolved_calls([rules.read_source(path, "asyncio.base_events")])
+    assert any("_make_socket_transport" in complaint for complaint in found)
+    assert len(found) >= 10
+
+
+HEADER = """
+cimport cython
+
+cdef class A:
+    cdef public long x, y
+    cdef object z  # why
+    cdef dict _table
+
+    @cython.locals(i=int)
+    cpdef object f(self, int i)
+    cdef inline bint g(self)
+"""
+BODY = "    def f(self, i): pass\n    def g(self): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("slots", "body", "complaints"),
+    [
+        ("('x', 'y', 'z', '_table')", BODY, 0),
+        ("('x', 'z', 'y', '_table')", BODY, 1),
+        ("('x', 'y', 'z')", BODY, 1),
+        ("('x', 'y', 'z', '_table')", "    def f(self, i): pass\n", 1),
+    ],
+    ids=["same", "other order", "one missing", "method missing"],
+)
+def test_header_that_differs_is_noticed(tmp_path: Path, slots: str, body: str, complaints: int):
+    header = tmp_path / "sample.pxd"
+    header.write_text(HEADER)
+    source = sample(f"class A:\n    __slots__ = {slots}\n{body}")
+    assert len(classes.header_mismatches(source, header)) == complaints
+
+
+def test_header_of_a_class_that_is_gone_is_noticed(tmp_path: Path):
+    header = tmp_path / "sample.pxd"
+    header.write_text(HEADER)
+    assert classes.header_mismatches(sample("x = 1"), header)
