@@ -19,7 +19,7 @@ AddressInfo: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
 
 ProtocolFactory: TypeAlias = Callable[[], asyncio.BaseProtocol]
 Connection: TypeAlias = tuple[asyncio.Transport, asyncio.BaseProtocol]
-CreateFuture: TypeAlias = Callable[[], "asyncio.Future[Any]"]
+CreateFuture: TypeAlias = Callable[[], asyncio.Future[Any]]
 
 
 class NameResolver(Protocol):
@@ -44,7 +44,7 @@ class SocketConnector(Protocol):
     the socket at once.
     """
 
-    async def sock_connect(self, sock: socket.socket, address: Any) -> None: ...
+    async def connect(self, sock: socket.socket, address: Any) -> None: ...
 
 
 class CallScheduler(Protocol):

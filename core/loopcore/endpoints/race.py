@@ -22,7 +22,7 @@ from loopcore.endpoints.needs import CreateTask
 Attempt: TypeAlias = Callable[[], Coroutine[Any, Any, socket.socket]]
 """Connects to one address: returns the socket, or raises OSError with nothing left open."""
 
-_Task: TypeAlias = "asyncio.Future[socket.socket]"
+_Task: TypeAlias = asyncio.Future[socket.socket]
 
 
 async def race(

@@ -1,0 +1,384 @@
+"""create_server, connect_accepted_socket: every parameter, every refusal, and nothing left open by any."""
+
+import asyncio
+import errno
+import logging
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+PATIENCE = 10.0
+
+
+def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
+    async def bounded() -> T:
+        async with asyncio.timeout(PATIENCE):
+            return await main
+
+    return loop.run_until_complete(bounded())
+
+
+class Greeter(asyncio.Protocol):
+    """Says hello and hangs up."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(b"hello")
+        transport.close()
+
+
+def ports(server: asyncio.AbstractServer) -> list[int]:
+    return [sock.getsockname()[1] for sock in server.sockets]  # type: ignore[attr-defined]
+
+
+def hosts(server: asyncio.AbstractServer) -> list[str]:
+    return sorted(sock.getsockname()[0] for sock in server.sockets)  # type: ignore[attr-defined]
+
+
+async def greeting(host: str, port: int) -> bytes:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def stop(server: asyncio.AbstractServer) -> None:
+    server.close()
+    await server.wait_closed()
+
+
+def needs_ipv6() -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError as exc:
+        pytest.skip(f"no IPv6 loopback here: {exc}")
+
+
+def row(host: str, port: int, family: int = socket.AF_INET) -> tuple[Any, ...]:
+    address = (host, port) if family == socket.AF_INET else (host, port, 0, 0)
+    return (socket.AddressFamily(family), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address)
+
+
+@pytest.fixture
+def resolves_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make every name resolve to the given rows, whoever asks."""
+
+    def install(*rows: tuple[Any, ...]) -> None:
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_kwargs: list(rows))
+
+    return install
+
+
+def test_port_zero_serves_on_a_free_port(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        server = await loop.create_server(Greeter, "127.0.0.1", 0)
+        assert server.is_serving()
+        (port,) = ports(server)
+        assert port
+        assert await greeting("127.0.0.1", port) == b"hello"
+        await stop(server)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("host", [None, ""])
+def test_no_host_means_every_interface(loop: asyncio.AbstractEventLoop, host: str | None) -> None:
+    async def main() -> None:
+        server = await loop.create_server(Greeter, host, 0)
+        assert set(hosts(server)) <= {"0.0.0.0", "::"}
+        assert "0.0.0.0" in hosts(server)
+        port = next(sock.getsockname()[1] for sock in server.sockets if sock.family == socket.AF_INET)
+        assert await greeting("127.0.0.1", port) == b"hello"
+        await stop(server)
+
+    run(loop, main())
+
+
+def test_a_list_of_hosts_is_served_one_socket_each(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        server = await loop.create_server(Greeter, ["127.0.0.1", "127.0.0.2"], 0)
+        assert hosts(server) == ["127.0.0.1", "127.0.0.2"]
+        for sock in server.sockets:
+            assert await greeting(*sock.getsockname()) == b"hello"
+        await stop(server)
+
+    run(loop, main())
+
+
+def test_a_host_named_twice_is_bound_once(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        server = await loop.create_server(Greeter, ["127.0.0.1", "127.0.0.1"], 0)
+        assert hosts(server) == ["127.0.0.1"]
+        await stop(server)
+
+    run(loop, main())
+
+
+def test_ipv4_and_ipv6_share_a_port_number(loop: asyncio.AbstractEventLoop) -> None:
+    needs_ipv6()
+
+    async def main() -> None:
+        six = await loop.create_server(Greeter, "::", 0)
+        (port,) = ports(six)
+        (sock,) = six.sockets
+        assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 1
+        four = await loop.create_server(Greeter, "0.0.0.0", port)
+        assert await greeting("::1", port) == b"hello"
+        assert await greeting("127.0.0.1", port) == b"hello"
+        await stop(four)
+        await stop(six)
+
+    run(loop, main())
+
+
+def test_family_limits_what_a_name_means(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        server = await loop.create_server(Greeter, None, 0, family=socket.AF_INET)
+        assert hosts(server) == ["0.0.0.0"]
+        await stop(server)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize(("asked", "set_to"), [(None, True), (True, True), (False, False)])
+def test_reuse_address_is_on_unless_refused(
+    loop: asyncio.AbstractEventLoop, asked: bool | None, set_to: bool
+) -> None:
+    async def main() -> None:
+        server = await loop.create_server(Greeter, "127.0.0.1", 0, reuse_address=asked)
+        (sock,) = server.sockets
+        assert bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)) is set_to
+        await stop(server)
+
+    run(loop, main())
+
+
+def test_reuse_port_lets_two_servers_share_a_port(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        one = await loop.create_server(Greeter, "127.0.0.1", 0, reuse_port=True)
+        (port,) = ports(one)
+        two = await loop.create_server(Greeter, "127.0.0.1", port, reuse_port=True)
+        assert ports(two) == [port]
+        await stop(one)
+        assert await greeting("127.0.0.1", port) == b"hello"
+        await stop(two)
+
+    run(loop, main())
+
+
+def test_reuse_port_without_system_support_is_a_value_error(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(socket, "SO_REUSEPORT")
+    with pytest.raises(ValueError, match="reuse_port not supported by socket module"):
+        run(loop, loop.create_server(Greeter, "127.0.0.1", 0, reuse_port=True))
+
+
+def test_keep_alive_is_set_on_the_listening_socket(loop: asyncio.AbstractEventLoop, backend_name: str) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 13):
+        pytest.skip("asyncio has keep_alive since Python 3.13")
+
+    async def main() -> None:
+        options: dict[str, Any] = {"keep_alive": True}
+        server = await loop.create_server(Greeter, "127.0.0.1", 0, **options)
+        (sock,) = server.sockets
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        await stop(server)
+
+    run(loop, main())
+
+
+def test_a_bound_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        sock = socket.socket()
+        sock.bind(("127.0.0.1", 0))
+        server = await loop.create_server(Greeter, sock=sock)
+        assert await greeting(*sock.getsockname()) == b"hello"
+        await stop(server)
+        assert sock.fileno() == -1
+
+    run(loop, main())
+
+
+def test_a_server_that_does_not_start_yet_refuses(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        server = await loop.create_server(Greeter, "127.0.0.1", 0, start_serving=False)
+        assert not server.is_serving()
+        (port,) = ports(server)
+        with pytest.raises(ConnectionRefusedError):
+            await greeting("127.0.0.1", port)
+        await server.start_serving()
+        assert await greeting("127.0.0.1", port) == b"hello"
+        await stop(server)
+
+    run(loop, main())
+
+
+def test_an_address_in_use_is_named_and_nothing_stays_bound(loop: asyncio.AbstractEventLoop) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        address = taken.getsockname()
+        with pytest.raises(OSError) as caught:
+            run(loop, loop.create_server(Greeter, ["127.0.0.1", "127.0.0.2"], address[1]))
+        assert caught.value.errno == errno.EADDRINUSE
+        assert f"error while attempting to bind on address {address!r}: " in str(caught.value)
+        assert str(caught.value).endswith("address already in use")
+        with socket.create_server(("127.0.0.1", address[1])):
+            pass
+
+
+@pytest.mark.loopcore_only  # asyncio has it since 3.11.8, 3.12.2
+def test_an_address_this_machine_does_not_have_is_skipped(
+    loop: asyncio.AbstractEventLoop, resolves_to: Callable[..., None]
+) -> None:
+    resolves_to(row("203.0.113.7", 0), row("127.0.0.1", 0))
+
+    async def main() -> None:
+        server = await loop.create_server(Greeter, "name.test", 0)
+        assert hosts(server) == ["127.0.0.1"]
+        await stop(server)
+
+    run(loop, main())
+
+
+@pytest.mark.loopcore_only  # asyncio has it since 3.11.8, 3.12.2
+def test_no_address_at_all_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
+    with pytest.raises(OSError, match=r"could not bind on any address out of \[\('203.0.113.7', 0\)\]"):
+        run(loop, loop.create_server(Greeter, "203.0.113.7", 0))
+
+
+def test_a_name_without_addresses_is_an_error(
+    loop: asyncio.AbstractEventLoop, resolves_to: Callable[..., None]
+) -> None:
+    resolves_to()
+    with pytest.raises(OSError, match=r"^getaddrinfo\('name.test'\) returned empty list$"):
+        run(loop, loop.create_server(Greeter, "name.test", 0))
+
+
+def test_a_socket_of_an_unknown_family_is_skipped(
+    loop: asyncio.AbstractEventLoop, resolves_to: Callable[..., None]
+) -> None:
+    resolves_to((12345, socket.SOCK_STREAM, 0, "", ("x", 0)), row("127.0.0.1", 0))
+
+    async def main() -> None:
+        server = await loop.create_server(Greeter, "name.test", 0)
+        assert hosts(server) == ["127.0.0.1"]
+        await stop(server)
+
+    run(loop, main())
+
+
+@pytest.mark.loopcore_only  # asyncio leaves the sockets to the garbage collector
+def test_a_server_that_cannot_listen_closes_its_sockets(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as sock:
+        # Two sockets may be bound to one port with SO_REUSEADDR, but only one of them may listen.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+
+        class Slow(socket.socket):
+            def listen(self, *args: int) -> None:
+                sock.listen()
+                super().listen(*args)
+
+        monkeypatch.setattr(socket, "socket", Slow)
+        with pytest.raises(OSError) as caught:
+            run(loop, loop.create_server(Greeter, "127.0.0.1", port))
+        assert caught.value.errno == errno.EADDRINUSE
+
+
+def test_a_cancelled_look_up_leaves_nothing(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    asked, answer = threading.Event(), threading.Event()
+
+    def slow(*_args: Any, **_kwargs: Any) -> list[Any]:
+        if threading.current_thread() is threading.main_thread():
+            raise socket.gaierror  # not a literal: ask a thread
+        asked.set()
+        assert answer.wait(PATIENCE)
+        return [row("127.0.0.1", 0)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    async def main() -> None:
+        creating = loop.create_task(loop.create_server(Greeter, "name.test", 0))
+        while not asked.is_set():
+            await asyncio.sleep(0)
+        creating.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await creating
+        answer.set()
+
+    run(loop, main())
+
+
+def test_a_socket_excludes_host_and_port(loop: asyncio.AbstractEventLoop) -> None:
+    with socket.socket() as sock, pytest.raises(ValueError, match="can not be specified at the same time"):
+        run(loop, loop.create_server(Greeter, "127.0.0.1", 0, sock=sock))  # type: ignore[call-overload]
+
+
+def test_without_host_port_and_socket_there_is_nothing_to_serve(loop: asyncio.AbstractEventLoop) -> None:
+    with pytest.raises(ValueError, match="Neither host/port nor sock were specified"):
+        run(loop, loop.create_server(Greeter))  # type: ignore[call-overload]
+
+
+def test_a_datagram_socket_is_refused(loop: asyncio.AbstractEventLoop) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as sock:
+        with pytest.raises(ValueError, match="A Stream Socket was expected"):
+            run(loop, loop.create_server(Greeter, sock=sock))
+        with pytest.raises(ValueError, match="A Stream Socket was expected"):
+            run(loop, loop.connect_accepted_socket(Greeter, sock))
+
+
+@pytest.mark.parametrize("ssl", [True, False])
+def test_ssl_is_a_context_or_none(loop: asyncio.AbstractEventLoop, ssl: Any) -> None:
+    with pytest.raises(TypeError, match="ssl argument must be an SSLContext or None"):
+        run(loop, loop.create_server(Greeter, "127.0.0.1", 0, ssl=ssl))
+
+
+@pytest.mark.parametrize("name", ["ssl_handshake_timeout", "ssl_shutdown_timeout"])
+def test_what_needs_tls_is_refused_without(loop: asyncio.AbstractEventLoop, name: str) -> None:
+    option: dict[str, Any] = {name: 1.0}
+    with pytest.raises(ValueError, match=f"^{name} is only meaningful with ssl$"):
+        run(loop, loop.create_server(Greeter, "127.0.0.1", 0, **option))
+    with socket.socket() as sock, pytest.raises(ValueError, match=f"^{name} is only meaningful with ssl$"):
+        run(loop, loop.connect_accepted_socket(Greeter, sock, **option))
+
+
+def test_debug_mode_says_what_is_served(loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture) -> None:
+    loop.set_debug(True)
+    caplog.set_level(logging.INFO)
+
+    async def main() -> None:
+        server = await loop.create_server(Greeter, "127.0.0.1", 0)
+        await stop(server)
+
+    run(loop, main())
+    assert any("is serving" in message for message in caplog.messages)
+
+
+def test_an_accepted_socket_becomes_a_connection(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            client = socket.create_connection(listening.getsockname())
+            accepted, _ = listening.accept()
+        with client:
+            transport, protocol = await loop.connect_accepted_socket(Greeter, accepted)
+            assert isinstance(protocol, Greeter)
+            assert transport.get_extra_info("peername") == client.getsockname()
+            client.setblocking(False)
+            assert await loop.sock_recv(client, 100) == b"hello"
+            assert await loop.sock_recv(client, 100) == b""
+
+    run(loop, main())

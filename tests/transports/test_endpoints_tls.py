@@ -1,0 +1,431 @@
+"""TLS at every endpoint: echo, upgrade, wrong certificates, peers that never finish a handshake."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import trustme
+
+T = TypeVar("T")
+PATIENCE = 20.0
+LARGE = b"0123456789abcdef" * 65536  # 1 MiB: many records, more than any buffer on the way
+
+
+def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
+    async def bounded() -> T:
+        async with asyncio.timeout(PATIENCE):
+            result = await main
+            # asyncio accepts each connection in a task of its own, and closing takes a few ticks.
+            while others := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(others)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return result
+
+    return loop.run_until_complete(bounded())
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def server_context(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+    return context
+
+
+@pytest.fixture(scope="module")
+def client_context(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+class Losing(asyncio.Protocol):
+    """Says when and why the connection was lost."""
+
+    def __init__(self) -> None:
+        self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set_result(exc)
+
+
+async def finish(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        await writer.wait_closed()
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    await finish(writer)
+
+
+class Serving:
+    """An echo server, its address, and the tasks of its connections, which `aclose` sees to the end."""
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.tasks.add(asyncio.get_running_loop().create_task(echo(reader, writer)))
+
+    async def drained(self) -> None:
+        if self.tasks:
+            await asyncio.wait(self.tasks)
+
+
+@contextlib.asynccontextmanager
+async def echo_server(**options: Any) -> AsyncIterator[tuple[str, int]]:
+    serving = Serving()
+    server = await asyncio.start_server(serving.handle, "127.0.0.1", 0, **options)
+    try:
+        yield server.sockets[0].getsockname()
+    finally:
+        server.close()
+        await serving.drained()
+        await server.wait_closed()
+
+
+async def send_and_receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes) -> bytes:
+    async def send() -> None:
+        writer.write(data)
+        await writer.drain()
+
+    received, _ = await asyncio.gather(reader.readexactly(len(data)), send())
+    return received
+
+
+@pytest.mark.parametrize("data", [b"x", LARGE], ids=["a byte", "a mebibyte"])
+def test_what_is_sent_over_tls_comes_back(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext, data: bytes
+) -> None:
+    async def main() -> None:
+        async with echo_server(ssl=server_context) as address:
+            reader, writer = await asyncio.open_connection(*address, ssl=client_context)
+            assert await send_and_receive(reader, writer, data) == data
+            await finish(writer)
+
+    run(loop, main())
+
+
+def test_the_transport_tells_of_its_tls(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        async with echo_server(ssl=server_context) as address:
+            _, writer = await asyncio.open_connection(*address, ssl=client_context, server_hostname="localhost")
+            assert writer.get_extra_info("sslcontext") is client_context
+            assert writer.get_extra_info("peername") == address
+            assert writer.get_extra_info("cipher")
+            assert ("DNS", "localhost") in writer.get_extra_info("peercert")["subjectAltName"]
+            assert not writer.can_write_eof()
+            await finish(writer)
+
+    run(loop, main())
+
+
+def test_tls_over_a_unix_socket(
+    loop: asyncio.AbstractEventLoop,
+    server_context: ssl.SSLContext,
+    client_context: ssl.SSLContext,
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        serving = Serving()
+        server = await asyncio.start_unix_server(serving.handle, tmp_path / "s", ssl=server_context)
+        reader, writer = await asyncio.open_unix_connection(
+            tmp_path / "s", ssl=client_context, server_hostname="localhost"
+        )
+        assert await send_and_receive(reader, writer, LARGE) == LARGE
+        await finish(writer)
+        server.close()
+        await serving.drained()
+        await server.wait_closed()
+
+    run(loop, main())
+
+
+def test_accepted_and_connected_sockets_take_tls(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        serving = Serving()
+
+        def factory() -> asyncio.StreamReaderProtocol:
+            return asyncio.StreamReaderProtocol(asyncio.StreamReader(), serving.handle)
+
+        accepting = loop.create_task(loop.connect_accepted_socket(factory, theirs, ssl=server_context))
+        reader, writer = await asyncio.open_connection(sock=ours, ssl=client_context, server_hostname="localhost")
+        await accepting
+        assert await send_and_receive(reader, writer, b"ping") == b"ping"
+        await finish(writer)
+        await serving.drained()
+
+    run(loop, main())
+
+
+async def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext | bool, name: str) -> list[Any]:
+    """Let two ends of a socket pair meet; return for each, client first, its connection or its exception."""
+    loop = asyncio.get_running_loop()
+    ours, theirs = socket.socketpair()
+    return await asyncio.gather(
+        loop.create_connection(asyncio.Protocol, sock=ours, ssl=client, server_hostname=name),
+        loop.connect_accepted_socket(asyncio.Protocol, theirs, ssl=server),
+        return_exceptions=True,
+    )
+
+
+@pytest.mark.parametrize("by_default", [True, False], ids=["ssl=True", "a context"])
+def test_an_unknown_authority_is_not_trusted(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, by_default: bool
+) -> None:
+    client = True if by_default else ssl.create_default_context()
+    ours, theirs = run(loop, shake_hands(server_context, client, "localhost"))
+    assert isinstance(ours, ssl.SSLCertVerificationError)
+    assert "unable to get local issuer certificate" in str(ours)
+    assert isinstance(theirs, ssl.SSLError | ConnectionError)
+
+
+def test_a_certificate_for_another_name_is_refused(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
+) -> None:
+    ours, theirs = run(loop, shake_hands(server_context, client_context, "elsewhere.test"))
+    assert isinstance(ours, ssl.SSLCertVerificationError)
+    assert "Hostname mismatch" in str(ours)
+    assert isinstance(theirs, ssl.SSLError | ConnectionError)
+
+
+def test_an_empty_server_hostname_switches_the_check_of_the_name_off(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, authority: trustme.CA
+) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    authority.configure_trust(context)
+
+    async def main() -> None:
+        for transport, _ in await shake_hands(server_context, context, ""):
+            transport.close()
+
+    run(loop, main())
+
+
+def test_a_connected_socket_needs_a_name_to_check(
+    loop: asyncio.AbstractEventLoop, client_context: ssl.SSLContext
+) -> None:
+    with socket.socket() as sock, pytest.raises(ValueError, match="You must set server_hostname when using ssl"):
+        run(loop, loop.create_connection(asyncio.Protocol, sock=sock, ssl=client_context))
+
+
+def test_a_socket_that_does_tls_itself_is_refused(
+    loop: asyncio.AbstractEventLoop, client_context: ssl.SSLContext
+) -> None:
+    with (
+        client_context.wrap_socket(socket.socket(), server_hostname="x", do_handshake_on_connect=False) as sock,
+        pytest.raises(TypeError, match="Socket cannot be of type SSLSocket"),
+    ):
+        run(loop, loop.create_connection(asyncio.Protocol, sock=sock))
+
+
+@pytest.mark.parametrize("name", ["ssl_handshake_timeout", "ssl_shutdown_timeout"])
+def test_a_timeout_of_zero_is_refused(
+    loop: asyncio.AbstractEventLoop, client_context: ssl.SSLContext, name: str
+) -> None:
+    option: dict[str, Any] = {name: 0}
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as sock:
+        with pytest.raises(ValueError, match=f"{name} should be a positive number, got 0"):
+            run(loop, loop.create_connection(asyncio.Protocol, sock=sock, ssl=client_context, server_hostname="x", **option))
+
+
+def test_a_peer_that_is_silent_in_the_handshake_times_out(
+    loop: asyncio.AbstractEventLoop, client_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            address = listening.getsockname()
+            with pytest.raises(ConnectionAbortedError, match="SSL handshake is taking longer than"):
+                await loop.create_connection(asyncio.Protocol, *address, ssl=client_context, ssl_handshake_timeout=0.05)
+
+    run(loop, main())
+
+
+def test_a_client_that_is_silent_in_the_handshake_is_dropped_by_the_server(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        async with echo_server(ssl=server_context, ssl_handshake_timeout=0.05) as address:
+            reader, writer = await asyncio.open_connection(*address)
+            assert await reader.read() == b""
+            await finish(writer)
+
+    run(loop, main())
+
+
+def test_a_client_that_speaks_no_tls_does_not_disturb_the_server(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        async with echo_server(ssl=server_context) as address:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                await reader.read()
+            await finish(writer)
+            reader, writer = await asyncio.open_connection(*address, ssl=client_context)
+            assert await send_and_receive(reader, writer, b"ping") == b"ping"
+            await finish(writer)
+
+    run(loop, main())
+
+
+def test_a_cancelled_handshake_closes_the_connection(
+    loop: asyncio.AbstractEventLoop, client_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.setblocking(False)
+            connecting = loop.create_task(
+                loop.create_connection(asyncio.Protocol, *listening.getsockname(), ssl=client_context)
+            )
+            accepted, _ = await loop.sock_accept(listening)
+            with accepted:
+                assert await loop.sock_recv(accepted, 1) != b""  # the client's hello: the handshake has begun
+                connecting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await connecting
+                while await loop.sock_recv(accepted, 65536):
+                    pass
+
+    run(loop, main())
+
+
+def test_closing_ends_the_tls_session_before_the_connection(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        async with echo_server(ssl=server_context) as address:
+            transport, protocol = await loop.create_connection(Losing, *address, ssl=client_context)
+            transport.close()
+            assert await protocol.lost is None
+
+    run(loop, main())
+
+
+def test_a_server_that_closes_its_clients_ends_tls_connections(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
+) -> None:
+    if not hasattr(asyncio.Server, "abort_clients") and isinstance(loop, asyncio.SelectorEventLoop):
+        pytest.skip("asyncio has abort_clients since Python 3.13")
+
+    async def main() -> None:
+        serving = Serving()
+        server: Any = await asyncio.start_server(serving.handle, "127.0.0.1", 0, ssl=server_context)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=client_context)
+        assert await send_and_receive(reader, writer, b"ping") == b"ping"
+        server.close()
+        server.abort_clients()
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        await finish(writer)
+        await serving.drained()
+        await server.wait_closed()
+
+    run(loop, main())
+
+
+async def upgrade_then_echo(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
+) -> None:
+    assert await reader.readline() == b"STARTTLS\n"
+    writer.write(b"OK\n")
+    await writer.drain()
+    await writer.start_tls(context)
+    await echo(reader, writer)
+
+
+def test_both_ends_upgrade_a_plain_connection(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        serving = Serving()
+
+        def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            serving.tasks.add(loop.create_task(upgrade_then_echo(reader, writer, server_context)))
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"STARTTLS\n")
+        assert await reader.readline() == b"OK\n"
+        await writer.start_tls(client_context, server_hostname="localhost")
+        assert writer.get_extra_info("cipher")
+        assert await send_and_receive(reader, writer, LARGE) == LARGE
+        await finish(writer)
+        await serving.drained()
+        server.close()
+        await server.wait_closed()
+
+    run(loop, main())
+
+
+def test_a_failed_upgrade_closes_the_connection(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        accepting = loop.create_task(loop.connect_accepted_socket(asyncio.Protocol, theirs, ssl=server_context))
+        transport, protocol = await loop.create_connection(Losing, sock=ours)
+        stranger = ssl.create_default_context()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await loop.start_tls(transport, protocol, stranger, server_hostname="localhost")
+        assert transport.is_closing()
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await accepting
+
+    run(loop, main())
+
+
+def test_an_upgrade_needs_a_context_and_a_transport_that_can(
+    loop: asyncio.AbstractEventLoop, client_context: ssl.SSLContext
+) -> None:
+    not_a_context: Any = True
+    transport = asyncio.Transport()
+    with pytest.raises(TypeError, match="sslcontext is expected to be an instance of ssl.SSLContext, got True"):
+        run(loop, loop.start_tls(transport, asyncio.Protocol(), not_a_context))
+    with pytest.raises(TypeError, match=r"transport .* is not supported by start_tls\(\)"):
+        run(loop, loop.start_tls(transport, asyncio.Protocol(), client_context))
+
+
+def test_tls_within_tls(
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
+) -> None:
+    async def main() -> None:
+        serving = Serving()
+
+        def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            serving.tasks.add(loop.create_task(upgrade_then_echo(reader, writer, server_context)))
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=server_context)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=client_context)
+        writer.write(b"STARTTLS\n")
+        assert await reader.readline() == b"OK\n"
+        await writer.start_tls(client_context, server_hostname="localhost")
+        assert await send_and_receive(reader, writer, b"ping") == b"ping"
+        await finish(writer)
+        await serving.drained()
+        server.close()
+        await server.wait_closed()
+
+    run(loop, main())
