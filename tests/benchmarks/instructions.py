@@ -1,0 +1,106 @@
+"""Count instructions per operation, and compare two builds.
+
+    python tests/benchmarks/instructions.py --work sleep0,call_soon --count 20000 \
+        --loops with=loopcore@/with/bin/python,without=loopcore@/without/bin/python
+
+`--python A --python B` is short for two loopcore environments. Each figure is set in ratio to the first loop given.
+`--limit 0.01` makes the exit status 1 when one is more than 1 % above the first. `--write FILE` stores the counts, and
+`--base FILE --margin 0.05` fails when a count exceeds the stored one by more than 5 %: the regression gate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from loopbench.callgrind import Instructions, count_instructions, write_profile
+from loopbench.loops import LoopSpec, parse_loop
+from loopbench.process import MeasurementError, NotInstalledError, describe
+from loopbench.report import loop_line
+from loopbench.work import all_micro
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point: 0, or 1 when a limit is exceeded, or 2 when nothing could be counted."""
+    options = _parse(argv)
+    words = [f"python{number}=loopcore@{path}" for number, path in enumerate(options.python or (), 1)]
+    specs = [parse_loop(text) for text in words or options.loops.split(",")]
+    works = options.work.split(",")
+    unknown = [work for work in works if work not in all_micro()]
+    if unknown:
+        print(f"no micro workload {unknown[0]!r}; there are {', '.join(all_micro())}", file=sys.stderr)
+        return 2
+    try:
+        for spec in specs:
+            print(loop_line(spec, describe(spec)), flush=True)
+        if options.profile:
+            write_profile(specs[0], works[0], options.count, Path(options.profile))
+            return 0
+        results = [_count(spec, work, options.count) for work in works for spec in specs]
+    except (NotInstalledError, MeasurementError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    if options.write:
+        Path(options.write).write_text(json.dumps(stored(results), indent=1) + "\n", encoding="utf-8")
+    base = json.loads(Path(options.base).read_text(encoding="utf-8")) if options.base else {}
+    exceeded = too_many(results, options.limit) + above_base(results, base, options.margin)
+    for line in exceeded:
+        print(line, file=sys.stderr)
+    return 1 if exceeded else 0
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loops", default="loopcore", help="[label=]name[:backend][@python],...")
+    parser.add_argument("--python", action="append", help="an interpreter that has loopcore; may be repeated")
+    parser.add_argument("--work", default="call_soon,sleep0,pingpong,spawn")
+    parser.add_argument("--count", type=int, default=20_000, help="operations of the shorter run")
+    parser.add_argument("--limit", type=float, help="allowed excess over the first loop, as a fraction")
+    parser.add_argument("--write", help="store the counts as JSON")
+    parser.add_argument("--base", help="stored counts to compare with")
+    parser.add_argument("--margin", type=float, default=0.05, help="allowed excess over the stored counts")
+    parser.add_argument("--profile", help="write callgrind's file of the first workload on the first loop, and stop")
+    return parser.parse_args(argv)
+
+
+def _count(spec: LoopSpec, work: str, count: int) -> Instructions:
+    result = count_instructions(spec, work, count)
+    print(f"{work:16} {spec.label:16} {result.per_operation:12.1f} instructions per operation", flush=True)
+    return result
+
+
+def stored(results: list[Instructions]) -> dict[str, float]:
+    """The layout of the stored base: `work/loop` to instructions per operation."""
+    return {f"{result.work}/{result.loop}": round(result.per_operation, 1) for result in results}
+
+
+def too_many(results: list[Instructions], limit: float | None) -> list[str]:
+    """Print the ratio of every loop to the first of its workload; return what exceeds the limit."""
+    first: dict[str, Instructions] = {}
+    exceeded = []
+    for result in results:
+        reference = first.setdefault(result.work, result)
+        if reference is result:
+            continue
+        ratio = result.per_operation / reference.per_operation
+        print(f"{result.work:16} {result.loop} / {reference.loop} = {ratio:.4f}")
+        if limit is not None and ratio > 1 + limit:
+            exceeded.append(
+                f"{result.work}: {result.loop} is {ratio:.4f} of {reference.loop}, the limit is {1 + limit:g}"
+            )
+    return exceeded
+
+
+def above_base(results: list[Instructions], base: dict[str, float], margin: float) -> list[str]:
+    """What exceeds its stored count. A workload without a stored count is not judged."""
+    exceeded = []
+    for key, value in stored(results).items():
+        if key in base and value > base[key] * (1 + margin):
+            exceeded.append(f"{key}: {value:.1f} instructions, stored {base[key]:.1f}, the margin is {margin:.0%}")
+    return exceeded
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Which loops can be measured, and what exactly was measured.
+
+A loop is written `[label=]name[:backend][@python]`: `uvloop`, `loopcore:poll`, `pure=loopcore@/venv/bin/python`.
+`name` is a module with a `new_event_loop`; `backend` is passed to it; `python` is the interpreter of the child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.metadata
+import importlib.util
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+FLOOR = "c"
+"""Label of the C epoll server, which has network rows only."""
+
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSpec:
+    """One column of the table: a loop, its backend and the interpreter it runs in."""
+
+    label: str
+    name: str
+    backend: str | None
+    python: str
+
+    @property
+    def is_peer(self) -> bool:
+        """True for the loops that loopcore is compared with; false for loopcore and for the floor."""
+        return self.name not in ("loopcore", FLOOR)
+
+
+def parse_loop(text: str) -> LoopSpec:
+    """Read one loop as written on the command line. Raises ValueError when it has no name."""
+    label, equals, rest = text.partition("=")
+    if not equals:
+        label, rest = text, text
+    rest, _, python = rest.partition("@")
+    name, _, backend = rest.partition(":")
+    if not name:
+        raise ValueError(f"no loop name in {text!r}; write [label=]name[:backend][@python]")
+    return LoopSpec(label if equals else rest, name, backend or None, python or sys.executable)
+
+
+def loop_factory(name: str, backend: str | None) -> LoopFactory:
+    """The constructor of a loop, in this process. Raises ImportError or AttributeError when there is none."""
+    if name == "asyncio":
+        return asyncio.SelectorEventLoop
+    make: Any = importlib.import_module(name).new_event_loop
+    if backend is None:
+        return lambda: make()
+    return lambda: make(backend)
+
+
+def describe_loop(name: str, backend: str | None) -> dict[str, str]:
+    """What a reader must know to repeat a figure: versions, compiled or pure, backend."""
+    loop = loop_factory(name, backend)()
+    try:
+        found = getattr(getattr(loop, "backend", None), "name", None)
+    finally:
+        loop.close()
+    facts = {"python": platform.python_version(), "class": f"{type(loop).__module__}.{type(loop).__qualname__}"}
+    if name == "asyncio":
+        facts["version"] = platform.python_version()
+    else:
+        try:
+            facts["version"] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            facts["version"] = "unknown"
+    if name == "loopcore":
+        facts["build"] = _build_of("loopcore.kernel.scheduler")
+        facts["backend"] = str(found)
+    return facts
+
+
+def _build_of(module: str) -> str:
+    """`compiled` or `pure`, by what the import system would load for the hottest module."""
+    spec = importlib.util.find_spec(module)
+    origin = "" if spec is None or spec.origin is None else spec.origin
+    return "pure" if origin.endswith((".py", ".pyc")) else "compiled"
+
+
+def missing_reason(error: BaseException) -> str:
+    """One line that says why a loop cannot be measured here."""
+    if isinstance(error, ModuleNotFoundError):
+        return f"not installed (no module named {error.name!r})"
+    if isinstance(error, NotImplementedError):
+        return "not implemented by this loop"
+    return f"{type(error).__name__}: {error}"

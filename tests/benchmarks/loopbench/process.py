@@ -1,0 +1,136 @@
+"""Child processes of the harness: a clean environment, a deadline, one line at a time.
+
+Errors of a child become MeasurementError with the last line it wrote to stderr, so that a failed cell of the table
+says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from loopbench.loops import LoopSpec
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The directory that holds the package; children get it as PYTHONPATH."""
+
+_DROPPED = ("PYTHONASYNCIODEBUG", "PYTHONDEVMODE", "PYTHONTRACEMALLOC", "PYTHONMALLOC", "PYTHONPROFILEIMPORTTIME")
+
+
+class MeasurementError(Exception):
+    """A child failed, or did not answer in time."""
+
+
+class NotInstalledError(Exception):
+    """The loop, or the application on it, cannot be had here; the text is the reason."""
+
+
+def child_environment() -> dict[str, str]:
+    """This environment without debugging switches, and with a fixed hash seed."""
+    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+
+
+def module_command(spec: LoopSpec, module: str) -> list[str]:
+    """The command line that runs a module of this package on the interpreter of the loop."""
+    backend = [] if spec.backend is None else ["--backend", spec.backend]
+    return [spec.python, "-m", f"loopbench.{module}", "--loop", spec.name, *backend]
+
+
+def pin_to(cpu: int | None) -> Callable[[], None] | None:
+    """What a child does before it executes: confine itself to one CPU."""
+    if cpu is None:
+        return None
+    return lambda: os.sched_setaffinity(0, {cpu})
+
+
+class Child:
+    """A running child whose stdin and stdout are lines. Killed when the block is left."""
+
+    def __init__(self, command: list[str], *, cpu: int | None = None) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
+        self._pending = b""
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=child_environment(),
+            preexec_fn=pin_to(cpu),  # noqa: PLW1509  the harness has no threads
+            bufsize=0,
+        )
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._errors.close()
+
+    def tell(self, line: str) -> None:
+        """Send one line."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+        except BrokenPipeError:
+            raise MeasurementError(f"the child is gone: {self.last_words()}") from None
+
+    def read_line(self, timeout: float) -> str:
+        """The next line; raises MeasurementError when it does not come within `timeout` seconds."""
+        stdout = self._process.stdout
+        assert stdout is not None
+        deadline = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise MeasurementError(f"no answer within {timeout:g} s; {self.last_words()}")
+                chunk = stdout.read(65536)
+                if not chunk:
+                    status = self._process.wait()
+                    raise MeasurementError(f"ended with status {status}; {self.last_words()}")
+                self._pending += chunk
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line.decode()
+
+    def read_json(self, timeout: float) -> dict[str, Any]:
+        """The next line as an object. Raises NotInstalledError when it is a reason not to measure."""
+        answer: dict[str, Any] = json.loads(self.read_line(timeout))
+        if "reason" in answer:
+            raise NotInstalledError(str(answer["reason"]))
+        return answer
+
+    def last_words(self) -> str:
+        """The last line on stderr."""
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "nothing on stderr"
+
+
+def ask(command: list[str], timeout: float, *, cpu: int | None = None) -> dict[str, Any]:
+    """Run a child that prints one object and ends."""
+    with Child(command, cpu=cpu) as child:
+        return child.read_json(timeout)
+
+
+def describe(spec: LoopSpec, timeout: float = 60.0) -> dict[str, Any]:
+    """Facts about a loop, from its own interpreter. Raises NotInstalledError with the reason."""
+    try:
+        return ask([*module_command(spec, "child"), "describe"], timeout)
+    except FileNotFoundError:
+        raise NotInstalledError(f"no interpreter at {spec.python}") from None

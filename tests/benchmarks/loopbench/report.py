@@ -1,0 +1,91 @@
+"""Output: the table a person reads and the JSON a program reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from loopbench.loops import LoopSpec
+from loopbench.measure import Settings
+from loopbench.rounds import Cell
+from loopbench.summary import REFERENCE, Figure
+
+_UNITS = {"cpu_ns": "ns", "wall_ns": "ns", "bytes": "B", "late_us": "us", "wait_us": "us"}
+
+SCHEMA = 1
+"""Version of the JSON layout."""
+
+
+def table(figures: Iterable[Figure]) -> str:
+    """Markdown, one line a figure, readable as it is."""
+    ratios = [f"x {REFERENCE}", "x best peer", "/ floor"]
+    head = ["row", "loop", "compared by", "median", "min", "wall ns", "/s", "p99 us", *ratios]
+    lines = [head, *(_line(figure) for figure in figures)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    rule = ["-" * width for width in widths]
+    return "\n".join(_row(line, widths) for line in [head, rule, *lines[1:]])
+
+
+def _row(line: list[str], widths: list[int]) -> str:
+    return "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"
+
+
+def _line(figure: Figure) -> list[str]:
+    if figure.value is None:
+        return [figure.row, figure.loop, figure.note or "not measured", *[""] * 8]
+    early = figure.medians.get("early")
+    note = f"{early:.0f} too early" if early else figure.note
+    unit = _UNITS.get(figure.primary, "")
+    best = _ratio(figure.to_best_peer)
+    return [
+        figure.row,
+        figure.loop,
+        figure.primary + (f" ({note})" if note else ""),
+        f"{figure.value:.0f} {unit}",
+        f"{figure.minima[figure.primary]:.0f}",
+        _number(figure.medians.get("wall_ns")),
+        _number(figure.medians.get("per_second")),
+        _number(figure.medians.get("p99_us")),
+        _ratio(figure.to_reference),
+        f"{best} ({figure.best_peer})" if best else "",
+        _ratio(figure.to_floor),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def document(
+    facts: dict[str, Any],
+    loops: dict[str, dict[str, Any]],
+    settings: Settings,
+    operations: dict[str, str],
+    figures: list[Figure],
+    cells: list[Cell],
+) -> dict[str, Any]:
+    """Everything that is needed to draw a table or a chart, or to doubt it."""
+    return {
+        "schema": SCHEMA,
+        "machine": facts,
+        "loops": loops,
+        "settings": asdict(settings),
+        "operations": operations,
+        "figures": [asdict(figure) for figure in figures],
+        "cells": [asdict(cell) for cell in cells],
+    }
+
+
+def loop_line(spec: LoopSpec, facts: dict[str, Any]) -> str:
+    """One line about a loop: version, compiled or pure, backend, interpreter version; or why it is skipped."""
+    if "skipped" in facts:
+        return f"{spec.label}: skipped, {facts['skipped']}"
+    parts = [str(facts["version"]), *(str(facts[key]) for key in ("build",) if key in facts)]
+    if "backend" in facts:
+        parts.append(f"backend {facts['backend']}")
+    return f"{spec.label}: {', '.join(parts)}; Python {facts['python']}"

@@ -1,0 +1,76 @@
+"""The order of measurements: rounds outside, rows next, loops inside.
+
+Neighbours in time are the loops of one row, so a slow minute of the machine hits all of them; and a row's rounds are
+spread over the whole run. The order of the loops rotates, so none is always first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from loopbench.loops import LoopSpec
+from loopbench.measure import Metrics, NetBench, Settings, measure_micro
+from loopbench.netrows import NetRow
+from loopbench.process import MeasurementError, NotInstalledError
+from loopbench.work import Work
+
+Row = Work | NetRow
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One measurement or the reason there is none."""
+
+    row: str
+    loop: str
+    round: int
+    metrics: Metrics
+    error: str | None = None
+    skipped: str | None = None
+
+
+def interleave(rows: list[Row], specs: list[LoopSpec], rounds: int) -> Iterator[tuple[int, Row, LoopSpec]]:
+    """Every (round, row, loop) in the order of measurement; the floor only where the row has one."""
+    for number in range(rounds):
+        for row in rows:
+            shift = number % len(specs) if specs else 0
+            for spec in specs[shift:] + specs[:shift]:
+                if spec.name != "c" or (isinstance(row, NetRow) and row.has_floor):
+                    yield number, row, spec
+
+
+def run_rounds(
+    rows: list[Row],
+    specs: list[LoopSpec],
+    rounds: int,
+    settings: Settings,
+    net: NetBench | None,
+    progress: Callable[[Cell], None],
+) -> list[Cell]:
+    """Measure everything. A cell that failed or is not installed is not tried again."""
+    cells: list[Cell] = []
+    given_up: set[tuple[str, str]] = set()
+    for number, row, spec in interleave(rows, specs, rounds):
+        if (row.name, spec.label) in given_up:
+            continue
+        cell = _measure(number, row, spec, settings, net)
+        if cell.error or cell.skipped:
+            given_up.add((row.name, spec.label))
+        cells.append(cell)
+        progress(cell)
+    return cells
+
+
+def _measure(number: int, row: Row, spec: LoopSpec, settings: Settings, net: NetBench | None) -> Cell:
+    try:
+        if isinstance(row, Work):
+            metrics = measure_micro(row, spec, settings)
+        else:
+            assert net is not None
+            metrics = net.measure(row, spec)
+    except NotInstalledError as error:
+        return Cell(row.name, spec.label, number, {}, skipped=str(error))
+    except MeasurementError as error:
+        return Cell(row.name, spec.label, number, {}, error=str(error))
+    return Cell(row.name, spec.label, number, metrics)

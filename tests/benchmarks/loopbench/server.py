@@ -1,0 +1,91 @@
+"""The server process: one application on one loop, and a control pipe.
+
+On stdout it prints `{"port": N}` once it listens. On stdin it takes lines: `usage` is answered with its CPU time and
+its peak memory, end of file ends the process at once. A thread that sleeps in read(2) serves the pipe, so the
+loop under test has no descriptor it would not have otherwise, and third-party servers need no change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import socket
+import sys
+import threading
+
+from loopbench.child import NOT_INSTALLED
+from loopbench.loops import loop_factory, missing_reason
+from loopbench.meter import cpu_ns, settle_gc, warm_allocator
+from loopbench.servers import SERVERS
+
+
+def raise_file_limit() -> int:
+    """Lift the soft limit of open files to the hard one; returns it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def _say(message: dict[str, object]) -> None:
+    os.write(1, json.dumps(message).encode() + b"\n")
+
+
+def _control() -> None:
+    """Serve the control pipe until its end, then leave without clean-up: the measurement is over."""
+    while os.read(0, 64):
+        _say({"cpu_ns": cpu_ns(), "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
+    os._exit(0)
+
+
+def listen(path: str | None) -> socket.socket:
+    """A bound socket, not yet listening: TCP on a free port of the loopback, or a Unix path."""
+    if path is not None:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+    else:
+        # With the protocol named, or asyncio does not see that it is TCP and leaves Nagle's algorithm on.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", 0))
+    return listener
+
+
+async def _serve(kind: str, listener: socket.socket, size: int, gc_mode: str) -> None:
+    port = listener.getsockname()[1] if listener.family == socket.AF_INET else 0  # rloop detaches the socket
+    await SERVERS[kind](listener, size)
+    settle_gc(gc_mode)
+    _say({"port": port})
+    await asyncio.get_running_loop().create_future()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry of the server process."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--loop", required=True)
+    parser.add_argument("--backend")
+    parser.add_argument("--kind", required=True, choices=sorted(SERVERS))
+    parser.add_argument("--size", type=int, required=True)
+    parser.add_argument("--unix")
+    parser.add_argument("--gc", choices=("on", "off"), default="on")
+    options = parser.parse_args(argv)
+    raise_file_limit()
+    try:
+        factory = loop_factory(options.loop, options.backend)
+        listener = listen(options.unix)
+        if options.kind == "sock":
+            listener.listen(4096)
+        warm_allocator()
+        threading.Thread(target=_control, daemon=True).start()
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(_serve(options.kind, listener, options.size, options.gc))
+    except (ModuleNotFoundError, NotImplementedError) as error:
+        _say({"reason": missing_reason(error)})
+        return NOT_INSTALLED
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

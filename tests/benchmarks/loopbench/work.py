@@ -1,0 +1,63 @@
+"""The registry of micro workloads: a name, what one operation is, how many to run, how to run them.
+
+Two shapes. An *inside* workload is a coroutine function `(meter, count)` and runs on the loop under test; a *bare* one
+is a function `(meter, factory, count)` that makes its own loops. Both put the measured part into `with meter:`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from loopbench.loops import LoopFactory
+from loopbench.meter import Meter
+
+Inside = Callable[[Meter, int], Coroutine[Any, Any, None]]
+Bare = Callable[[Meter, LoopFactory, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One row of the micro table."""
+
+    name: str
+    operation: str
+    count: int
+    primary: str
+    warm: bool
+    inside: Inside | None
+    bare: Bare | None
+
+
+MICRO: dict[str, Work] = {}
+
+
+def inside(
+    name: str, operation: str, count: int, *, primary: str = "cpu_ns", warm: bool = True
+) -> Callable[[Inside], Inside]:
+    """Register a coroutine function. `primary` is the metric that rows are compared by; less is better."""
+
+    def add(function: Inside) -> Inside:
+        MICRO[name] = Work(name, operation, count, primary, warm, function, None)
+        return function
+
+    return add
+
+
+def bare(name: str, operation: str, count: int, *, primary: str = "cpu_ns") -> Callable[[Bare], Bare]:
+    """Register a function that makes its own loops."""
+
+    def add(function: Bare) -> Bare:
+        MICRO[name] = Work(name, operation, count, primary, True, None, function)
+        return function
+
+    return add
+
+
+def all_micro() -> dict[str, Work]:
+    """Every micro workload by name, in the order of the table."""
+    for module in ("micro_calls", "micro_tasks", "micro_timers", "micro_io"):
+        importlib.import_module(f"loopbench.{module}")
+    return MICRO
