@@ -1,0 +1,69 @@
+"""The Python twins of `sockets.pxd`, for the pure build: same names, same contracts.
+
+None or -1 stand for "would block"; any other failure is an OSError. `sock` is a non-blocking socket and `fd` its
+descriptor, which only the C side needs. An item of a write queue is `bytes` or a contiguous memoryview of bytes.
+
+Thread: any; each thread receives into a buffer of its own, because `recv_into` lets go of the GIL.
+"""
+
+import os
+import socket
+import threading
+from typing import Any, Final
+
+RECEIVE_LIMIT: Final = 256 * 1024
+"""Bytes that one `receive` takes at most."""
+
+VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
+"""Buffers that one `send_many` passes at most."""
+
+_HAS_SENDMSG: Final = hasattr(socket.socket, "sendmsg")
+"""Windows has no vectored send for sockets; there each buffer goes by itself."""
+
+
+class _Buffers(threading.local):
+    """One buffer a thread. A fresh block of this size for each message would be mapped and unmapped each time."""
+
+    def __init__(self) -> None:
+        self.view: memoryview = memoryview(bytearray(RECEIVE_LIMIT))
+
+
+_buffers = _Buffers()
+
+
+def receive(sock: socket.socket, fd: int) -> bytes | None:
+    """Return what has arrived, at most RECEIVE_LIMIT bytes; b"" is the end of the stream, None "not yet"."""
+    view = _buffers.view
+    try:
+        return bytes(view[: sock.recv_into(view)])
+    except (BlockingIOError, InterruptedError):
+        return None
+
+
+def receive_into(sock: socket.socket, fd: int, buffer: Any) -> int:
+    """Fill `buffer` and return how many bytes it got; 0 is the end of the stream, -1 "not yet"."""
+    try:
+        return sock.recv_into(buffer)
+    except (BlockingIOError, InterruptedError):
+        return -1
+
+
+def send_one(sock: socket.socket, fd: int, item: bytes | memoryview, head: int) -> int:
+    """Send `item` from `head` on, and return how many bytes the kernel took, or -1."""
+    try:
+        return sock.send(memoryview(item)[head:] if head else item)
+    except (BlockingIOError, InterruptedError):
+        return -1
+
+
+def send_many(sock: socket.socket, fd: int, queue: list[bytes | memoryview], head: int) -> int:
+    """Send the queue's first items in one call, the first of them from `head` on; return as `send_one`."""
+    if not _HAS_SENDMSG:
+        return send_one(sock, fd, queue[0], head)
+    parts = queue[:VECTOR_LIMIT]
+    if head:
+        parts[0] = memoryview(parts[0])[head:]
+    try:
+        return sock.sendmsg(parts)
+    except (BlockingIOError, InterruptedError):
+        return -1

@@ -1,0 +1,134 @@
+# What the compiled transports take from the sockets API: recv(2), send(2), sendmsg(2), straight on the descriptor.
+#
+# The GIL is kept. These calls never block (the descriptors are non-blocking); they copy at most 256 KiB, which takes
+# some microseconds. Releasing and taking the GIL costs two lock operations when nobody wants it, and when another
+# thread does, up to the switch interval (5 ms) until it comes back: far more than the call itself.
+#
+# Results, as in `interpreted_sockets.py`: None or -1 stand for "would block"; any other failure is an OSError.
+# `sock` is what the Python twins need; C needs `fd` alone.
+
+from cpython.object cimport PyObject
+
+cdef extern from *:
+    """
+    #ifdef _WIN32
+    #error "loopcore's compiled transports need recv(2) and sendmsg(2); on Windows the pure build is used"
+    #endif
+    #include <errno.h>
+    #include <limits.h>
+    #include <string.h>
+    #include <sys/socket.h>
+    #include <sys/types.h>
+    #include <sys/uio.h>
+
+    #ifndef MSG_NOSIGNAL
+    #define MSG_NOSIGNAL 0
+    #endif
+
+    #define LOOPCORE_RECEIVE_LIMIT (256 * 1024)
+    #define LOOPCORE_VECTOR_LIMIT 1024
+
+    /* One buffer for all receives of the process: it is filled and copied from without letting go of the GIL. */
+    static char loopcore_receive_buffer[LOOPCORE_RECEIVE_LIMIT];
+
+    static inline int
+    loopcore_would_block(void)
+    {
+        return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    }
+
+    static inline PyObject *
+    loopcore_receive(PyObject *sock, int fd)
+    {
+        ssize_t got = recv(fd, loopcore_receive_buffer, LOOPCORE_RECEIVE_LIMIT, 0);
+        if (got >= 0) {
+            return PyBytes_FromStringAndSize(loopcore_receive_buffer, got);
+        }
+        if (loopcore_would_block()) {
+            Py_RETURN_NONE;
+        }
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+
+    static inline Py_ssize_t
+    loopcore_receive_into(PyObject *sock, int fd, PyObject *buffer)
+    {
+        Py_buffer view;
+        ssize_t got;
+        int error;
+        if (PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE) < 0) {
+            return -2;
+        }
+        got = recv(fd, view.buf, (size_t)view.len, 0);
+        error = errno;
+        PyBuffer_Release(&view);
+        if (got >= 0) {
+            return got;
+        }
+        errno = error;
+        if (loopcore_would_block()) {
+            return -1;
+        }
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -2;
+    }
+
+    /* An item of a write queue is `bytes` or a contiguous memoryview that nobody else knows and can release. */
+    static inline void
+    loopcore_locate(PyObject *item, struct iovec *part)
+    {
+        if (PyBytes_Check(item)) {
+            part->iov_base = PyBytes_AS_STRING(item);
+            part->iov_len = (size_t)PyBytes_GET_SIZE(item);
+        }
+        else {
+            part->iov_base = PyMemoryView_GET_BUFFER(item)->buf;
+            part->iov_len = (size_t)PyMemoryView_GET_BUFFER(item)->len;
+        }
+    }
+
+    static inline Py_ssize_t
+    loopcore_sent(ssize_t sent)
+    {
+        if (sent >= 0) {
+            return sent;
+        }
+        if (loopcore_would_block()) {
+            return -1;
+        }
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -2;
+    }
+
+    static inline Py_ssize_t
+    loopcore_send_one(PyObject *sock, int fd, PyObject *item, Py_ssize_t head)
+    {
+        struct iovec part;
+        loopcore_locate(item, &part);
+        return loopcore_sent(send(fd, (char *)part.iov_base + head, part.iov_len - (size_t)head, MSG_NOSIGNAL));
+    }
+
+    static Py_ssize_t
+    loopcore_send_many(PyObject *sock, int fd, PyObject *queue, Py_ssize_t head)
+    {
+        struct iovec parts[LOOPCORE_VECTOR_LIMIT];
+        struct msghdr message;
+        Py_ssize_t count = PyList_GET_SIZE(queue), i;
+        if (count > LOOPCORE_VECTOR_LIMIT) {
+            count = LOOPCORE_VECTOR_LIMIT;
+        }
+        for (i = 0; i < count; i++) {
+            loopcore_locate(PyList_GET_ITEM(queue, i), &parts[i]);
+        }
+        parts[0].iov_base = (char *)parts[0].iov_base + head;
+        parts[0].iov_len -= (size_t)head;
+        memset(&message, 0, sizeof(message));
+        message.msg_iov = parts;
+        message.msg_iovlen = (int)count;
+        return loopcore_sent(sendmsg(fd, &message, MSG_NOSIGNAL));
+    }
+    """
+    object receive "loopcore_receive" (object sock, int fd)
+    Py_ssize_t receive_into "loopcore_receive_into" (object sock, int fd, object buffer) except -2
+    Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2
+    Py_ssize_t send_many "loopcore_send_many" (object sock, int fd, list queue, Py_ssize_t head) except -2

@@ -1,0 +1,123 @@
+"""The seam between transports and ports: what a transport asks for, and what it is told.
+
+A *driver* moves the bytes of one connected socket over one kind of port. A *sink* is the transport above it.
+The transport knows protocols, flow control and states; the driver knows descriptors, readiness or operations.
+Neither knows the other's half, so one transport stands on every port:
+
+    transport -> driver    start_reading  stop_reading  write  flush  discard  shut_down_writing  release
+    driver -> transport    _received  _get_buffer + _buffer_updated  _end_of_file  _failed  _written
+
+Writes are joined: `write` only queues, and asks the scheduler to run the sink once near the end of the tick;
+the sink then calls `take_turn`, and what was queued leaves in one vectored send.
+
+Guaranteed by a driver: nothing is called back from inside `start_reading`, `stop_reading`, `write` or
+`release`; nothing at all after `release`; no `_received` or `_end_of_file` after `stop_reading`, not even
+within the event at hand. `flush` and `take_turn` may call `_written` or `_failed`.
+Guaranteed by a sink: it raises nothing but SystemExit and KeyboardInterrupt, and asks for nothing after
+`release`.
+
+Thread: the loop's own, for everything here. Sizes are in bytes.
+"""
+
+import socket
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from loopcore.kernel.runnable import Runnable
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+
+Buffer: TypeAlias = "bytes | memoryview"
+"""What a write queue holds: never changes after it was queued, C-contiguous, counted in bytes."""
+
+
+class StreamSink(Runnable):
+    """What a driver calls back. To run it is to give the driver its turn to write."""
+
+    __slots__ = ()
+
+    def _received(self, data: bytes) -> None:
+        """Some bytes came in; never empty."""
+        raise NotImplementedError
+
+    def _get_buffer(self) -> Any:
+        """Return a writable buffer to receive into, or None if there is none and the error has been dealt with."""
+        raise NotImplementedError
+
+    def _buffer_updated(self, nbytes: int) -> None:
+        """The buffer that `_get_buffer` returned has got its first `nbytes` filled; never 0."""
+        raise NotImplementedError
+
+    def _end_of_file(self) -> None:
+        """The peer will send no more."""
+        raise NotImplementedError
+
+    def _failed(self, exc: BaseException, message: str) -> None:
+        """Reading or writing went wrong for good; what was queued has been dropped if it was writing."""
+        raise NotImplementedError
+
+    def _written(self) -> None:
+        """The kernel took some, or all, of what was queued; `driver.unsent` says how much is left."""
+        raise NotImplementedError
+
+
+class StreamDriver(Runnable):
+    """What a transport asks for, of one connected socket. To run it is to receive what has come in."""
+
+    __slots__ = ("scheduler", "sink", "sock", "fd", "context", "unsent", "reading", "buffered")
+
+    def __init__(self, scheduler: "Scheduler", sink: StreamSink, sock: socket.socket, context: "Context") -> None:
+        # `sink` and `sock` are None after `release`, which breaks the cycle of transport and driver.
+        self.scheduler: Scheduler = scheduler
+        self.sink: StreamSink = sink
+        self.sock: socket.socket = sock
+        self.fd: int = sock.fileno()
+        self.context: Context = context
+        """The context that the sink is called back in."""
+        self.unsent: int = 0
+        """Bytes queued and not yet taken by the kernel."""
+        self.reading: bool = False
+        self.buffered: bool = False
+        """Set by the transport: receive through `_get_buffer`, not through `_received`."""
+
+    def start_reading(self) -> None:
+        """Call the sink back with what comes in. Idempotent. Raises OSError if the port refuses the socket."""
+        raise NotImplementedError
+
+    def stop_reading(self) -> None:
+        """Leave what comes in to the kernel. Idempotent."""
+        raise NotImplementedError
+
+    def write(self, item: Buffer, size: int) -> None:
+        """Queue `item`, which is `size` bytes long and not empty, to be sent near the end of this tick."""
+        raise NotImplementedError
+
+    def write_some(self, item: Buffer) -> int:
+        """Send some of `item` now, if nothing stands before it in the queue; return how many bytes have gone."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Send what is queued now, as far as the kernel takes it. The rest goes when it takes more."""
+        raise NotImplementedError
+
+    def take_turn(self) -> None:
+        """The sink's turn has come, near the end of a tick or because the kernel takes more: send what is queued."""
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        """Drop what is queued."""
+        raise NotImplementedError
+
+    def shut_down_writing(self) -> None:
+        """Tell the peer that no more will come; nothing may be queued. Raises OSError, as shutdown(2) does."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Give up the socket: it is closed in the close phase of this tick. Drops what is queued. Idempotent."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Say what is being waited for, for the transport's representation."""
+        raise NotImplementedError

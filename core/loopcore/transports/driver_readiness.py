@@ -1,0 +1,225 @@
+"""The driver for readiness ports: try the system call when the port says "ready" (or before asking), wait on EAGAIN.
+
+Receiving: one receive an event. What has come in beyond it is reported again, because readiness is
+level-triggered, after every other connection has had its turn. The bytes pass through one reusable buffer and
+reach the protocol as `bytes` of their own size (docs/adr/0005); a BufferedProtocol gets them straight into its
+buffer.
+
+Sending: the kernel nearly always has room, so a flush first sends and asks for writability only about what was
+refused. While that is awaited (`blocked`) nothing else is tried: the order of bytes is the order of writes.
+
+Both roles of the write side, "end of the tick" and "writable", are played by the sink: a connection costs two
+objects, not four.
+"""
+
+import socket
+from typing import TYPE_CHECKING
+
+from loopcore.kernel.readiness import Readiness
+from loopcore.transports.driver import Buffer, StreamDriver, StreamSink
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+    from cython.cimports.loopcore.native.sockets import receive, receive_into, send_many, send_one
+else:
+    from loopcore.native.interpreted_sockets import receive, receive_into, send_many, send_one
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+
+VECTOR_LIMIT = 1024
+"""Buffers that one vectored send takes at most (IOV_MAX on Linux, the BSDs and macOS)."""
+READ_FAILED = "Fatal read error on socket transport"
+WRITE_FAILED = "Fatal write error on socket transport"
+
+
+class ReadinessDriver(StreamDriver):
+    """One connected, non-blocking socket over a readiness port. The contract is StreamDriver's."""
+
+    __slots__ = ("_readiness", "_fileno", "_queue", "_head", "_turn_asked", "_blocked")
+
+    def __init__(self, scheduler: "Scheduler", sink: StreamSink, sock: socket.socket, context: "Context") -> None:
+        StreamDriver.__init__(self, scheduler, sink, sock, context)
+        self._readiness: Readiness = scheduler.readiness
+        self._fileno: int = self.fd  # a Python int, kept because the table's keys are
+        self._queue: list[Buffer] = []
+        self._head: int = 0  # bytes of the queue's first item that have gone
+        self._turn_asked: bool = False
+        self._blocked: bool = False
+
+    def start_reading(self) -> None:
+        if not self.reading:
+            self._readiness.set_reader(self._fileno, self)
+            self.reading = True
+
+    def stop_reading(self) -> None:
+        if self.reading:
+            self.reading = False
+            self._readiness.clear_reader(self._fileno)
+
+    def _run(self) -> None:
+        if not self.reading:
+            return
+        if cython.compiled:
+            context_enter(self.context)
+            try:
+                self._receive()
+            finally:
+                context_exit(self.context)
+        else:
+            self.context.run(self._receive)
+
+    def _receive(self) -> None:
+        if self.buffered:
+            self._receive_into_buffer()
+            return
+        sink = self.sink
+        try:
+            received = receive(self.sock, self.fd)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._failed(exc, READ_FAILED)
+            return
+        if received is None:
+            return
+        if received:
+            sink._received(received)
+        else:
+            sink._end_of_file()
+
+    def _receive_into_buffer(self) -> None:
+        sink = self.sink
+        buffer = sink._get_buffer()
+        if buffer is None or not self.reading:  # get_buffer() may have closed or paused the transport
+            return
+        try:
+            nbytes = receive_into(self.sock, self.fd, buffer)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._failed(exc, READ_FAILED)
+            return
+        if nbytes > 0:
+            sink._buffer_updated(nbytes)
+        elif nbytes == 0:
+            sink._end_of_file()
+
+    def write(self, item: Buffer, size: int) -> None:
+        self._queue.append(item)
+        self.unsent += size
+        if not self._turn_asked and not self._blocked:
+            self._turn_asked = True
+            self.scheduler.flush_soon(self.sink)
+
+    def write_some(self, item: Buffer) -> int:
+        self.flush()
+        if self._queue or self.sock is None:
+            return 0
+        try:
+            sent = send_one(self.sock, self.fd, item, 0)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.sink._failed(exc, WRITE_FAILED)
+            return 0
+        return sent if sent > 0 else 0
+
+    def flush(self) -> None:
+        if self._queue and not self._blocked:
+            self._send()
+
+    def take_turn(self) -> None:
+        if self._turn_asked:
+            # The turn at the end of the tick. If an earlier flush was refused, it is too early to try again.
+            self._turn_asked = False
+            if self._blocked:
+                return
+        if self._queue:
+            self._send()
+
+    def _send(self) -> None:
+        """Send as much of the queue as the kernel takes, then wait for writability if that was not all."""
+        queue = self._queue
+        try:
+            while queue:
+                count = len(queue)
+                if count == 1:
+                    sent = send_one(self.sock, self.fd, queue[0], self._head)
+                else:
+                    sent = send_many(self.sock, self.fd, queue, self._head)
+                if sent < 0:
+                    break
+                self.unsent -= sent
+                if self.unsent == 0:
+                    queue.clear()
+                    self._head = 0
+                else:
+                    self._drop(sent)
+                    if count <= VECTOR_LIMIT:
+                        break  # all was offered and not all was taken: the next call would be refused
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.discard()
+            self.sink._failed(exc, WRITE_FAILED)
+            return
+        if not queue:
+            self._unblock()
+        elif not self._blocked:
+            self._blocked = True
+            self._readiness.set_writer(self._fileno, self.sink)
+        self.sink._written()
+
+    def _drop(self, sent: int) -> None:
+        """Forget the `sent` first bytes of the queue; more than that is in it."""
+        queue = self._queue
+        gone = 0
+        sent += self._head
+        while True:
+            size = len(queue[gone])
+            if sent < size:
+                break
+            sent -= size
+            gone += 1
+        del queue[:gone]
+        self._head = sent
+
+    def _unblock(self) -> None:
+        if self._blocked:
+            self._blocked = False
+            self._readiness.clear_writer(self._fileno)
+
+    def discard(self) -> None:
+        self._queue.clear()
+        self._head = 0
+        self.unsent = 0
+        self._unblock()
+
+    def shut_down_writing(self) -> None:
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def release(self) -> None:
+        sock = self.sock
+        if sock is None:
+            return
+        self.reading = False
+        self._queue.clear()
+        self.unsent = 0
+        self._blocked = False
+        self._readiness.forget(self._fileno)
+        self.sock = None  # type: ignore[assignment]
+        self.sink = None  # type: ignore[assignment]
+        self.scheduler.close_soon(sock)
+
+    def describe(self) -> str:
+        read = "polling" if self.reading else "idle"
+        write = "polling" if self._blocked else "idle"
+        return f"read={read} write=<{write}, bufsize={self.unsent}>"

@@ -1,0 +1,20 @@
+cimport cython
+
+from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.transports.driver cimport StreamDriver, StreamSink
+
+
+cdef class FlowControl(StreamSink):
+    cdef public Scheduler _loop
+    cdef public StreamDriver _driver
+    cdef public object _protocol
+    cdef public object _context
+    cdef public Py_ssize_t _high_water
+    cdef public Py_ssize_t _low_water
+    cdef public Py_ssize_t _join_limit
+    cdef public bint _protocol_paused
+
+    cdef object _set_limits(self, object high, object low)
+    cpdef object _relieve(self)
+    cpdef object _resume_protocol(self)
+    cpdef object _report(self, object exc, object message)

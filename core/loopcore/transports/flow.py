@@ -1,0 +1,120 @@
+"""Backpressure on writing: water marks, and when the protocol is told to pause and to resume.
+
+The rules are asyncio's: `pause_writing` when more than the high-water mark is waiting for the kernel,
+`resume_writing` when no more than the low-water mark is. "Waiting for the kernel" leaves out what is only queued
+until the end of the tick: before a protocol is paused, what is queued has been offered to the kernel. So a
+paused protocol always has a driver that waits for writability, which is what will resume it.
+
+Thread: the loop's own. Sizes are in bytes. An error in the protocol goes to the loop's exception handler and
+changes nothing here.
+"""
+
+import asyncio
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.transports.driver import StreamDriver, StreamSink
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import run_in_context
+else:
+    from loopcore.native.interpreted import run_in_context
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+
+HIGH_WATER: Final = 64 * 1024
+"""The high-water mark until one is set; the low-water mark is a quarter of it."""
+
+JOIN_LIMIT: Final = 64 * 1024
+"""Writes are joined up to here. Beyond it a longer vector saves nothing and the peer only waits."""
+
+
+class FlowControl(StreamSink):
+    """The write side's water marks; a transport is one."""
+
+    __slots__ = (
+        "_loop",
+        "_driver",
+        "_protocol",
+        "_context",
+        "_high_water",
+        "_low_water",
+        "_join_limit",
+        "_protocol_paused",
+    )
+
+    def __init__(self, loop: "Scheduler") -> None:
+        self._loop: Scheduler = loop
+        self._driver: StreamDriver
+        self._protocol: asyncio.BaseProtocol
+        self._context: Context = copy_context()
+        """What the protocol's methods run in: the context that the transport was made in, a copy of it."""
+        self._high_water: int = HIGH_WATER
+        self._low_water: int = HIGH_WATER // 4
+        self._join_limit: int = JOIN_LIMIT
+        self._protocol_paused: bool = False
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes were written and not yet taken by the kernel."""
+        return self._driver.unsent
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        """Return the low-water and the high-water mark."""
+        return (self._low_water, self._high_water)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set the water marks. Raises ValueError unless high >= low >= 0.
+
+        One that is not given follows from the other: low is a quarter of high, high is four times low.
+        """
+        self._set_limits(high, low)
+        self._relieve()
+
+    def _set_limits(self, high: int | None, low: int | None) -> None:
+        if high is None:
+            high = HIGH_WATER if low is None else 4 * low
+        if low is None:
+            low = high // 4
+        if not high >= low >= 0:
+            raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
+        self._high_water = high
+        self._low_water = low
+        self._join_limit = min(high, JOIN_LIMIT)
+
+    def _relieve(self) -> None:
+        """Offer to the kernel what is queued, and pause the protocol if too much is left."""
+        if self._driver.unsent > self._join_limit:
+            self._driver.flush()
+        if self._driver.unsent > self._high_water and not self._protocol_paused:
+            self._protocol_paused = True
+            try:
+                self._protocol.pause_writing()  # type: ignore[attr-defined]
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                self._report(exc, "protocol.pause_writing() failed")
+
+    def _resume_protocol(self) -> None:
+        """Tell the paused protocol that it may write again. Runs outside of any callback, so the context is free."""
+        self._protocol_paused = False
+        try:
+            run_in_context(self._context, self._protocol.resume_writing, ())  # type: ignore[attr-defined]
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._report(exc, "protocol.resume_writing() failed")
+
+    def _report(self, exc: BaseException, message: str) -> None:
+        context: dict[str, Any] = {
+            "message": message,
+            "exception": exc,
+            "transport": self,
+            "protocol": self._protocol,
+        }
+        self._loop.call_exception_handler(context)

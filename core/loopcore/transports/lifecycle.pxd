@@ -1,0 +1,16 @@
+from loopcore.transports.flow cimport FlowControl
+
+
+cdef class Connection(FlowControl):
+    cdef public dict _extra
+    cdef public object _server
+    cdef public int _state
+    cdef public bint _refuses
+    cdef public object _empty_waiter
+
+    cpdef object close(self)
+    cpdef object _failed(self, object exc, object message)
+    cpdef object _force_close(self, object exc)
+    cpdef object _lose(self, object exc)
+    cpdef object _let_go(self)
+    cpdef object _forget_protocol(self)

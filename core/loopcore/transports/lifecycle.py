@@ -1,0 +1,179 @@
+"""The life of a connection: its states, how it ends, and who lets go of what.
+
+A transport moves through four states and never back:
+
+    OPEN     reads and writes
+    CLOSING  `close` was called while bytes were waiting for the kernel: reads no more, still sends
+    LOST     `connection_lost` is scheduled: neither reads nor sends
+    CLOSED   `connection_lost` was called: the socket is given up, the protocol and the server let go
+
+        close, end of file      abort, error     all is sent     connection_lost ran
+    OPEN     CLOSING or LOST         LOST             -                 -
+    CLOSING        -                 LOST            LOST               -
+    LOST           -                  -               -              CLOSED
+
+The socket has one owner, the driver, and is closed once: by `release` after `connection_lost`, in the close phase
+of that tick. Only a transport that nobody closed does it in its finalizer, with a ResourceWarning.
+
+Thread: the loop's own. Errors of the protocol and of the socket end the connection; `connection_lost` says why.
+"""
+
+import asyncio
+import socket
+import warnings
+from asyncio.trsock import TransportSocket
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.log import logger
+from loopcore.transports.flow import FlowControl
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+    from loopcore.transports.server import Server
+
+OPEN = 0
+CLOSING = 1
+LOST = 2
+CLOSED = 3
+
+STATES: Final = ("open", "closing", "closing", "closed")
+"""What the representation says of each state."""
+
+
+def disable_nagle(sock: socket.socket) -> None:
+    """Let small writes leave at once (TCP_NODELAY); without effect on what is not TCP."""
+    if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.proto in (0, socket.IPPROTO_TCP):
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            pass  # macOS says EINVAL when the peer has gone already; the first receive will tell
+
+
+def known_facts(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what `get_extra_info` knows; what the caller found out already (accept, TLS) is not asked again."""
+    facts: dict[str, Any] = {} if extra is None else extra
+    facts["socket"] = TransportSocket(sock)
+    try:
+        facts["sockname"] = sock.getsockname()
+    except OSError:
+        facts["sockname"] = None
+    if "peername" not in facts:
+        try:
+            facts["peername"] = sock.getpeername()
+        except OSError:
+            facts["peername"] = None
+    return facts
+
+
+class Connection(FlowControl):
+    """What a transport is beside reading and writing. Subclasses make the driver."""
+
+    __slots__ = ("_extra", "_server", "_state", "_refuses", "_empty_waiter")
+
+    def __init__(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
+        FlowControl.__init__(self, loop)
+        self._extra: dict[str, Any] = known_facts(sock, extra)
+        self._server: Server | None = None
+        self._state: int = OPEN
+        self._refuses: bool = False
+        """Whether `write` has to look closer: the end was written, the connection lost, or a file is being sent."""
+        self._empty_waiter: asyncio.Future[None] | None = None
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return asyncio.Transport
+
+    def __repr__(self) -> str:
+        info = [type(self).__name__]
+        if self._state != OPEN:
+            info.append(STATES[self._state])
+        info.append(f"fd={self._driver.fd}")
+        if self._state != CLOSED:
+            info.append(self._driver.describe())
+        return f"<{' '.join(info)}>"
+
+    def __del__(self) -> None:
+        driver = getattr(self, "_driver", None)  # absent if the constructor failed
+        if driver is None or driver.sock is None:
+            return
+        warnings.warn(f"unclosed transport {self!r}", ResourceWarning, source=self)
+        driver.sock.close()
+        if self._server is not None:
+            self._server._detach(self)
+
+    # What asyncio's own code and its libraries look up.
+
+    @property
+    def _sock(self) -> socket.socket | None:
+        return self._driver.sock
+
+    @property
+    def _sock_fd(self) -> int:
+        return self._driver.fd
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return "socket", "sockname", "peername" or what else is known under `name`."""
+        return self._extra.get(name, default)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Return the protocol that is called now; None once the connection is lost."""
+        return self._protocol
+
+    # Closing
+
+    def is_closing(self) -> bool:
+        """Tell whether the transport is closing or closed."""
+        return self._state != OPEN
+
+    def close(self) -> None:
+        """Stop reading, send what was written, then close. Idempotent."""
+        if self._state != OPEN:
+            return
+        self._state = CLOSING
+        self._driver.stop_reading()
+        self._driver.flush()
+        if self._state == CLOSING and not self._driver.unsent:
+            self._lose(None)
+
+    def abort(self) -> None:
+        """Close at once; what was not sent yet is dropped."""
+        self._force_close(None)
+
+    def _failed(self, exc: BaseException, message: str) -> None:
+        if not isinstance(exc, OSError):
+            self._report(exc, message)
+        elif self._loop.get_debug():
+            logger.debug("%r: %s", self, message, exc_info=exc)
+        self._force_close(exc)
+
+    def _force_close(self, exc: BaseException | None) -> None:
+        if self._state < LOST:
+            self._driver.stop_reading()
+            self._driver.discard()
+            self._lose(exc)
+
+    def _lose(self, exc: BaseException | None) -> None:
+        self._state = LOST
+        self._refuses = True
+        self._loop.call_soon(self._call_connection_lost, exc, context=self._context)
+
+    def _call_connection_lost(self, exc: BaseException | None) -> None:
+        try:
+            self._protocol.connection_lost(exc)  # type: ignore[arg-type]
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Give up the socket and whatever could keep this transport alive, or be kept alive by it."""
+        self._state = CLOSED
+        self._driver.release()
+        self._forget_protocol()
+        if self._server is not None:
+            self._server._detach(self)
+            self._server = None
+        if self._empty_waiter is not None and not self._empty_waiter.done():
+            self._empty_waiter.set_exception(ConnectionError("Connection is closed by peer"))
+
+    def _forget_protocol(self) -> None:
+        """Let go of the protocol and of its methods."""
+        raise NotImplementedError

@@ -1,0 +1,296 @@
+"""Server: listening sockets, the connections accepted from them, and how both end.
+
+What a program sees is `asyncio.Server` of the running Python. Taken from newer ones: `close_clients` and
+`abort_clients` exist on every Python (asyncio has them since 3.13). `wait_closed` follows the running Python:
+before 3.12 it returns at once when the server is closed, since then it waits for the connections too.
+
+Listening sockets are closed in `close` itself, not in the close phase: programs bind the same address again in
+the next line. The number cannot be mixed up, because the readiness table forgets it first and an event of
+this tick is not for an entry made in it.
+
+Thread: the loop's own. Accepting never stops for an error: of one connection, it is reported and the connection
+closed; of the process or system (no descriptors, no memory), it is reported and tried again after a second.
+"""
+
+import asyncio
+import errno
+import socket
+import sys
+import weakref
+from asyncio.trsock import TransportSocket
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import Any, Final, Protocol
+
+from loopcore.kernel.readiness import Readiness
+from loopcore.kernel.runnable import Runnable
+from loopcore.log import logger
+
+ACCEPT_RETRY_DELAY: Final = 1.0
+"""Seconds to rest when the system has no resources for another connection; asyncio's."""
+
+OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
+"""Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""
+
+
+class ServingLoop(Protocol):
+    """What a server needs of its loop."""
+
+    readiness: Readiness
+
+    def create_future(self) -> "asyncio.Future[Any]": ...
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Any: ...
+    def call_exception_handler(self, context: dict[str, Any]) -> None: ...
+    def get_debug(self) -> bool: ...
+
+
+class MakeTransport(Protocol):
+    """Makes the transport of an accepted, non-blocking socket, and hands the socket over to it unless it raises."""
+
+    def __call__(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        *,
+        waiter: "asyncio.Future[Any] | None" = None,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+    ) -> Any: ...
+
+
+class Acceptor(Runnable):
+    """One listening socket. To run it is to accept what waits, at most `backlog` connections an event."""
+
+    def __init__(self, server: "Server", sock: socket.socket, backlog: int) -> None:
+        self.server = server
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.backlog = max(1, backlog)
+        # Connections are accepted in the context that started the server; each transport copies it.
+        self.context: Context = copy_context()
+        self.retry: Any = None
+
+    def start(self) -> None:
+        """Accept from now on."""
+        self.retry = None
+        self.server._loop.readiness.set_reader(self.fd, self)
+
+    def stop(self) -> None:
+        """Close the socket, at once."""
+        if self.retry is not None:
+            self.retry.cancel()
+        self.server._loop.readiness.forget(self.fd)
+        self.sock.close()
+
+    def _run(self) -> None:
+        self.context.run(self._accept)
+
+    def _accept(self) -> None:
+        server = self.server
+        for _ in range(self.backlog):
+            if server._sockets is None:  # closed by the protocol of the connection before
+                return
+            try:
+                connection, address = self.sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as exc:
+                self._rest(exc)
+                return
+            server._accepted(connection, address)
+
+    def _rest(self, exc: OSError) -> None:
+        """Look away for a while: the socket stays readable, and the loop would spin."""
+        loop = self.server._loop
+        cause = "out of system resource" if exc.errno in OUT_OF_RESOURCES else "failed"
+        loop.readiness.clear_reader(self.fd)
+        self.retry = loop.call_later(ACCEPT_RETRY_DELAY, self.start)
+        loop.call_exception_handler(
+            {"message": f"socket.accept() {cause}", "exception": exc, "socket": TransportSocket(self.sock)}
+        )
+
+
+class Server(asyncio.AbstractServer):
+    """Owns bound, non-blocking sockets. Does not listen before `start_serving` or `serve_forever`.
+
+    `make_transport` decides what connections speak; `ssl_context` is only kept, for who asks. `after_close` is called
+    once, when the listening sockets have been closed.
+    """
+
+    def __init__(
+        self,
+        loop: ServingLoop,
+        sockets: list[socket.socket],
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        *,
+        make_transport: MakeTransport,
+        ssl_context: Any = None,
+        backlog: int = 100,
+        after_close: Callable[[], None] | None = None,
+    ) -> None:
+        self._loop = loop
+        self._sockets: list[socket.socket] | None = sockets
+        self._protocol_factory = protocol_factory
+        self._make_transport = make_transport
+        self._ssl_context = ssl_context
+        self._backlog = backlog
+        self._after_close = after_close
+        # Weak, so that a transport the program dropped without closing can still be noticed.
+        self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._waiters: list[asyncio.Future[None]] | None = []
+        self._acceptors: list[Acceptor] = []
+        self._serving = False
+        self._serving_forever_fut: asyncio.Future[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} sockets={self.sockets!r}>"
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop that the server runs on."""
+        loop: Any = self._loop
+        return loop  # type: ignore[no-any-return]
+
+    def is_serving(self) -> bool:
+        """Tell whether connections are being accepted."""
+        return self._serving
+
+    @property
+    def sockets(self) -> tuple[TransportSocket, ...]:
+        """The listening sockets, protected from being closed; none once the server is closed."""
+        if self._sockets is None:
+            return ()
+        return tuple(TransportSocket(sock) for sock in self._sockets)
+
+    # Serving
+
+    def _start_serving(self) -> None:
+        if self._serving:
+            return
+        if self._sockets is None:
+            raise RuntimeError(f"server {self!r} is closed")
+        self._serving = True
+        for sock in self._sockets:
+            sock.listen(self._backlog)
+            acceptor = Acceptor(self, sock, self._backlog)
+            self._acceptors.append(acceptor)
+            acceptor.start()
+
+    async def start_serving(self) -> None:
+        """Listen and accept. Idempotent. Raises RuntimeError if the server is closed."""
+        self._start_serving()
+        await asyncio.sleep(0)
+
+    async def serve_forever(self) -> None:
+        """Serve until cancelled or closed, then close; raises CancelledError either way, RuntimeError if used twice."""
+        if self._serving_forever_fut is not None:
+            raise RuntimeError(f"server {self!r} is already being awaited on serve_forever()")
+        self._start_serving()
+        self._serving_forever_fut = self._loop.create_future()
+        try:
+            await self._serving_forever_fut
+        except asyncio.CancelledError:
+            self.close()
+            await self.wait_closed()
+            raise
+        finally:
+            self._serving_forever_fut = None
+
+    def _accepted(self, connection: socket.socket, address: Any) -> None:
+        """Give the connection a protocol and a transport. An error ends this connection and no other."""
+        loop = self._loop
+        protocol = None
+        try:
+            if loop.get_debug():
+                logger.debug("%r got a new connection from %r: %r", self, address, connection)
+            connection.setblocking(False)
+            protocol = self._protocol_factory()
+            if self._sockets is None:  # by the factory
+                connection.close()
+                return
+            self._make_transport(
+                connection, protocol, waiter=self._watch(protocol), extra={"peername": address}, server=self
+            )
+        except BaseException as exc:
+            connection.close()
+            if isinstance(exc, SystemExit | KeyboardInterrupt):
+                raise
+            self._report_connection(exc, protocol)
+
+    def _watch(self, protocol: asyncio.BaseProtocol) -> "asyncio.Future[Any] | None":
+        """Return what reports a connection that cannot be opened (TLS); as in asyncio, only debug mode asks."""
+        if not self._loop.get_debug():
+            return None
+
+        def opened(waiter: "asyncio.Future[Any]") -> None:
+            exc = None if waiter.cancelled() else waiter.exception()
+            if exc is not None:
+                self._report_connection(exc, protocol)
+
+        waiter = self._loop.create_future()
+        waiter.add_done_callback(opened)
+        return waiter
+
+    def _report_connection(self, exc: BaseException, protocol: asyncio.BaseProtocol | None) -> None:
+        context = {"message": "Error on transport creation for incoming connection", "exception": exc}
+        if protocol is not None:
+            context["protocol"] = protocol  # type: ignore[assignment]
+        self._loop.call_exception_handler(context)
+
+    # Closing
+
+    def close(self) -> None:
+        """Stop accepting and close the listening sockets, at once. Connections live on. Idempotent."""
+        if self._sockets is None:
+            return
+        sockets, self._sockets = self._sockets, None
+        acceptors, self._acceptors = self._acceptors, []
+        self._serving = False
+        for acceptor in acceptors:
+            acceptor.stop()
+        for sock in sockets:
+            sock.close()  # those that never listened
+        if self._serving_forever_fut is not None and not self._serving_forever_fut.done():
+            self._serving_forever_fut.cancel()
+        self._serving_forever_fut = None
+        if self._after_close is not None:
+            self._after_close()
+        if not self._clients:
+            self._wakeup()
+
+    def close_clients(self) -> None:
+        """Close every connection once what was written to it has been sent."""
+        for transport in self._clients.copy():
+            transport.close()
+
+    def abort_clients(self) -> None:
+        """Close every connection at once."""
+        for transport in self._clients.copy():
+            transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Wait until the server is closed; since Python 3.12, until its connections have ended as well."""
+        if self._waiters is None or (self._sockets is None and not WAITS_FOR_CONNECTIONS):
+            return
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    # Called by transports, and by whom else knows asyncio's server.
+
+    def _attach(self, transport: Any) -> None:
+        if self._sockets is None:
+            raise RuntimeError(f"server {self!r} is closed")
+        self._clients.add(transport)
+
+    def _detach(self, transport: Any) -> None:
+        self._clients.discard(transport)
+        if self._sockets is None and not self._clients:
+            self._wakeup()
+
+    def _wakeup(self) -> None:
+        waiters, self._waiters = self._waiters, None
+        for waiter in waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)

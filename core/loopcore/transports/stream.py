@@ -1,0 +1,310 @@
+"""StreamTransport: the transport of a connected TCP or Unix socket, as asyncio's programs know it.
+
+What a program sees is asyncio's selector transport: the same calls in the same order, the same errors. The
+differences are these: writes of one tick are joined and leave together at its end (or when they pass 64 KiB, or
+at `close`, `write_eof`), so the write buffer's size counts them until then; all methods of the protocol run in
+one context, the copy taken when the transport was made.
+
+isinstance(transport, asyncio.Transport) holds through `__class__`. Inheriting is impossible: a compiled class with
+attributes of its own and asyncio's class with its slot have no common layout ("multiple bases have instance lay-out
+conflict").
+
+Thread: the loop's own. Errors of the protocol and of the socket end the connection; `connection_lost` says why.
+"""
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.log import logger
+from loopcore.transports.driver import Buffer
+from loopcore.transports.driver_readiness import ReadinessDriver
+from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+    from loopcore.transports.server import Server
+
+LOST_WRITES_BEFORE_WARNING: Final = 5
+"""Writes to a lost connection that pass silently: the protocol may not have heard of the loss yet."""
+
+COPY_LIMIT: Final = 4096
+"""Bytes below which a copy is cheaper than a view."""
+
+
+def immutable(data: Any) -> Buffer:
+    """Return `data` as something that nobody can change; copied unless it is certain that nobody can.
+
+    Raises TypeError for what is not bytes, bytearray or memoryview.
+    """
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, memoryview):
+        # `readonly` would not do: a read-only view may lie over a bytearray.
+        if type(data.obj) is bytes and data.c_contiguous and data.nbytes > COPY_LIMIT:
+            return data.cast("B")
+    elif not isinstance(data, bytearray):
+        raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
+    return bytes(data)
+
+
+def resolve(waiter: "asyncio.Future[None]") -> None:
+    """Resolve the future, unless it was cancelled meanwhile."""
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class StreamTransport(Connection):
+    """A stream of bytes both ways, over a connected, non-blocking socket, which it owns from now on.
+
+    Schedules `protocol.connection_made`, then the start of reading, then the result of `waiter`.
+    """
+
+    __slots__ = (
+        "_lost_writes",
+        "_paused",
+        "_eof_written",
+        "_eof_pending",
+        "_eof_received",
+        "_on_data",
+        "_on_get_buffer",
+        "_on_buffer_updated",
+        "__weakref__",
+    )
+
+    _start_tls_compatible = True
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        *,
+        waiter: "asyncio.Future[None] | None" = None,
+        extra: dict[str, Any] | None = None,
+        server: "Server | None" = None,
+    ) -> None:
+        connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
+        Connection.__init__(self, scheduler, sock, extra)
+        self._lost_writes: int = 0
+        self._paused: bool = False
+        self._eof_written: bool = False
+        self._eof_pending: bool = False
+        self._eof_received: bool = False
+        disable_nagle(sock)
+        self._driver = ReadinessDriver(scheduler, self, sock, self._context)
+        self.set_protocol(protocol)
+        if server is not None:
+            server._attach(self)
+            self._server = server
+        owners = getattr(scheduler, "_transports", None)
+        if owners is not None:  # the facade's, so that add_reader and sock_recv refuse a transport's descriptor
+            owners[self._driver.fd] = self
+        scheduler.call_soon(connection_made, self, context=self._context)
+        scheduler.call_soon(self._start_reading, context=self._context)
+        if waiter is not None:
+            scheduler.call_soon(resolve, waiter, context=self._context)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Call `protocol` from now on; what was received and not handed over yet goes to it."""
+        self._protocol = protocol
+        buffered = isinstance(protocol, asyncio.BufferedProtocol)
+        # Bound methods, looked up once instead of with each message. A protocol may lack them, if it only writes.
+        self._on_data: Any = None if buffered else getattr(protocol, "data_received", None)
+        self._on_get_buffer: Any = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
+        self._on_buffer_updated: Any = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
+        self._driver.buffered = buffered
+
+    def _forget_protocol(self) -> None:
+        self._protocol = self._on_data = self._on_get_buffer = self._on_buffer_updated = None  # type: ignore[assignment]
+
+    # Reading
+
+    def is_reading(self) -> bool:
+        """Tell whether the protocol gets what comes in."""
+        return self._state == OPEN and not self._paused
+
+    def pause_reading(self) -> None:
+        """Leave what comes in to the kernel, and so hold up the peer. Without effect if closing or paused."""
+        if self._state == OPEN and not self._paused:
+            self._paused = True
+            self._driver.stop_reading()
+            if self._loop.get_debug():
+                logger.debug("%r pauses reading", self)
+
+    def resume_reading(self) -> None:
+        """Take back `pause_reading`. Without effect if closing or not paused."""
+        if self._state == OPEN and self._paused:
+            self._paused = False
+            if not self._eof_received:
+                self._driver.start_reading()
+            if self._loop.get_debug():
+                logger.debug("%r resumes reading", self)
+
+    def _start_reading(self) -> None:
+        if self._state != OPEN or self._paused or self._eof_received:
+            return
+        try:
+            self._driver.start_reading()
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
+            self._failed(exc, "Fatal error on transport")
+
+    def _received(self, data: bytes) -> None:
+        try:
+            self._on_data(data)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._failed(exc, "Fatal error: protocol.data_received() call failed.")
+
+    def _get_buffer(self) -> Any:
+        try:
+            buffer = self._on_get_buffer(-1)
+            if not len(buffer):
+                raise RuntimeError("get_buffer() returned an empty buffer")
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._failed(exc, "Fatal error: protocol.get_buffer() call failed.")
+            return None
+        return buffer
+
+    def _buffer_updated(self, nbytes: int) -> None:
+        try:
+            self._on_buffer_updated(nbytes)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._failed(exc, "Fatal error: protocol.buffer_updated() call failed.")
+
+    def _end_of_file(self) -> None:
+        if self._loop.get_debug():
+            logger.debug("%r received EOF", self)
+        self._eof_received = True
+        try:
+            keep_open = self._protocol.eof_received()  # type: ignore[attr-defined]
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._failed(exc, "Fatal error: protocol.eof_received() call failed.")
+            return
+        if keep_open:
+            self._driver.stop_reading()
+        else:
+            self.close()
+
+    # Writing
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send `data`, near the end of this tick at the latest. Nothing happens if it is empty or the peer has gone.
+
+        Raises TypeError for what is not bytes-like, RuntimeError after `write_eof`.
+        """
+        if type(data) is not bytes:
+            self._write_other(data)
+            return
+        if self._refuses and self._refuse("write()", "write"):
+            return
+        size = len(data)
+        if size == 0:
+            return
+        driver = self._driver
+        driver.write(data, size)
+        if driver.unsent > self._join_limit:
+            self._relieve()
+
+    def writelines(self, list_of_data: Any) -> None:
+        """Send the buffers one after the other, together. Otherwise as `write`."""
+        items = [immutable(data) for data in list_of_data]
+        if self._refuses and self._refuse("writelines()", "writelines"):
+            return
+        driver = self._driver
+        for item in items:
+            size = len(item)
+            if size:
+                driver.write(item, size)
+        if driver.unsent > self._join_limit:
+            self._relieve()
+
+    def _write_other(self, data: Any) -> None:
+        """Write what is bytes-like but not exactly bytes: what can change must not be kept."""
+        if isinstance(data, bytearray) and len(data) > self._join_limit and not self._refuses:
+            # Large: offer it to the kernel first, and copy only what is left.
+            with memoryview(data) as view:
+                sent = self._driver.write_some(view)
+                data = b"" if self._state >= LOST else bytes(view[sent:])
+        item = immutable(data)
+        if self._refuses and self._refuse("write()", "write"):
+            return
+        size = len(item)
+        if size:
+            self._driver.write(item, size)
+            if self._driver.unsent > self._join_limit:
+                self._relieve()
+
+    def _refuse(self, name: str, verb: str) -> bool:
+        """Raise RuntimeError if writing is an error now; otherwise tell whether it goes nowhere."""
+        if self._eof_written:
+            raise RuntimeError(f"Cannot call {name} after write_eof()")
+        if self._empty_waiter is not None:
+            raise RuntimeError(f"unable to {verb}; sendfile is in progress")
+        if self._state < LOST:
+            return False
+        self._lost_writes += 1
+        if self._lost_writes >= LOST_WRITES_BEFORE_WARNING:
+            logger.warning("socket.send() raised exception.")
+        return True
+
+    def can_write_eof(self) -> bool:
+        """Tell that `write_eof` is possible: a stream socket can be half closed."""
+        return True
+
+    def write_eof(self) -> None:
+        """Tell the peer that no more will come, once all is sent; receiving goes on. Raises OSError if refused."""
+        if self._state != OPEN or self._eof_written:
+            return
+        self._eof_written = True
+        self._refuses = True
+        self._driver.flush()
+        if self._state != OPEN:
+            return
+        if self._driver.unsent:
+            self._eof_pending = True
+        else:
+            self._driver.shut_down_writing()
+
+    def _run(self) -> None:
+        self._driver.take_turn()
+
+    def _written(self) -> None:
+        driver = self._driver
+        if self._protocol_paused and driver.unsent <= self._low_water:
+            self._resume_protocol()
+        if driver.unsent:
+            return
+        if self._empty_waiter is not None:
+            resolve(self._empty_waiter)
+        if self._state == CLOSING:
+            self._lose(None)
+        elif self._eof_pending and self._state == OPEN:
+            self._eof_pending = False
+            try:
+                driver.shut_down_writing()
+            except OSError as exc:
+                self._failed(exc, "Fatal write error on socket transport")
+
+    def _make_empty_waiter(self) -> "asyncio.Future[None]":
+        """Return a future that is resolved when all is sent; until `_reset_empty_waiter` nothing can be written."""
+        if self._empty_waiter is not None:
+            raise RuntimeError("Empty waiter is already set")
+        waiter = self._loop.create_future()
+        self._empty_waiter = waiter
+        self._refuses = True
+        self._driver.flush()
+        if not self._driver.unsent:
+            resolve(waiter)
+        return waiter
+
+    def _reset_empty_waiter(self) -> None:
+        self._empty_waiter = None
+        self._refuses = self._eof_written or self._state >= LOST
