@@ -41,7 +41,8 @@ class ChatServer:
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns the address, with the real port if `port` is 0. Raises OSError if that fails."""
-        self._server = await asyncio.start_server(self._accept, host, port, limit=MAX_LINE)
+        # A StreamReader's limit does not count the newline, ours does.
+        self._server = await asyncio.start_server(self._accept, host, port, limit=MAX_LINE - 1)
         for listener in self._server.sockets:  # accepted sockets inherit it
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BUFFER_BYTES)
         address = self._server.sockets[0].getsockname()

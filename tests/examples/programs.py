@@ -1,0 +1,160 @@
+"""Starting the examples as processes, and talking to them over sockets with hand-written bytes."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+PATIENCE = 30.0
+"""Seconds until a read or a process is given up; nothing takes nearly that long unless it hangs."""
+
+LIFE = 240.0
+"""Seconds until a server is killed that a whole module shares."""
+
+
+def environment(backend: str, **more: str) -> dict[str, str]:
+    """The environment of a child that is to run on `backend`."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOOPCORE_", "PYTHON"))}
+    chosen = {} if backend == "asyncio" else {"LOOPCORE_BACKEND": backend}
+    return {**inherited, **chosen, "PYTHONUTF8": "1", **more}
+
+
+def command(program: str, *arguments: str, backend: str, flags: tuple[str, ...] = ("-W", "error")) -> list[str]:
+    """How a user starts `program` (a path below examples/): plainly, or with `loopcore run`."""
+    run = [] if backend == "asyncio" else ["-m", "loopcore", "run"]
+    return [sys.executable, *flags, *run, str(EXAMPLES / program), *arguments]
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def run(program: str, *arguments: str, backend: str, typed: str = "", **options: Any) -> Ended:
+    """Run a program to its end, with `typed` as its standard input."""
+    flags, more = options.pop("flags", ("-W", "error")), options.pop("more", {})
+    done = subprocess.run(
+        command(program, *arguments, backend=backend, flags=flags),
+        env=environment(backend, **more),
+        input=typed,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+class Child:
+    """A program that runs beside the test, and is killed at the end of the `with` block if it still does."""
+
+    def __init__(self, command: list[str], backend: str, *, merged: bool = False, life: float = PATIENCE) -> None:
+        self._err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # closed in __exit__
+        self.process = subprocess.Popen(
+            command,
+            env=environment(backend),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else self._err,
+            encoding="utf-8",
+        )
+        # A read from a child that hangs ends with the child.
+        self._watchdog = threading.Timer(life, self.process.kill)
+        self._watchdog.start()
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+        self._watchdog.cancel()
+        self._watchdog.join()
+        self._err.close()
+
+    def line(self) -> str:
+        """The next line it prints; empty if it has ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def port(self) -> int:
+        """The port it prints when it listens."""
+        seen = []
+        while line := self.line():
+            seen.append(line)
+            if found := re.search(r"127\.0\.0\.1:(\d+)", line):
+                return int(found[1])
+        raise AssertionError(f"it does not listen; it printed {seen}, and {self.end()}")
+
+    def type(self, text: str) -> None:
+        """Type into its standard input, which stays open."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(text)
+        self.process.stdin.flush()
+
+    def stop(self, number: signal.Signals) -> Ended:
+        self.process.send_signal(number)
+        return self.end()
+
+    def end(self) -> Ended:
+        """Wait for its end; what it printed that was not read yet."""
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        self._err.seek(0)
+        return Ended(self.process.returncode, out, self._err.read())
+
+
+class Peer:
+    """A chat client made of a blocking socket."""
+
+    def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(PATIENCE)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect(("127.0.0.1", port))
+        self._lines = self.socket.makefile("rb")
+
+    def __enter__(self) -> "Peer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+        self.socket.close()
+
+    def send(self, *lines: bytes) -> None:
+        self.socket.sendall(b"".join(lines))
+
+    def ask(self, kind: str, **fields: object) -> None:
+        self.send(json.dumps({"type": kind, **fields}).encode() + b"\n")
+
+    def receive(self) -> dict[str, Any]:
+        """The next message; an empty one at the end of the connection."""
+        line = self._lines.readline()
+        if not line:
+            return {}
+        assert line.endswith(b"\n"), f"half a line: {line[-80:]!r}"
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def join(self, group: str, name: str) -> None:
+        """Join, and read on to the answer."""
+        self.ask("join", group=group, name=name)
+        assert self.receive() == {"type": "joined", "group": group, "name": name}
+
+    def error(self) -> str:
+        """The code of the next message, which is an error."""
+        message = self.receive()
+        assert message["type"] == "error", message
+        assert message["reason"]
+        assert set(message) == {"type", "code", "reason"}
+        code: str = message["code"]
+        return code
