@@ -1,0 +1,96 @@
+"""Archives for the packaging tests: built once a session, each with pip, as a user would."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+VERSIONS = ("3.11", "3.12", "3.13")
+
+
+def find_python(version: str) -> str | None:
+    """Return an interpreter of `version`: this one, one on PATH, or one that pyenv keeps."""
+    if sys.version.startswith(version + "."):
+        return sys.executable
+    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    for candidate in (shutil.which(f"python{version}"), *map(str, reversed(kept))):
+        # A shim of pyenv's is found on PATH but may refuse to run.
+        if candidate and not subprocess.run([candidate, "-c", ""], check=False, capture_output=True).returncode:
+            return candidate
+    return None
+
+
+def call(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command outside of this process's Python settings, and return what it said."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(("LOOPCORE_", "PYTHON"))}
+    return subprocess.run(
+        [str(word) for word in command],
+        check=False,
+        cwd=cwd,
+        env=settings | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tracked files, so that what a build leaves behind shows, and nothing else is swept up."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sdist(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    result = call(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=checkout)
+    assert result.returncode == 0, result.stderr
+    (archive,) = folder.iterdir()
+    return archive
+
+
+BuildWheel = Callable[..., tuple[Path, str]]
+
+
+@pytest.fixture(scope="session")
+def build_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildWheel:
+    """Build a wheel from the sdist, and return it with what pip said."""
+    built: dict[tuple[str, ...], tuple[Path, str]] = {}
+
+    def build(python: str, **environment: str) -> tuple[Path, str]:
+        key = (python, *map(str, sorted(environment.items())))
+        if key not in built:
+            folder = tmp_path_factory.mktemp("wheel")
+            command = (python, "-m", "pip", "wheel", "-v", "--no-deps", "-w", folder, sdist)
+            result = call(*command, cwd=folder, **environment)
+            assert result.returncode == 0, result.stdout + result.stderr
+            (wheel,) = folder.glob("*.whl")
+            built[key] = (wheel, result.stdout)
+        return built[key]
+
+    return build
+
+
+@pytest.fixture
+def new_venv(tmp_path: Path) -> Callable[[str], Path]:
+    """Make a virtual environment, and return its interpreter."""
+
+    def make(python: str) -> Path:
+        folder = tmp_path / "venv"
+        if python == sys.executable:
+            venv.create(folder, with_pip=True)
+        else:
+            assert call(python, "-m", "venv", folder, cwd=tmp_path).returncode == 0
+        return folder / "bin" / "python"
+
+    return make

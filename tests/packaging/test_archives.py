@@ -1,0 +1,141 @@
+"""What is in the sdist and in the wheels, on every Python, with and without a compiler."""
+
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import VERSIONS, call, find_python
+
+pytestmark = pytest.mark.packaging
+
+NO_COMPILER = {"CC": "/bin/false"}
+SMOKE = """\
+import asyncio, loopcore
+async def main():
+    task = asyncio.create_task(asyncio.sleep(0.001, "value"))
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    assert await reader.read() == b"" and await task == "value"
+    writer.close()
+    server.close()
+loopcore.run(main())
+"""
+
+
+@pytest.fixture(params=VERSIONS)
+def python(request: pytest.FixtureRequest) -> str:
+    found = find_python(request.param)
+    if found is None:
+        pytest.skip(f"there is no Python {request.param}")
+    return found
+
+
+@pytest.fixture
+def here() -> str:
+    import sys
+
+    return sys.executable
+
+
+def hot_modules(names: list[str]) -> list[str]:
+    return [name[:-4] for name in names if name.endswith(".pxd") and f"{name[:-4]}.py" in names]
+
+
+def info_of(interpreter: Path, folder: Path) -> dict[str, object]:
+    result = call(interpreter, "-m", "loopcore", "info", "--json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    facts: dict[str, object] = json.loads(result.stdout)["build"]
+    return facts
+
+
+def test_sdist_has_the_sources_and_nothing_else(sdist: Path):
+    with tarfile.open(sdist) as archive:
+        names = [name.split("/", 1)[1] for name in archive.getnames()]
+    assert not [name for name in names if name.endswith((".so", ".c", ".pyc")) or "_build_info" in name]
+    top = {name.split("/")[0] for name in names}
+    assert top == {
+        *(".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "PKG-INFO", "README.md"),
+        *("backends", "core", "docs", "examples", "plugins", "pyproject.toml", "tests", "tox.ini"),
+    }
+    assert {"core/build_ext.py", "core/loopcore/kernel/handle.pxd", "core/loopcore/py.typed"} <= set(names)
+
+
+def test_wheel_is_compiled_and_runs(python: str, build_wheel, new_venv, tmp_path: Path):
+    wheel, _ = build_wheel(python)
+    version = call(python, "-c", "import sys; print('%d%d' % sys.version_info[:2])", cwd=tmp_path).stdout.strip()
+    assert f"-cp{version}-cp{version}-" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    extensions = {name.split(".")[0] for name in names if name.endswith(".so")}
+    assert extensions
+    assert extensions == set(hot_modules(names))
+    assert not [name for name in names if name.endswith(".c")]
+    interpreter = new_venv(python)
+    assert call(interpreter, "-m", "pip", "install", "-q", wheel, cwd=tmp_path).returncode == 0
+    facts = info_of(interpreter, tmp_path)
+    assert facts["compiled"]
+    assert facts["stale"] == []
+    smoke = call(interpreter, "-W", "error", "-c", SMOKE, cwd=tmp_path)
+    assert (smoke.returncode, smoke.stderr) == (0, "")
+
+
+def test_without_a_compiler_the_wheel_is_pure_and_says_why(here: str, build_wheel, new_venv, tmp_path: Path):
+    wheel, said = build_wheel(here, **NO_COMPILER)
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert "without compiled modules: could not be compiled: /bin/false" in said
+    interpreter = new_venv(here)
+    assert call(interpreter, "-m", "pip", "install", "-q", wheel, cwd=tmp_path).returncode == 0
+    facts = info_of(interpreter, tmp_path)
+    assert not facts["compiled"]
+    assert str(facts["reason"]).startswith("could not be compiled: /bin/false")
+    smoke = call(interpreter, "-W", "error", "-c", SMOKE, cwd=tmp_path)
+    assert (smoke.returncode, smoke.stderr) == (0, "")
+
+
+def test_pure_wheel_can_be_asked_for(here: str, build_wheel):
+    wheel, said = build_wheel(here, LOOPCORE_COMPILE="no")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        notes = json.loads(archive.read("loopcore/_build_info.json"))
+    assert notes["reason"] == "LOOPCORE_COMPILE=no"
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"LOOPCORE_COMPILE": "require", **NO_COMPILER}, "LOOPCORE_COMPILE=require, but loopcore cannot be compiled"),
+        ({"LOOPCORE_COMPILE": "maybe"}, "LOOPCORE_COMPILE='maybe' is not one of auto, no, require"),
+    ],
+)
+def test_build_that_must_fail_says_why(here: str, sdist: Path, tmp_path: Path, environment: dict[str, str], words: str):
+    result = call(here, "-m", "pip", "wheel", "--no-deps", "-w", tmp_path, sdist, cwd=tmp_path, **environment)
+    assert result.returncode != 0
+    assert words in result.stdout + result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_editable_install_compiles_only_on_request(here: str, checkout: Path, new_venv, tmp_path: Path):
+    interpreter = new_venv(here)
+    install = (interpreter, "-m", "pip", "install", "-q", "-e", checkout)
+    kernel = checkout / "core" / "loopcore" / "kernel"
+
+    assert call(*install, cwd=tmp_path).returncode == 0
+    assert not list(checkout.rglob("*.so"))
+    assert "editable" in str(info_of(interpreter, tmp_path)["reason"])
+
+    assert call(*install, cwd=tmp_path, LOOPCORE_COMPILE="require").returncode == 0
+    assert list(kernel.glob("handle.*.so"))
+    assert not list(checkout.rglob("*.c"))
+    assert info_of(interpreter, tmp_path)["compiled"]
+    source = kernel / "handle.py"
+    original = source.read_text()
+    source.write_text(original + "\n# edited\n")
+    assert info_of(interpreter, tmp_path)["stale"] == ["loopcore.kernel.handle"]
+    source.write_text(original)
+
+    assert call(*install, cwd=tmp_path).returncode == 0
+    assert not list(checkout.rglob("*.so"))
+    assert not info_of(interpreter, tmp_path)["compiled"]

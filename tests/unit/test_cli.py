@@ -1,0 +1,284 @@
+"""The command `loopcore`, mostly as a user runs it: in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from loopcore.cli import output
+
+REPORT = """\
+import asyncio, sys
+async def main():
+    print(type(asyncio.get_running_loop()).__module__, sys.argv[1:])
+"""
+"""A program says on whose loop it runs, and with which arguments."""
+
+ENTRANCES = {
+    "asyncio.run": "asyncio.run(main())",
+    "asyncio.Runner": "with asyncio.Runner() as runner: runner.run(main())",
+    "asyncio.new_event_loop": "loop = asyncio.new_event_loop(); loop.run_until_complete(main()); loop.close()",
+    "loopcore.run": "import loopcore; loopcore.run(main())",
+}
+
+
+def loopcore(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "loopcore", *arguments],
+        check=False,
+        cwd=cwd,
+        env=os.environ | {"PYTHONWARNINGS": "error", "NO_COLOR": "1"} | dict(env or {}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One line on standard error, exit code 2, nothing on standard output."""
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("loopcore: error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.fixture
+def program(tmp_path: Path):
+    def write(text: str, name: str = "program.py") -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return name
+
+    return write
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_program_runs_unchanged_on_loopcore(program, tmp_path: Path, entrance: str):
+    name = program(f"{REPORT}\n{ENTRANCES[entrance]}\n")
+    result = loopcore("run", name, "--port", "80", "-m", "x", cwd=tmp_path)
+    assert (result.stderr, result.returncode) == ("", 0)
+    assert result.stdout == "loopcore.loop ['--port', '80', '-m', 'x']\n"
+
+
+def test_file_is_main_as_under_python(program, tmp_path: Path):
+    text = """\
+import sys, neighbour
+import __main__
+print(__name__, __file__, sys.argv, sys.path[0], __main__.__dict__ is globals(), __spec__, __package__)
+print(sorted(name for name in globals() if name.startswith("__")))
+"""
+    program("", "folder/neighbour.py")
+    name = program(text, "folder/program.py")
+    ours = loopcore("run", name, "a", cwd=tmp_path)
+    python = subprocess.run([sys.executable, name, "a"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    expected = python.stdout.replace("'__annotations__', ", "")  # Python 3.11 to 3.13 make it, before it is needed
+    assert ours.stderr == ""
+    assert ours.stdout.replace("None None", "None") == expected.replace("None None", "None")
+
+
+def test_module_is_main_as_under_python(program, tmp_path: Path):
+    text = "import sys\nprint(__name__, __spec__.name, __package__, __file__, sys.argv, sys.path[0])\n"
+    program("", "pack/__init__.py")
+    program(text, "pack/mod.py")
+    program(text, "pack/__main__.py")
+    for module in ("pack.mod", "pack"):
+        ours = loopcore("run", "-m", module, "--json", cwd=tmp_path)
+        python = subprocess.run(
+            [sys.executable, "-m", module, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert (ours.stderr, ours.stdout) == ("", python.stdout)
+
+
+def test_directory_and_zip_run_their_main(tmp_path: Path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__main__.py").write_text("import sys, part; print(part.NAME, sys.argv)\n")
+    (tmp_path / "app" / "part.py").write_text("NAME = 'part'\n")
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        for path in (tmp_path / "app").iterdir():
+            archive.write(path, path.name)
+    for name in ("app", "app.zip"):
+        result = loopcore("run", name, "x", cwd=tmp_path)
+        assert (result.stderr, result.stdout) == ("", f"part ['{name}', 'x']\n")
+
+
+def test_coroutine_function_is_called_with_strings(program, tmp_path: Path):
+    program("import asyncio\nasync def main(a, b='-'): print(asyncio.get_running_loop().__module__, a, b)\n", "mod.py")
+    result = loopcore("run", "mod:main", "1", cwd=tmp_path)
+    assert (result.stderr, result.stdout, result.returncode) == ("", "loopcore.loop 1 -\n", 0)
+
+
+def test_named_backend_serves_every_loop(program, tmp_path: Path):
+    name = program(
+        "import asyncio\nasync def main(): print(asyncio.get_running_loop().backend.name)\nasyncio.run(main())"
+    )
+    result = loopcore("run", "--backend", "select", name, cwd=tmp_path)
+    assert (result.stderr, result.stdout) == ("", "select\n")
+
+
+def test_debug_is_asyncios_debug_mode(program, tmp_path: Path):
+    name = program(
+        "import asyncio\nasync def main(): print(asyncio.get_running_loop().get_debug())\nasyncio.run(main())"
+    )
+    assert loopcore("run", "--debug", name, cwd=tmp_path).stdout == "True\n"
+    assert loopcore("run", name, cwd=tmp_path, env={"PYTHONASYNCIODEBUG": ""}).stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "said"), [("sys.exit(7)", 7, ""), ("sys.exit('no')", 1, "no\n"), ("sys.exit()", 0, "")]
+)
+def test_exit_code_passes_through(program, tmp_path: Path, statement: str, code: int, said: str):
+    text = f"import asyncio, sys\nasync def main(): {statement}\nasyncio.run(main())\n"
+    result = loopcore("run", program(text), cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (code, said)
+
+
+def test_exception_ends_with_one_and_a_traceback_of_the_program(program, tmp_path: Path):
+    result = loopcore("run", program("def f():\n    raise KeyError('lost')\nf()\n"), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "program.py" in result.stderr
+    assert result.stderr.endswith("KeyError: 'lost'\n")
+    assert "cli" not in result.stderr
+    assert "runpy" not in result.stderr
+
+
+def test_syntax_error_is_the_programs(program, tmp_path: Path):
+    result = loopcore("run", program("x = = 1\n"), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "SyntaxError" in result.stderr
+    assert "cli" not in result.stderr
+
+
+def test_interrupt_ends_as_under_python(program, tmp_path: Path):
+    result = loopcore("run", program("import signal\nsignal.raise_signal(signal.SIGINT)\n"), cwd=tmp_path)
+    assert result.returncode == -signal.SIGINT
+    assert result.stderr.endswith("KeyboardInterrupt\n")
+
+
+def test_main_outlives_its_last_line(program, tmp_path: Path):
+    """atexit functions and threads still find the module's globals and its entry in sys.modules."""
+    text = "import atexit, sys\nVALUE = 'here'\natexit.register(lambda: print(sys.modules['__main__'].VALUE, VALUE))\n"
+    result = loopcore("run", program(text), cwd=tmp_path)
+    assert (result.stdout, result.stderr) == ("here here\n", "")
+
+
+def test_what_cannot_be_run_is_one_line(program, tmp_path: Path):
+    program("x = 1\ndef plain(): pass\nasync def main(a): pass\n", "mod.py")
+    program("", "pack/__init__.py")
+    (tmp_path / "empty").mkdir()
+    assert_refused(loopcore("run", cwd=tmp_path), "nothing to run")
+    assert_refused(loopcore("run", "missing.py", cwd=tmp_path), "'missing.py'", "no such file")
+    assert_refused(loopcore("run", "empty", cwd=tmp_path), "'empty'", "__main__")
+    assert_refused(loopcore("run", "-m", "missing", cwd=tmp_path), "no module named 'missing'")
+    assert_refused(loopcore("run", "-m", "mod.part", cwd=tmp_path), "no module named 'mod.part'")
+    assert_refused(loopcore("run", "-m", "pack", cwd=tmp_path), "'pack'", "__main__")
+    assert_refused(loopcore("run", "-m", "sys", cwd=tmp_path), "'sys'", "no Python code")
+    assert_refused(loopcore("run", "missing:main", cwd=tmp_path), "no module named 'missing'")
+    assert_refused(loopcore("run", "mod:missing", cwd=tmp_path), "'mod'", "'missing'")
+    assert_refused(loopcore("run", "mod:plain", cwd=tmp_path), "mod:plain is not a coroutine function")
+    assert_refused(loopcore("run", "mod:main", cwd=tmp_path), "mod:main(a)", "'a'")
+
+
+def test_missing_import_of_the_program_is_its_own_error(program, tmp_path: Path):
+    program("import not_installed\nasync def main(): pass\n", "mod.py")
+    program("import not_installed\n", "pack/__init__.py")
+    program("", "pack/mod.py")
+    for arguments in (["mod:main"], ["-m", "mod"], ["-m", "pack.mod"]):
+        result = loopcore("run", *arguments, cwd=tmp_path)
+        assert result.returncode == 1
+        assert result.stderr.endswith("No module named 'not_installed'\n")
+        assert "Traceback" in result.stderr
+        assert "cli" not in result.stderr
+
+
+def test_unknown_backend_is_refused_before_the_program_starts(program, tmp_path: Path):
+    name = program("print('started')")
+    assert_refused(loopcore("run", "--backend", "epol", name, cwd=tmp_path), "'epol'", "epoll")
+    assert_refused(loopcore("run", name, cwd=tmp_path, env={"LOOPCORE_BACKEND": "epol"}), "'epol'", "epoll")
+
+
+def test_unknown_plugin_is_refused_before_the_program_starts(program, tmp_path: Path):
+    assert_refused(loopcore("run", "--plugin", "nope", program("print('started')"), cwd=tmp_path), "'nope'")
+
+
+def test_wrong_option_is_a_usage_error(tmp_path: Path):
+    for arguments in (["run", "--backen", "epoll", "x.py"], ["nope"], []):
+        result = loopcore(*arguments, cwd=tmp_path)
+        assert result.returncode == 2
+        assert "usage: loopcore" in result.stderr
+
+
+def test_backends_are_listed_with_the_chosen_one(tmp_path: Path):
+    result = loopcore("backends", "--json", cwd=tmp_path, env={"LOOPCORE_BACKEND": "select"})
+    rows = {row["name"]: row for row in json.loads(result.stdout)}
+    assert {"select", "poll", "epoll"} <= rows.keys()
+    assert [name for name, row in rows.items() if row["chosen"]] == ["select"]
+    assert rows["select"]["available"]
+    assert rows["select"]["distribution"].startswith("loopcore")
+    table = loopcore("backends", cwd=tmp_path).stdout.splitlines()
+    assert table[0].split() == ["name", "available", "chosen", "distribution", "reason"]
+    assert len(table) == 1 + len(rows)
+
+
+def test_backends_are_listed_even_if_the_variable_is_wrong(tmp_path: Path):
+    result = loopcore("backends", "--json", cwd=tmp_path, env={"LOOPCORE_BACKEND": "nope"})
+    assert result.returncode == 0
+    assert not any(row["chosen"] for row in json.loads(result.stdout))
+
+
+def test_plugins_are_listed(tmp_path: Path):
+    assert isinstance(json.loads(loopcore("plugins", "--json", cwd=tmp_path).stdout), list)
+    assert loopcore("plugins", cwd=tmp_path).returncode == 0
+
+
+def test_info_says_what_runs_and_why(tmp_path: Path):
+    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_BACKEND": "poll"}).stdout)
+    assert (facts["backend"], facts["variables"]) == ("poll", ["LOOPCORE_BACKEND=poll"])
+    assert "LOOPCORE_BACKEND" in facts["why"]
+    build = facts["build"]
+    assert {module["build"] for module in build["modules"]} == {"compiled" if build["compiled"] else "pure"}
+    assert bool(build["reason"]) is not build["compiled"]
+    text = loopcore("info", cwd=tmp_path)
+    assert text.stderr == ""
+    assert f"build      {build['summary']}" in text.stdout
+
+
+def test_info_survives_a_wrong_backend(tmp_path: Path):
+    result = loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_BACKEND": "nope"})
+    facts = json.loads(result.stdout)
+    assert facts["backend"] is None
+    assert "nope" in facts["why"]
+
+
+def test_columns_are_aligned_and_nothing_is_a_dash(capsys: pytest.CaptureFixture[str]):
+    rows = [{"name": "a", "ok": True, "why": ""}, {"name": "long", "ok": False, "why": "no reason"}]
+    output.show_table(("name", "ok", "why"), rows, empty="none")
+    output.show_table(("name",), [], empty="none")
+    expected = ["name  ok   why", "a     yes  -", "long  no   no reason", "none"]
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_rich_draws_the_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("rich")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    output.show_table(("name", "ok"), [{"name": "epoll", "ok": True}], empty="none")
+    shown = capsys.readouterr().out
+    assert "epoll" in shown
+    assert "\x1b[" in shown
+
+
+def test_without_rich_the_table_is_plain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    output.show_table(("name", "ok"), [{"name": "epoll", "ok": True}], empty="none")
+    assert capsys.readouterr().out == "name   ok\nepoll  yes\n"
