@@ -4,22 +4,12 @@ import asyncio
 import errno
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-T = TypeVar("T")
-PATIENCE = 10.0
-"""Seconds after which a test gives up; nothing here takes a tenth of one."""
-
-
-def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            return await main
-
-    return loop.run_until_complete(bounded())
+from tests.transports.endpoints_support import PATIENCE, row, run
 
 
 class Recorder(asyncio.Protocol):
@@ -48,11 +38,6 @@ def closed_port() -> int:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
     return port
-
-
-def row(host: str, port: int, family: int = socket.AF_INET) -> tuple[Any, ...]:
-    address = (host, port) if family == socket.AF_INET else (host, port, 0, 0)
-    return (socket.AddressFamily(family), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address)
 
 
 @pytest.fixture
@@ -134,9 +119,7 @@ def test_different_errors_are_joined_into_one_text(
     resolves_to(row("127.0.0.1", closed_port), row("127.0.0.2", closed_port))
     with pytest.raises(OSError) as caught:
         run(loop, loop.create_connection(Recorder, "name.test", 80))
-    one, other = (
-        f"[Errno {errno.ECONNREFUSED}] Connect call failed ('127.0.0.{n}', {closed_port})" for n in (1, 2)
-    )
+    one, other = (f"[Errno {errno.ECONNREFUSED}] Connect call failed ('127.0.0.{n}', {closed_port})" for n in (1, 2))
     assert str(caught.value) == f"Multiple exceptions: {one}, {other}"
     assert type(caught.value) is OSError
 
@@ -199,7 +182,7 @@ def test_a_local_address_in_use_is_named(loop: asyncio.AbstractEventLoop, listen
 def test_a_local_address_of_another_family_is_an_error(
     loop: asyncio.AbstractEventLoop, listening: socket.socket
 ) -> None:
-    with pytest.raises(OSError, match="no matching local address with family=.*AF_INET.* found"):
+    with pytest.raises(OSError, match=r"no matching local address with family=.*AF_INET.* found"):
         run(loop, loop.create_connection(Recorder, *listening.getsockname(), local_addr=("::1", 0)))
 
 
@@ -232,7 +215,7 @@ def test_a_socket_excludes_host_and_port(loop: asyncio.AbstractEventLoop) -> Non
 
 def test_without_host_port_and_socket_there_is_nothing_to_connect(loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(ValueError, match="host and port was not specified and no sock specified"):
-        run(loop, loop.create_connection(Recorder))  # type: ignore[call-overload]
+        run(loop, loop.create_connection(Recorder))
 
 
 def test_a_datagram_socket_is_refused(loop: asyncio.AbstractEventLoop) -> None:
@@ -276,9 +259,7 @@ def test_an_error_of_the_factory_closes_the_socket_made_for_it(
         assert accepted.recv(1) == b""
 
 
-def test_a_cancelled_connect_closes_its_socket(
-    loop: asyncio.AbstractEventLoop, full_listener: tuple[str, int]
-) -> None:
+def test_a_cancelled_connect_closes_its_socket(loop: asyncio.AbstractEventLoop, full_listener: tuple[str, int]) -> None:
     async def main() -> None:
         connecting = loop.create_task(loop.create_connection(Recorder, *full_listener))
         await asyncio.sleep(0)

@@ -5,30 +5,12 @@ import errno
 import logging
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-T = TypeVar("T")
-PATIENCE = 10.0
-
-
-def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            return await main
-
-    return loop.run_until_complete(bounded())
-
-
-class Greeter(asyncio.Protocol):
-    """Says hello and hangs up."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(b"hello")
-        transport.close()
+from tests.transports.endpoints_support import PATIENCE, Greeter, row, run, stop
 
 
 def ports(server: asyncio.AbstractServer) -> list[int]:
@@ -48,22 +30,12 @@ async def greeting(host: str, port: int) -> bytes:
         await writer.wait_closed()
 
 
-async def stop(server: asyncio.AbstractServer) -> None:
-    server.close()
-    await server.wait_closed()
-
-
 def needs_ipv6() -> None:
     try:
         with socket.socket(socket.AF_INET6) as sock:
             sock.bind(("::1", 0))
     except OSError as exc:
         pytest.skip(f"no IPv6 loopback here: {exc}")
-
-
-def row(host: str, port: int, family: int = socket.AF_INET) -> tuple[Any, ...]:
-    address = (host, port) if family == socket.AF_INET else (host, port, 0, 0)
-    return (socket.AddressFamily(family), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address)
 
 
 @pytest.fixture
@@ -148,9 +120,7 @@ def test_family_limits_what_a_name_means(loop: asyncio.AbstractEventLoop) -> Non
 
 
 @pytest.mark.parametrize(("asked", "set_to"), [(None, True), (True, True), (False, False)])
-def test_reuse_address_is_on_unless_refused(
-    loop: asyncio.AbstractEventLoop, asked: bool | None, set_to: bool
-) -> None:
+def test_reuse_address_is_on_unless_refused(loop: asyncio.AbstractEventLoop, asked: bool | None, set_to: bool) -> None:
     async def main() -> None:
         server = await loop.create_server(Greeter, "127.0.0.1", 0, reuse_address=asked)
         (sock,) = server.sockets
@@ -295,9 +265,7 @@ def test_a_server_that_cannot_listen_closes_its_sockets(
         assert caught.value.errno == errno.EADDRINUSE
 
 
-def test_a_cancelled_look_up_leaves_nothing(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancelled_look_up_leaves_nothing(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
     asked, answer = threading.Event(), threading.Event()

@@ -6,25 +6,17 @@ create_connection over real sockets, against asyncio as oracle.
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+
 from loopcore.endpoints.addresses import interleave, numeric_info
 from loopcore.endpoints.race import race
+from tests.transports.endpoints_support import row, run
 
-T = TypeVar("T")
-PATIENCE = 10.0
 NEVER = 3600.0
 """A delay that no test outlives: the next attempt starts because the one before it failed, or not at all."""
-
-
-def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            return await main
-
-    return loop.run_until_complete(bounded())
 
 
 class Attempts:
@@ -177,11 +169,6 @@ def test_a_cancelled_race_closes_what_had_connected(loop: asyncio.AbstractEventL
         assert all(each.done() for each in attempts.started)
 
     run(loop, main())
-
-
-def row(host: str, port: int, family: int = socket.AF_INET) -> tuple[Any, ...]:
-    address = (host, port) if family == socket.AF_INET else (host, port, 0, 0)
-    return (family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address)
 
 
 @pytest.mark.parametrize(("first", "expected"), [(1, "6a 4a 6b 4b 6c"), (2, "6a 6b 4a 6c 4b"), (9, "6a 6b 6c 4a 4b")])

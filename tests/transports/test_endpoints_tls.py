@@ -4,30 +4,16 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import trustme
 
-T = TypeVar("T")
-PATIENCE = 20.0
+from tests.transports.endpoints_support import echo, finish, run, stop
+
 LARGE = b"0123456789abcdef" * 65536  # 1 MiB: many records, more than any buffer on the way
-
-
-def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            result = await main
-            # asyncio accepts each connection in a task of its own, and closing takes a few ticks.
-            while others := asyncio.all_tasks() - {asyncio.current_task()}:
-                await asyncio.wait(others)
-            for _ in range(5):
-                await asyncio.sleep(0)
-            return result
-
-    return loop.run_until_complete(bounded())
 
 
 @pytest.fixture(scope="module")
@@ -59,44 +45,13 @@ class Losing(asyncio.Protocol):
         self.lost.set_result(exc)
 
 
-async def finish(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        await writer.wait_closed()
-
-
-async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    await finish(writer)
-
-
-class Serving:
-    """An echo server, its address, and the tasks of its connections, which `aclose` sees to the end."""
-
-    def __init__(self) -> None:
-        self.tasks: set[asyncio.Task[None]] = set()
-
-    def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.tasks.add(asyncio.get_running_loop().create_task(echo(reader, writer)))
-
-    async def drained(self) -> None:
-        if self.tasks:
-            await asyncio.wait(self.tasks)
-
-
 @contextlib.asynccontextmanager
 async def echo_server(**options: Any) -> AsyncIterator[tuple[str, int]]:
-    serving = Serving()
-    server = await asyncio.start_server(serving.handle, "127.0.0.1", 0, **options)
+    server = await asyncio.start_server(echo, "127.0.0.1", 0, **options)
     try:
         yield server.sockets[0].getsockname()
     finally:
-        server.close()
-        await serving.drained()
-        await server.wait_closed()
+        await stop(server)
 
 
 async def send_and_receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes) -> bytes:
@@ -144,16 +99,13 @@ def test_tls_over_a_unix_socket(
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
-        serving = Serving()
-        server = await asyncio.start_unix_server(serving.handle, tmp_path / "s", ssl=server_context)
+        server = await asyncio.start_unix_server(echo, tmp_path / "s", ssl=server_context)
         reader, writer = await asyncio.open_unix_connection(
             tmp_path / "s", ssl=client_context, server_hostname="localhost"
         )
         assert await send_and_receive(reader, writer, LARGE) == LARGE
         await finish(writer)
-        server.close()
-        await serving.drained()
-        await server.wait_closed()
+        await stop(server)
 
     run(loop, main())
 
@@ -163,22 +115,20 @@ def test_accepted_and_connected_sockets_take_tls(
 ) -> None:
     async def main() -> None:
         ours, theirs = socket.socketpair()
-        serving = Serving()
 
         def factory() -> asyncio.StreamReaderProtocol:
-            return asyncio.StreamReaderProtocol(asyncio.StreamReader(), serving.handle)
+            return asyncio.StreamReaderProtocol(asyncio.StreamReader(), echo)
 
         accepting = loop.create_task(loop.connect_accepted_socket(factory, theirs, ssl=server_context))
         reader, writer = await asyncio.open_connection(sock=ours, ssl=client_context, server_hostname="localhost")
         await accepting
         assert await send_and_receive(reader, writer, b"ping") == b"ping"
         await finish(writer)
-        await serving.drained()
 
     run(loop, main())
 
 
-async def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext | bool, name: str) -> list[Any]:
+async def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext | bool, name: str) -> Any:
     """Let two ends of a socket pair meet; return for each, client first, its connection or its exception."""
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
@@ -247,7 +197,10 @@ def test_a_timeout_of_zero_is_refused(
     option: dict[str, Any] = {name: 0}
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as sock:
         with pytest.raises(ValueError, match=f"{name} should be a positive number, got 0"):
-            run(loop, loop.create_connection(asyncio.Protocol, sock=sock, ssl=client_context, server_hostname="x", **option))
+            run(
+                loop,
+                loop.create_connection(asyncio.Protocol, sock=sock, ssl=client_context, server_hostname="x", **option),
+            )
 
 
 def test_a_peer_that_is_silent_in_the_handshake_times_out(
@@ -331,8 +284,7 @@ def test_a_server_that_closes_its_clients_ends_tls_connections(
         pytest.skip("asyncio has abort_clients since Python 3.13")
 
     async def main() -> None:
-        serving = Serving()
-        server: Any = await asyncio.start_server(serving.handle, "127.0.0.1", 0, ssl=server_context)
+        server: Any = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=server_context)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=client_context)
         assert await send_and_receive(reader, writer, b"ping") == b"ping"
         server.close()
@@ -340,7 +292,6 @@ def test_a_server_that_closes_its_clients_ends_tls_connections(
         with contextlib.suppress(ConnectionResetError):
             assert await reader.read() == b""
         await finish(writer)
-        await serving.drained()
         await server.wait_closed()
 
     run(loop, main())
@@ -360,10 +311,8 @@ def test_both_ends_upgrade_a_plain_connection(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
 ) -> None:
     async def main() -> None:
-        serving = Serving()
-
-        def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            serving.tasks.add(loop.create_task(upgrade_then_echo(reader, writer, server_context)))
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await upgrade_then_echo(reader, writer, server_context)
 
         server = await asyncio.start_server(handle, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -373,9 +322,7 @@ def test_both_ends_upgrade_a_plain_connection(
         assert writer.get_extra_info("cipher")
         assert await send_and_receive(reader, writer, LARGE) == LARGE
         await finish(writer)
-        await serving.drained()
-        server.close()
-        await server.wait_closed()
+        await stop(server)
 
     run(loop, main())
 
@@ -402,7 +349,7 @@ def test_an_upgrade_needs_a_context_and_a_transport_that_can(
 ) -> None:
     not_a_context: Any = True
     transport = asyncio.Transport()
-    with pytest.raises(TypeError, match="sslcontext is expected to be an instance of ssl.SSLContext, got True"):
+    with pytest.raises(TypeError, match=r"sslcontext is expected to be an instance of ssl\.SSLContext, got True"):
         run(loop, loop.start_tls(transport, asyncio.Protocol(), not_a_context))
     with pytest.raises(TypeError, match=r"transport .* is not supported by start_tls\(\)"):
         run(loop, loop.start_tls(transport, asyncio.Protocol(), client_context))
@@ -412,10 +359,8 @@ def test_tls_within_tls(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
 ) -> None:
     async def main() -> None:
-        serving = Serving()
-
-        def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            serving.tasks.add(loop.create_task(upgrade_then_echo(reader, writer, server_context)))
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await upgrade_then_echo(reader, writer, server_context)
 
         server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=server_context)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=client_context)
@@ -424,8 +369,6 @@ def test_tls_within_tls(
         await writer.start_tls(client_context, server_hostname="localhost")
         assert await send_and_receive(reader, writer, b"ping") == b"ping"
         await finish(writer)
-        await serving.drained()
-        server.close()
-        await server.wait_closed()
+        await stop(server)
 
     run(loop, main())

@@ -6,33 +6,15 @@ import os
 import socket
 import stat
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-T = TypeVar("T")
-PATIENCE = 10.0
+from tests.transports.endpoints_support import Greeter, run, stop
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets on this system")
-
-
-def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            return await main
-
-    return loop.run_until_complete(bounded())
-
-
-class Greeter(asyncio.Protocol):
-    """Says hello and hangs up."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(b"hello")
-        transport.close()
 
 
 async def greeting(path: Any) -> bytes:
@@ -42,11 +24,6 @@ async def greeting(path: Any) -> bytes:
     finally:
         writer.close()
         await writer.wait_closed()
-
-
-async def stop(server: asyncio.AbstractServer) -> None:
-    server.close()
-    await server.wait_closed()
 
 
 @pytest.fixture
@@ -268,4 +245,4 @@ def test_tls_over_a_path_needs_a_name_to_check(loop: asyncio.AbstractEventLoop) 
     with pytest.raises(ValueError, match="you have to pass server_hostname when using ssl"):
         run(loop, loop.create_unix_connection(Greeter, "x", ssl=True))
     with pytest.raises(TypeError, match="ssl argument must be an SSLContext or None"):
-        run(loop, loop.create_unix_server(Greeter, "x", ssl=True))  # type: ignore[arg-type]
+        run(loop, loop.create_unix_server(Greeter, "x", ssl=True))

@@ -35,7 +35,7 @@ def numeric_info(address: Any, family: int, proto: int) -> AddressInfo | None:
             continue
         row: tuple[Any, ...] = (host, number)
         if candidate == socket.AF_INET6:
-            row += (tuple(address[2:]) + (0, 0))[:2]
+            row += (*address[2:], 0, 0)[:2]
         return candidate, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", row
     return None
 

@@ -39,7 +39,8 @@ class Endpoints(NamedTuple):
 
 def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector) -> Endpoints:
     """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
-    make_transport = partial(StreamTransport, loop)
+    # Any: it is an asyncio.Transport through `__class__`, which no type checker sees.
+    make_transport: Any = partial(StreamTransport, loop)
     tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
     opener = StreamOpener(
         create_future=loop.create_future, make_transport=make_transport, tls=tls, get_debug=loop.get_debug

@@ -139,7 +139,7 @@ class Connector:
             sock.setblocking(False)
             if local_infos is not None:
                 _bind_to_one(sock, local_infos, errors)
-            await self._sockops.connect(sock, address)
+            await self._sockops.sock_connect(sock, address)
         except BaseException as exc:
             if sock is not None:
                 sock.close()

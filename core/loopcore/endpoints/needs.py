@@ -44,7 +44,7 @@ class SocketConnector(Protocol):
     the socket at once.
     """
 
-    async def connect(self, sock: socket.socket, address: Any) -> None: ...
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None: ...
 
 
 class CallScheduler(Protocol):

@@ -108,7 +108,7 @@ class UnixEndpoints:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0)
         try:
             sock.setblocking(False)
-            await self._sockops.connect(sock, path)
+            await self._sockops.sock_connect(sock, path)
         except BaseException:
             sock.close()
             raise
