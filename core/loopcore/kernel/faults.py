@@ -1,0 +1,120 @@
+"""Faults: what happens to an exception that nobody catches.
+
+The semantics are asyncio's: a handler set by the program, or else a report to the log; a handler that fails is
+itself reported; SystemExit and KeyboardInterrupt always pass and end the run.
+
+The report goes to the logger "asyncio", not "loopcore": what it tells of is the program's fault, not the
+loop's, and existing programs have configured, filtered and asserted on that name for years.
+"""
+
+import logging
+import traceback
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, Protocol, TypeAlias
+
+FaultContext: TypeAlias = dict[str, Any]
+ExceptionHandler: TypeAlias = Callable[[Any, FaultContext], object]
+
+report_logger = logging.getLogger("asyncio")
+
+_TRACEBACK_TITLES = {
+    "source_traceback": "Object created at (most recent call last):",
+    "handle_traceback": "Handle created at (most recent call last):",
+}
+
+
+class FaultOwner(Protocol):
+    """The loop, as far as faults see it: handlers are given it, and a subclass may override its report."""
+
+    def default_exception_handler(self, context: FaultContext) -> None: ...
+
+
+class Faults:
+    """The exception handler of one loop. Thread: the loop's own."""
+
+    __slots__ = ("_handler", "_owner")
+
+    def __init__(self, owner: FaultOwner) -> None:
+        self._owner = owner
+        self._handler: ExceptionHandler | None = None
+
+    def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
+        """Make `handler(loop, context)` receive every fault; None brings the report to the log back."""
+        if handler is not None and not callable(handler):
+            raise TypeError(f"A callable object or None is expected, got {handler!r}")
+        self._handler = handler
+
+    def get_exception_handler(self) -> ExceptionHandler | None:
+        """Return the program's handler, or None if faults go to the log."""
+        return self._handler
+
+    def call(self, context: FaultContext) -> None:
+        """Tell the handler of a fault; see `loop.call_exception_handler`. Raises nothing but exits."""
+        if self._handler is None:
+            self._report_safely(context, "Exception in default exception handler")
+            return
+        try:
+            self._call_handler(self._handler, context)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._report_safely(
+                {"message": "Unhandled error in exception handler", "exception": exc, "context": context},
+                "Exception in default exception handler while handling an unexpected error in custom exception handler",
+            )
+
+    def default(self, context: FaultContext) -> None:
+        """Write the report of a fault to the log, with the traceback of its exception if there is one."""
+        lines = [context.get("message") or "Unhandled exception in event loop"]
+        lines += [_describe(key, context[key]) for key in sorted(context) if key not in ("message", "exception")]
+        exception = context.get("exception")
+        exc_info = (type(exception), exception, exception.__traceback__) if exception is not None else False
+        report_logger.error("%s", "\n".join(lines), exc_info=exc_info)
+
+    def _call_handler(self, handler: ExceptionHandler, context: FaultContext) -> None:
+        # Since 3.12 a handler sees the context variables of the task or the callback that failed. On 3.11 it
+        # does so here too: nothing can have relied on seeing those of whoever happened to report.
+        where = _context_of_culprit(context)
+        if where is None:
+            handler(self._owner, context)
+            return
+        entered: list[bool] = []
+
+        def call() -> None:
+            entered.append(True)
+            handler(self._owner, context)
+
+        try:
+            where.run(call)
+        except RuntimeError:
+            if entered:
+                raise
+            handler(self._owner, context)  # a task reports itself: its context is the current one already
+
+    def _report_safely(self, context: FaultContext, failure: str) -> None:
+        try:
+            self._owner.default_exception_handler(context)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException:
+            # Only a logging handler or an overridden report can get here; there is nobody left to ask.
+            report_logger.exception(failure)
+
+
+def _describe(key: str, value: Any) -> str:
+    title = _TRACEBACK_TITLES.get(key)
+    if title is None:
+        return f"{key}: {value!r}"
+    stack = "".join(traceback.format_list(value)).rstrip()
+    return f"{key}: {title}\n{stack}"
+
+
+def _context_of_culprit(context: FaultContext) -> Context | None:
+    for key in ("task", "future", "handle"):
+        culprit = context.get(key)
+        if culprit is not None:
+            get_context = getattr(culprit, "get_context", None)
+            where = get_context() if get_context is not None else None
+            return where if isinstance(where, Context) else None
+    return None

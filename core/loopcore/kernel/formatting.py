@@ -1,0 +1,45 @@
+"""How callbacks, futures, tasks and stacks are written in messages.
+
+asyncio keeps these functions outside its classes so that its own C and Python classes can share them; the
+texts are what programs and their tests read, so loopcore shares them too. Everything taken from asyncio's
+private modules is taken here.
+"""
+
+import sys
+import traceback
+from asyncio import base_futures, base_tasks, format_helpers
+from typing import Any
+
+
+def extract_stack() -> traceback.StackSummary:
+    """Return the stack outside the kernel, innermost frame last: where the program made something. For debug mode."""
+    frame = sys._getframe(1)
+    # Compiled functions have no frames, interpreted ones do: told apart by module, both builds show the same.
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("loopcore.kernel."):
+        frame = frame.f_back
+    return format_helpers.extract_stack(frame)
+
+
+def describe_callback(callback: Any, args: Any) -> str:
+    """Return `name(args) at file:line` for a callback, as far as it can be told."""
+    return format_helpers._format_callback_source(callback, args)
+
+
+def describe_future(future: Any) -> str:
+    """Return the representation of a future; a future that contains itself is cut short."""
+    return base_futures._future_repr(future)
+
+
+def describe_task(task: Any) -> str:
+    """Return the representation of a task: state, name, coroutine, what it waits for."""
+    return base_tasks._task_repr(task)
+
+
+def task_stack(task: Any, limit: int | None) -> list[Any]:
+    """Return the frames of a task's coroutine, or of the traceback it ended with."""
+    return base_tasks._task_get_stack(task, limit)
+
+
+def print_task_stack(task: Any, limit: int | None, file: Any) -> None:
+    """Print the stack of a task's coroutine, as `traceback` would."""
+    base_tasks._task_print_stack(task, limit, file)

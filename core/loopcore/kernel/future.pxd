@@ -1,0 +1,49 @@
+cimport cython
+
+from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.runnable cimport Runnable
+
+cdef int _PENDING
+cdef int _CANCELLED
+cdef int _FINISHED
+
+
+cdef class Future(Runnable):
+    cdef public object _loop
+    cdef Reactor _reactor
+    cdef int _status
+    cdef public bint _asyncio_future_blocking
+    cdef bint _log_traceback_flag
+    cdef public object _result
+    cdef public object _exception
+    cdef object _exception_traceback
+    cdef Runnable _waiter
+    cdef list _callback_list
+    cdef public object _cancel_message
+    cdef public object _source_traceback
+    cdef object __weakref__
+
+    cpdef bint _cancel(self, object msg)
+    cpdef object _make_cancelled_error(self)
+    cpdef object result(self)
+    cpdef object _set_result(self, object result)
+    cpdef object _set_exception(self, object exception)
+    cpdef object _add_waiter(self, Runnable waiter)
+    cpdef object _schedule_callbacks(self)
+
+
+@cython.final
+@cython.freelist(64)
+cdef class FutureIterator:
+    cdef Future _future
+    cdef bint _asked
+
+    @cython.locals(future=Future)
+    cpdef object send(self, object value)
+
+
+@cython.locals(iterator=FutureIterator)
+cdef object _iterate(Future future)
+
+@cython.locals(future=Future)
+cpdef Future make_future(Reactor loop)

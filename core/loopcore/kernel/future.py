@@ -1,0 +1,344 @@
+"""Future: a result that is not there yet.
+
+asyncio.Future's interface and messages; accepted wherever asyncio accepts its own (`asyncio.isfuture` and
+C tasks look for `_asyncio_future_blocking`, nothing else). Two things are different inside: the first
+waiter is kept in a slot of its own, since nearly every future has exactly one, and a waiting loopcore Task
+is put on the ready queue itself, with no callback, Handle or context in between (docs/adr/0003).
+
+Thread: the loop's own, as for asyncio's. A future may belong to a loop of another kind; it then goes
+through that loop's `call_soon`.
+"""
+
+import asyncio
+import sys
+import traceback
+from asyncio import CancelledError, InvalidStateError
+from asyncio import events as asyncio_events
+from collections.abc import Callable, Generator
+from contextvars import Context, copy_context
+from types import GenericAlias, TracebackType
+from typing import Any
+
+from loopcore.kernel.formatting import describe_future, extract_stack
+from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.runnable import Runnable
+
+_PENDING = 0
+_CANCELLED = 1
+_FINISHED = 2
+STOP_IS_WRAPPED = sys.version_info >= (3, 12, 2) or (3, 11, 8) <= sys.version_info < (3, 12)
+STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
+
+
+class Future(Runnable):
+    """A placeholder for a result: pending, then either finished or cancelled, once and for all."""
+
+    __slots__ = (
+        "_loop",
+        "_reactor",
+        "_status",
+        "_asyncio_future_blocking",
+        "_log_traceback_flag",
+        "_result",
+        "_exception",
+        "_exception_traceback",
+        "_waiter",
+        "_callback_list",
+        "_cancel_message",
+        "_source_traceback",
+        "__weakref__",
+    )
+
+    def __init__(self, *, loop: Any = None) -> None:
+        if loop is None:
+            loop = asyncio_events.get_event_loop()
+        self._loop: Any = loop
+        self._reactor: Reactor | None = loop if isinstance(loop, Reactor) else None
+        self._status: int = _PENDING
+        self._asyncio_future_blocking: bool = False
+        self._log_traceback_flag: bool = False
+        self._result: Any = None
+        self._exception: BaseException | None = None
+        self._exception_traceback: TracebackType | None = None
+        self._waiter: Any = None
+        self._callback_list: list[tuple[Any, Context | None]] | None = None
+        self._cancel_message: Any = None
+        self._source_traceback: traceback.StackSummary | None = None
+        if loop.get_debug():
+            self._source_traceback = extract_stack()
+
+    def __class_getitem__(cls, item: Any) -> GenericAlias:
+        return GenericAlias(cls, item)
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return asyncio.Future
+
+    # What asyncio's own code and its tests read by these names.
+
+    @property
+    def _state(self) -> str:
+        return STATE_NAMES[self._status]
+
+    @property
+    def _log_traceback(self) -> bool:
+        return self._log_traceback_flag
+
+    @_log_traceback.setter
+    def _log_traceback(self, value: bool) -> None:
+        if value:
+            raise ValueError("_log_traceback can only be set to False")
+        self._log_traceback_flag = False
+
+    @property
+    def _callbacks(self) -> list[tuple[Any, Context | None]] | None:
+        entries: list[tuple[Any, Context | None]] = [] if self._waiter is None else [(self._waiter, None)]
+        entries += self._callback_list or []
+        return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
+
+    def get_loop(self) -> Any:
+        """Return the loop that the future belongs to."""
+        return self._loop
+
+    def done(self) -> bool:
+        """Tell whether there is a result, an exception, or a cancellation."""
+        return self._status != _PENDING
+
+    def cancelled(self) -> bool:
+        """Tell whether the future was cancelled."""
+        return self._status == _CANCELLED
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Cancel the future and schedule its callbacks; False if it was done already."""
+        return self._cancel(msg)
+
+    def _cancel(self, msg: Any) -> bool:
+        self._log_traceback_flag = False
+        if self._status != _PENDING:
+            return False
+        self._status = _CANCELLED
+        self._cancel_message = msg
+        self._schedule_callbacks()
+        return True
+
+    def _make_cancelled_error(self) -> BaseException:
+        # The error a cancelled task ended with is kept once, so that its traceback leads to the cause.
+        if self._exception is not None:
+            error = self._exception
+            self._exception = None
+            return error
+        return CancelledError() if self._cancel_message is None else CancelledError(self._cancel_message)
+
+    def result(self) -> Any:
+        """Return the result, or raise the exception.
+
+        Raises CancelledError if the future was cancelled, InvalidStateError if it is not done.
+        """
+        if self._status == _PENDING:
+            raise InvalidStateError("Result is not set.")
+        if self._status == _CANCELLED:
+            raise self._make_cancelled_error()
+        self._log_traceback_flag = False
+        if self._exception is not None:
+            # With the traceback it came with: without, each retrieval would add its own frames to it.
+            raise self._exception.with_traceback(self._exception_traceback)
+        return self._result
+
+    def exception(self) -> BaseException | None:
+        """Return the exception, or None if there is a result. Raises as `result` does."""
+        if self._status == _PENDING:
+            raise InvalidStateError("Exception is not set.")
+        if self._status == _CANCELLED:
+            raise self._make_cancelled_error()
+        self._log_traceback_flag = False
+        return self._exception
+
+    def set_result(self, result: Any) -> None:
+        """Finish with `result`. Raises InvalidStateError if the future is done."""
+        self._set_result(result)
+
+    def _set_result(self, result: Any) -> None:
+        if self._status != _PENDING:
+            raise InvalidStateError(f"{self._state}: {self!r}")
+        self._result = result
+        self._status = _FINISHED
+        self._schedule_callbacks()
+
+    def set_exception(self, exception: BaseException | type[BaseException]) -> None:
+        """Finish with `exception`, an instance or a class. Raises InvalidStateError if the future is done.
+
+        It is reported to the loop's exception handler if nobody ever asks for it.
+        """
+        self._set_exception(exception)
+
+    def _set_exception(self, exception: Any) -> None:
+        if self._status != _PENDING:
+            raise InvalidStateError(f"{self._state}: {self!r}")
+        if isinstance(exception, type):
+            exception = exception()
+        if isinstance(exception, StopIteration):
+            exception = _wrapped_stop(exception)
+        if not isinstance(exception, BaseException):
+            raise TypeError(f"an exception is needed, not {exception!r}")
+        self._exception = exception
+        self._exception_traceback = exception.__traceback__
+        self._status = _FINISHED
+        self._log_traceback_flag = True
+        self._schedule_callbacks()
+
+    def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
+        """Have `fn(self)` called, through the loop, once the future is done; soon if it is done now."""
+        if self._status != _PENDING:
+            self._loop.call_soon(fn, self, context=context)
+            return
+        if context is None:
+            context = copy_context()
+        if self._callback_list is None:
+            self._callback_list = []
+        self._callback_list.append((fn, context))
+
+    def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
+        """Remove every registration of `fn`; return how many there were."""
+        if not self._callback_list:
+            return 0
+        kept = []
+        removed = 0
+        for entry in self._callback_list:
+            if entry[0] == fn:
+                removed += 1
+            else:
+                kept.append(entry)
+        # A comparison may have run code of the program that finished the future meanwhile.
+        if removed and self._callback_list is not None:
+            self._callback_list = kept or None
+        return removed
+
+    def _add_waiter(self, waiter: Runnable) -> None:
+        """Put `waiter` on the ready queue once the future is done. Only for futures of a loopcore loop, and its tasks."""
+        if self._status != _PENDING:
+            self._reactor.push(waiter)
+        elif self._waiter is None and self._callback_list is None:
+            self._waiter = waiter
+        else:
+            if self._callback_list is None:
+                self._callback_list = []
+            self._callback_list.append((waiter, None))
+
+    def _schedule_callbacks(self) -> None:
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            self._reactor.push(waiter)
+        callbacks = self._callback_list
+        if callbacks is not None:
+            self._callback_list = None
+            for callback, context in callbacks:
+                if context is None:
+                    self._reactor.push(callback)
+                else:
+                    self._loop.call_soon(callback, self, context=context)
+
+    def __iter__(self) -> Generator[Any, None, Any]:
+        return _iterate(self)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return _iterate(self)
+
+    def __repr__(self) -> str:
+        return describe_future(self)
+
+    def __del__(self) -> None:
+        if not self._log_traceback_flag:
+            return
+        context = {
+            "message": f"{type(self).__name__} exception was never retrieved",
+            "exception": self._exception,
+            "future": self,
+        }
+        if self._source_traceback:
+            context["source_traceback"] = self._source_traceback
+        self._loop.call_exception_handler(context)
+
+
+class FutureIterator:
+    """What `await future` runs: it hands the future to the task once, then gives the result."""
+
+    __slots__ = ("_future", "_asked")
+
+    def __init__(self) -> None:
+        self._future: Any = None
+        self._asked: bool = False
+
+    def __iter__(self) -> "FutureIterator":
+        return self
+
+    def __next__(self) -> Any:
+        future = self._future
+        if future is None:
+            raise StopIteration
+        if future._status == _PENDING:
+            if self._asked:
+                raise RuntimeError("await wasn't used with future")
+            self._asked = True
+            future._asyncio_future_blocking = True
+            return future
+        self._future = None
+        result = future.result()
+        if result is None:
+            raise StopIteration
+        raise StopIteration(result)
+
+    def send(self, value: Any) -> Any:
+        """Continue; what is sent is ignored, as in asyncio."""
+        return self.__next__()
+
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
+        """Raise an exception at the `await`, in the old form with three arguments or the new one with one."""
+        self._future = None
+        if not isinstance(typ, type):
+            raise typ.with_traceback(tb) if tb is not None else typ
+        if val is None:
+            val = typ()
+        elif not isinstance(val, typ):
+            val = typ(*val) if isinstance(val, tuple) else typ(val)
+        raise val.with_traceback(tb) if tb is not None else val
+
+    def close(self) -> None:
+        """Let the future go."""
+        self._future = None
+
+
+def _iterate(future: Future) -> Any:
+    iterator = FutureIterator.__new__(FutureIterator)
+    iterator._future = future
+    iterator._asked = False
+    return iterator
+
+
+def _wrapped_stop(stop: StopIteration) -> BaseException:
+    # Thrown into a coroutine it would end it silently (PEP 479). Since cpython#112182 asyncio wraps it; before, it refuses.
+    text = "StopIteration interacts badly with generators and cannot be raised into a Future"
+    if not STOP_IS_WRAPPED:
+        raise TypeError(text)
+    error = RuntimeError(text)
+    error.__cause__ = stop
+    error.__context__ = stop
+    return error
+
+
+def make_future(loop: Reactor) -> Future:
+    """Make a Future as its constructor does outside debug mode, without the price of a constructor call."""
+    future = Future.__new__(Future)
+    future._loop = loop
+    future._reactor = loop
+    future._status = _PENDING
+    future._asyncio_future_blocking = False
+    future._log_traceback_flag = False
+    future._result = None
+    future._exception = None
+    future._exception_traceback = None
+    future._waiter = None
+    future._callback_list = None
+    future._cancel_message = None
+    future._source_traceback = None
+    return future

@@ -1,0 +1,30 @@
+from loopcore.kernel.runnable cimport Runnable
+
+
+cdef class Handle(Runnable):
+    cdef public object _callback
+    cdef public tuple _args
+    cdef public object _context
+    cdef public object _loop
+    cdef public bint _cancelled
+    cdef public object _source_traceback
+    cdef public object _repr
+    cdef object __weakref__
+
+    cpdef object _run(self)
+    cpdef object _report(self, object exc)
+    cpdef object cancel(self)
+    cpdef list _describe(self)
+
+
+cdef class TimerHandle(Handle):
+    cdef public double _when
+    cdef public long long _sequence
+    cdef public bint _scheduled
+
+    cpdef object cancel(self)
+    cpdef list _describe(self)
+
+
+cpdef Handle make_handle(object callback, tuple args, object loop, object context)
+cpdef TimerHandle make_timer(double when, object callback, tuple args, object loop, object context)

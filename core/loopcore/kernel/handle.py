@@ -1,0 +1,213 @@
+"""Handle and TimerHandle: a callback with its arguments and its context, cancellable.
+
+Both pass `isinstance` for asyncio's classes through `__class__`, because libraries test for them; they
+cannot inherit them, since a compiled class has no room for an interpreted base (docs/adr/0004).
+"""
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from contextvars import Context
+from contextvars import copy_context as python_copy_context
+from typing import TYPE_CHECKING, Any
+
+from loopcore.kernel.formatting import describe_callback, extract_stack
+from loopcore.kernel.runnable import Runnable
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import copy_context, run_in_context
+else:
+    copy_context = python_copy_context
+
+if TYPE_CHECKING:
+    from loopcore.kernel.reactor import Reactor
+
+
+class Handle(Runnable):
+    """A callback that the loop will run once, unless it is cancelled first.
+
+    What `call_soon` and its relatives return. Thread: the loop's own, as for all of a loop's objects.
+    """
+
+    __slots__ = (
+        "_callback",
+        "_args",
+        "_context",
+        "_loop",
+        "_cancelled",
+        "_source_traceback",
+        "_repr",
+        "__weakref__",
+    )
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: "Reactor", context: Context | None = None
+    ) -> None:
+        self._callback: Callable[..., object] | None = callback
+        self._args: tuple[Any, ...] | None = args
+        self._context: Context = copy_context() if context is None else context
+        self._loop: Reactor = loop
+        self._cancelled: bool = False
+        self._source_traceback: traceback.StackSummary | None = None
+        self._repr: str | None = None
+        if loop.get_debug():
+            self._source_traceback = extract_stack()
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return asyncio.Handle
+
+    def _run(self) -> None:
+        if self._cancelled:
+            return
+        try:
+            if cython.compiled:
+                run_in_context(self._context, self._callback, self._args)
+            else:
+                self._context.run(self._callback, *self._args)  # type: ignore[arg-type, misc]
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._report(exc)
+
+    def _report(self, exc: BaseException) -> None:
+        what = describe_callback(self._callback, self._args)
+        context: dict[str, Any] = {"message": f"Exception in callback {what}", "exception": exc, "handle": self}
+        if self._source_traceback:
+            context["source_traceback"] = self._source_traceback
+        self._loop.call_exception_handler(context)
+
+    def cancel(self) -> None:
+        """Take the callback back. Without effect if it has run or was cancelled; it and its arguments are let go."""
+        if self._cancelled:
+            return
+        self._cancelled = True
+        if self._loop.get_debug():
+            # Kept for messages about it: once the callback is gone, nothing else says what this was.
+            self._repr = repr(self)
+        self._callback = None
+        self._args = None
+
+    def cancelled(self) -> bool:
+        """Tell whether `cancel` was called."""
+        return self._cancelled
+
+    def get_context(self) -> Context:
+        """Return the context that the callback runs in."""
+        return self._context
+
+    def _describe(self) -> list[str]:
+        info = [type(self).__name__]
+        if self._cancelled:
+            info.append("cancelled")
+        if self._callback is not None:
+            info.append(describe_callback(self._callback, self._args))
+        if self._source_traceback:
+            frame = self._source_traceback[len(self._source_traceback) - 1]
+            info.append(f"created at {frame.filename}:{frame.lineno}")
+        return info
+
+    def __repr__(self) -> str:
+        if self._repr is not None:
+            return self._repr
+        return f"<{' '.join(self._describe())}>"
+
+
+class TimerHandle(Handle):
+    """A callback that is due at a deadline: what `call_later` and `call_at` return."""
+
+    __slots__ = ("_when", "_sequence", "_scheduled")
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: "Reactor",
+        context: Context | None = None,
+    ) -> None:
+        Handle.__init__(self, callback, args, loop, context)
+        self._when: float = when
+        self._sequence: int = 0
+        self._scheduled: bool = False
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return asyncio.TimerHandle
+
+    def when(self) -> float:
+        """Return the deadline, in seconds of the loop's clock."""
+        return self._when
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._loop._timer_handle_cancelled(self)
+        Handle.cancel(self)
+
+    def _describe(self) -> list[str]:
+        info = Handle._describe(self)
+        info.insert(2 if self._cancelled else 1, f"when={self._when}")
+        return info
+
+    def __hash__(self) -> int:
+        return hash(self._when)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TimerHandle):
+            return NotImplemented
+        return (
+            self._when == other._when
+            and self._callback == other._callback
+            and self._args == other._args
+            and self._cancelled == other._cancelled
+        )
+
+    def __lt__(self, other: object) -> bool:
+        return self._when < other._when if isinstance(other, TimerHandle) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return self._when <= other._when if isinstance(other, TimerHandle) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return self._when > other._when if isinstance(other, TimerHandle) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return self._when >= other._when if isinstance(other, TimerHandle) else NotImplemented
+
+
+def make_handle(
+    callback: Callable[..., object], args: tuple[Any, ...], loop: "Reactor", context: Context | None
+) -> Handle:
+    """Make a Handle as its constructor does outside debug mode, without the price of a constructor call."""
+    handle = Handle.__new__(Handle)
+    handle._callback = callback
+    handle._args = args
+    handle._context = copy_context() if context is None else context
+    handle._loop = loop
+    handle._cancelled = False
+    handle._source_traceback = None
+    handle._repr = None
+    return handle
+
+
+def make_timer(
+    when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: "Reactor", context: Context | None
+) -> TimerHandle:
+    """Make a TimerHandle as its constructor does outside debug mode, without the price of a constructor call."""
+    timer = TimerHandle.__new__(TimerHandle)
+    timer._callback = callback
+    timer._args = args
+    timer._context = copy_context() if context is None else context
+    timer._loop = loop
+    timer._cancelled = False
+    timer._source_traceback = None
+    timer._repr = None
+    timer._when = when
+    timer._sequence = 0
+    timer._scheduled = False
+    return timer

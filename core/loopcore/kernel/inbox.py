@@ -1,0 +1,45 @@
+"""The inbox: callbacks from other threads and from signal handlers.
+
+Other threads append, the loop's thread empties, and the backend is woken once a batch, not once a
+callback: whoever finds the flag down raises it and wakes; the loop lowers it *before* it empties, so a
+callback that comes in meanwhile wakes again. A wake too many is harmless, a wake too few would hang.
+
+Safe without a lock: `deque.append` and `deque.popleft` are atomic, on free-threaded builds too.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from loopcore.kernel.handle import Handle
+
+
+class Inbox:
+    """A queue with many writers and one reader."""
+
+    __slots__ = ("_handles", "_wake", "_woken", "wakes")
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._handles: deque[Handle] = deque()
+        self._wake: Callable[[], None] = wake
+        self._woken: bool = False
+        self.wakes: int = 0
+        """How often the backend was woken; at most once a batch."""
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def post(self, handle: Handle) -> None:
+        """Leave `handle` for the loop. Thread: any; also from a signal handler."""
+        self._handles.append(handle)
+        if not self._woken:
+            self._woken = True
+            self.wakes += 1
+            self._wake()
+
+    def take(self) -> list[Handle]:
+        """Return what has come in, in order. Thread: the loop's own."""
+        self._woken = False
+        batch: list[Handle] = []
+        while self._handles:
+            batch.append(self._handles.popleft())
+        return batch

@@ -1,0 +1,131 @@
+"""Probes: the plugins of one loop, resolved into what the tick can call cheaply.
+
+pluggy keeps and orders the plugins. A pluggy call, even of a hook nobody implements, costs about a
+microsecond, more than running a callback; so the hooks of the tick and of every callback are *resolved*
+when the set of plugins changes, into flat tuples of plain calls, and `watching_ticks` and
+`watching_handles` say whether there are any. The loop keeps its own copy of those two in a flag word that
+it tests anyway (docs/adr/0006).
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pluggy
+
+from loopcore import hookspecs
+from loopcore.errors import UsageError
+from loopcore.log import plugin_logger
+
+Probe: TypeAlias = Callable[..., object]
+
+
+class Probes:
+    """The plugins of a loop. Thread: the loop's own, except that `cold` may be called from any."""
+
+    def __init__(self) -> None:
+        self._manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self._manager.add_hookspecs(hookspecs)
+        self._listeners: list[Callable[[], None]] = []
+        self._resolved: dict[str, tuple[tuple[object, Probe], ...]] = {}
+        self.watching_ticks: bool = False
+        self.watching_handles: bool = False
+        self.failures: dict[str, int] = {}
+        """How often each plugin (by name) was taken out because it raised."""
+        self._resolve()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener()` whenever the set of plugins changes."""
+        self._listeners.append(listener)
+
+    def register(self, plugin: object, name: str | None = None) -> str:
+        """Add a plugin, also while the loop runs; return its name.
+
+        Raises UsageError if it is registered already, has a hook that does not exist or takes arguments
+        the hook does not have, or wraps a tick or hot hook.
+        """
+        try:
+            registered = self._manager.register(plugin, name)
+            self._manager.check_pending()
+        except (ValueError, pluggy.PluginValidationError) as exc:
+            if self._manager.is_registered(plugin) and isinstance(exc, pluggy.PluginValidationError):
+                self._manager.unregister(plugin)
+            raise UsageError(f"plugin {name or plugin!r} cannot be registered: {exc}") from exc
+        assert registered is not None  # None only for blocked names, and nothing here blocks one
+        try:
+            self._resolve()
+        except UsageError:
+            self._manager.unregister(plugin)
+            self._resolve()
+            raise
+        self._notify()
+        return registered
+
+    def unregister(self, plugin: object) -> None:
+        """Remove a plugin, also while the loop runs. Raises UsageError if it is not registered."""
+        if not self._manager.is_registered(plugin):
+            raise UsageError(f"plugin {plugin!r} is not registered with this loop")
+        self._manager.unregister(plugin)
+        self._resolve()
+        self._notify()
+
+    def plugins(self) -> list[tuple[str, object]]:
+        """Return name and object of every registered plugin, in the order of registration."""
+        return self._manager.list_name_plugin()
+
+    def cold(self, hook: str, **arguments: Any) -> None:
+        """Call a cold hook; `arguments` are those of its spec."""
+        for plugin, probe in self._calls(hook, tuple(arguments)):
+            self._call(hook, plugin, probe, tuple(arguments.values()))
+
+    def fire(self, hook: str, *arguments: Any) -> None:
+        """Call a tick or hot hook; `arguments` are those of its spec, in order."""
+        for plugin, probe in self._resolved[hook]:
+            self._call(hook, plugin, probe, arguments)
+
+    def _call(self, hook: str, plugin: object, probe: Probe, arguments: tuple[Any, ...]) -> None:
+        try:
+            probe(*arguments)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException:
+            self._remove_failed(hook, plugin)
+
+    def _remove_failed(self, hook: str, plugin: object) -> None:
+        name = self._manager.get_name(plugin)
+        if name is None:
+            return  # it failed in a nested call, and is out already
+        self.failures[name] = self.failures.get(name, 0) + 1
+        plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
+        self.unregister(plugin)
+
+    def _resolve(self) -> None:
+        for hook in (*hookspecs.TICK_HOOKS, *hookspecs.HOT_HOOKS):
+            spec = getattr(self._manager.hook, hook).spec
+            self._resolved[hook] = tuple(self._calls(hook, spec.argnames))
+        self.watching_ticks = any(self._resolved[hook] for hook in hookspecs.TICK_HOOKS)
+        self.watching_handles = any(self._resolved[hook] for hook in hookspecs.HOT_HOOKS)
+
+    def _calls(self, hook: str, names: tuple[str, ...]) -> list[tuple[object, Probe]]:
+        calls: list[tuple[object, Probe]] = []
+        # pluggy lists implementations in the reverse of the order in which it calls them.
+        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
+            if implementation.hookwrapper or implementation.wrapper:
+                raise UsageError(f"{hook} of plugin {implementation.plugin_name!r} is a wrapper; observers cannot wrap")
+            calls.append((implementation.plugin, _positional(implementation.function, implementation.argnames, names)))
+        return calls
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+def _positional(function: Probe, wanted: tuple[str, ...], given: tuple[str, ...]) -> Probe:
+    """Return `function` made callable with all arguments of the spec, in the spec's order."""
+    if wanted == given:
+        return function
+    positions = [given.index(name) for name in wanted]
+
+    def select(*arguments: Any) -> object:
+        return function(*[arguments[position] for position in positions])
+
+    return select

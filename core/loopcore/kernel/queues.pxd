@@ -1,0 +1,43 @@
+from loopcore.kernel.handle cimport Handle, TimerHandle
+from loopcore.kernel.inbox cimport Inbox
+from loopcore.kernel.ready cimport ReadyQueue, UrgentQueues
+from loopcore.kernel.runnable cimport Runnable
+from loopcore.kernel.timers cimport TimerHeap
+
+cdef int _CLOSED
+cdef int _IDLE
+cdef int _DEBUG
+cdef int _WATCHING_HANDLES
+cdef int _WATCHING_TICKS
+
+
+cdef class Queues:
+    cdef public ReadyQueue ready
+    cdef readonly TimerHeap timers
+    cdef readonly Inbox inbox
+    cdef readonly UrgentQueues urgent
+    cdef readonly object phase_callbacks
+    cdef readonly object probes
+    cdef readonly object clock
+    cdef public double slow_callback_duration
+    cdef readonly bint watching
+    cdef int _attention
+    cdef bint _urgent_pending
+    cdef bint _native_clock
+    cdef public object _thread_id
+    cdef list _immediates
+    cdef list _flushes
+    cdef list _closing
+
+    cpdef double time(self)
+    cpdef object push(self, Runnable runnable)
+    cpdef object flush_soon(self, Runnable runnable)
+    cpdef object close_soon(self, object resource)
+    cpdef object _timer_handle_cancelled(self, TimerHandle timer)
+    cpdef object _empty_inbox(self)
+    cpdef object _empty_inbox_while_idle(self)
+    cpdef object _check_closed(self)
+    cpdef object _set_attention(self, int flag, bint on)
+    cpdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
+    cpdef Handle _make(self, object callback, tuple args, object context, str source, str method)
+    cpdef Handle _make_watched(self, object callback, tuple args, object context, str source, str method)

@@ -1,0 +1,266 @@
+"""Queues: everything a program can schedule, and where it waits for its phase.
+
+The part of a loop that `call_soon` and its relatives belong to. What they all have in common costs one
+test of `_attention`, a word of flags for whatever is out of the ordinary: the loop is closed, or not
+running, or in debug mode, or a plugin watches handles. In the ordinary case it is zero.
+"""
+
+import threading
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, Protocol
+
+from loopcore.clock import Clock, MonotonicClock
+from loopcore.kernel.handle import Handle, TimerHandle, make_handle, make_timer
+from loopcore.kernel.inbox import Inbox
+from loopcore.kernel.phases import PhaseCallbacks
+from loopcore.kernel.probes import Probes
+from loopcore.kernel.ready import ReadyQueue, UrgentQueues
+from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.timers import TimerHeap
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import monotonic
+else:
+    from time import monotonic
+
+_CLOSED = 1
+_IDLE = 2
+_DEBUG = 4
+_WATCHING_HANDLES = 8
+_WATCHING_TICKS = 16
+
+URGENT_BUDGET = 1000
+"""Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""
+
+
+class Closeable(Protocol):
+    """What `close_soon` takes: a socket, a file, anything with `close`."""
+
+    def close(self) -> object: ...
+
+
+class Queues:
+    """The queues of a loop. Thread: the loop's own, except where a method says otherwise."""
+
+    __slots__ = (
+        "ready",
+        "timers",
+        "inbox",
+        "urgent",
+        "phase_callbacks",
+        "probes",
+        "clock",
+        "slow_callback_duration",
+        "watching",
+        "_attention",
+        "_urgent_pending",
+        "_native_clock",
+        "_thread_id",
+        "_immediates",
+        "_flushes",
+        "_closing",
+    )
+
+    def __init__(self, wake: Callable[[], None], clock: Clock, probes: Probes) -> None:
+        self.ready: ReadyQueue = ReadyQueue()
+        self.timers: TimerHeap = TimerHeap()
+        self.inbox: Inbox = Inbox(wake)
+        self.urgent: UrgentQueues = UrgentQueues(URGENT_BUDGET)
+        self.phase_callbacks: PhaseCallbacks = PhaseCallbacks()
+        self.probes: Probes = probes
+        self.clock: Clock = clock
+        self.slow_callback_duration: float = 0.1
+        """Seconds from which on a callback is reported as slow, in debug mode."""
+        self.watching: bool = False
+        """Whether a plugin watches handles and tasks."""
+        self._attention: int = _IDLE
+        self._urgent_pending: bool = False
+        self._native_clock: bool = type(clock) is MonotonicClock
+        self._thread_id: int | None = None
+        self._immediates: list[Handle] = []
+        self._flushes: list[Runnable] = []
+        self._closing: list[Closeable] = []
+        probes.on_change(self._note_plugins)
+        self._note_plugins()
+
+    # Scheduling, as in asyncio
+
+    def time(self) -> float:
+        """Return the loop's time, in seconds of its clock. Thread: any."""
+        return monotonic() if self._native_clock else self.clock.now()
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        """Call `callback(*args)` in the next tick, after what was scheduled before.
+
+        `context` is what it runs in, by default a copy of the current one. Raises RuntimeError if the
+        loop is closed; in debug mode also if this is another thread, and TypeError for what is not callable.
+        """
+        if self._attention:
+            handle = self._make_watched(callback, args, context, "soon", "call_soon")
+        else:
+            handle = make_handle(callback, args, self, context)
+        self.ready.push(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        """Call `callback(*args)` in `delay` seconds, at the earliest. Raises as `call_soon`."""
+        if delay is None:
+            raise TypeError("delay must not be None")
+        return self._set_timer(self.time() + delay, callback, args, context, "call_later")
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        """Call `callback(*args)` at `when`, in seconds of `time()`. Equal deadlines fire in the order they were set."""
+        if when is None:
+            raise TypeError("when cannot be None")
+        return self._set_timer(when, callback, args, context, "call_at")
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """Call `callback(*args)` soon in the loop's thread. Thread: any; also from a signal handler.
+
+        Callbacks of one thread run in the order in which it posted them.
+        """
+        if self._attention & ~_IDLE:
+            handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
+        else:
+            handle = make_handle(callback, args, self, context)
+        if self._thread_id == threading.get_ident():
+            # In order with `call_soon`, which is what a program on the loop's own thread sees in asyncio.
+            self.ready.push(handle)
+        else:
+            self.inbox.post(handle)
+        return handle
+
+    # Scheduling, as in Node
+
+    def call_immediate(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        """Call `callback(*args)` in the check phase: of this tick if that is still to come, else of the next."""
+        handle = self._make(callback, args, context, "immediate", "call_immediate")
+        self._immediates.append(handle)
+        return handle
+
+    def next_tick(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        """Call `callback(*args)` right after the current callback, before any other."""
+        handle = self._make(callback, args, context, "next_tick", "next_tick")
+        self.urgent.push_next_tick(handle)
+        self._urgent_pending = True
+        return handle
+
+    def queue_microtask(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        """Call `callback(*args)` right after the current callback and all next-ticks."""
+        handle = self._make(callback, args, context, "microtask", "queue_microtask")
+        self.urgent.push_microtask(handle)
+        self._urgent_pending = True
+        return handle
+
+    def add_phase_callback(
+        self, phase: str, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """Call `callback(*args)` in every tick's `phase` ("idle", "prepare" or "check") until the handle is cancelled."""
+        handle = self._make(callback, args, context, "phase", "add_phase_callback")
+        self.phase_callbacks.add(phase, handle)
+        return handle
+
+    # For the parts of the loop
+
+    def push(self, runnable: Runnable) -> None:
+        """Put `runnable` on the ready queue as it is: a task that is due, a step of a transport."""
+        self.ready.push(runnable)
+
+    def flush_soon(self, runnable: Runnable) -> None:
+        """Run `runnable` at the end of this tick, when nobody will add to what it is about to write."""
+        self._flushes.append(runnable)
+
+    def close_soon(self, resource: Closeable) -> None:
+        """Close `resource` in the close phase of this tick, or when the loop is closed."""
+        self._closing.append(resource)
+
+    def _timer_handle_cancelled(self, timer: TimerHandle) -> None:
+        self.timers.note_cancelled(timer)
+
+    def _set_timer(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, method: str
+    ) -> TimerHandle:
+        if self._attention:
+            self._check(callback, method)
+            timer = TimerHandle(when, callback, args, self, context)
+            self._announce(timer, "timer")
+        else:
+            timer = make_timer(when, callback, args, self, context)
+        self.timers.push(timer)
+        return timer
+
+    def _make(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
+    ) -> Handle:
+        if self._attention:
+            return self._make_watched(callback, args, context, source, method)
+        return make_handle(callback, args, self, context)
+
+    def _make_watched(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
+    ) -> Handle:
+        self._check(callback, method)
+        handle = Handle(callback, args, self, context)
+        self._announce(handle, source)
+        return handle
+
+    def _announce(self, handle: Handle, source: str) -> None:
+        if self.watching:
+            self.probes.fire("loopcore_handle_scheduled", self, handle, source)
+
+    def _check(self, callback: Callable[..., object], method: str) -> None:
+        """Do what the ordinary case can leave out: refuse misuse, and keep order with callbacks posted before the run."""
+        self._check_closed()
+        if self._attention & _DEBUG:
+            if method != "call_soon_threadsafe":
+                self._check_thread()
+            check_callback(callback, method)
+        if method != "call_soon_threadsafe":
+            self._empty_inbox_while_idle()
+
+    def _check_closed(self) -> None:
+        if self._attention & _CLOSED:
+            raise RuntimeError("Event loop is closed")
+
+    def _check_thread(self) -> None:
+        if self._thread_id is not None and self._thread_id != threading.get_ident():
+            raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
+
+    def _empty_inbox_while_idle(self) -> None:
+        # Before the run there is no tick that would fetch them, and what they were posted before must not overtake them.
+        if self._attention & _IDLE:
+            self._empty_inbox()
+
+    def _empty_inbox(self) -> None:
+        for handle in self.inbox.take():
+            self.ready.push(handle)
+
+    def _note_plugins(self) -> None:
+        self.watching = self.probes.watching_handles
+        self._set_attention(_WATCHING_HANDLES, self.probes.watching_handles)
+        self._set_attention(_WATCHING_TICKS, self.probes.watching_ticks)
+
+    def _set_attention(self, flag: int, on: bool) -> None:
+        self._attention = self._attention | flag if on else self._attention & ~flag
+
+
+def check_callback(callback: object, method: str) -> None:
+    """Raise TypeError, with asyncio's text, for what cannot be a callback."""
+    import asyncio
+
+    if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
+        raise TypeError(f"coroutines cannot be used with {method}()")
+    if not callable(callback):
+        raise TypeError(f"a callable object was expected by {method}(), got {callback!r}")

@@ -1,0 +1,384 @@
+"""The reactor: the tick that empties the queues, and the wait in its middle.
+
+**What a tick will run is fixed at the moment the wait returns**: the callbacks that are ready, the events,
+the timers that are due. What these schedule belongs to the next tick. From that sentence follow asyncio's
+order (ready callbacks, then I/O, then timers) and Node's (an immediate set in an I/O callback precedes a
+zero-delay timer). docs/reference/tick.md lists the eight phases.
+
+A tick is three public steps, so that another loop can host it: `poll_events` (idle, prepare, poll),
+`process_events` (hands over what the wait returned), `process_ready` (pending, io, check, timers, close).
+
+Skipping the poll: a wait costs a system call, and while callbacks are ready it could only look, not block.
+So it is left out for at most `poll_skip_ticks` ticks and `poll_skip_time` seconds in a row, whichever ends
+first. Timers are looked at in every tick, the first and the last tick of a run always poll, and a
+callback that itself takes longer than `poll_skip_time` is followed by a poll.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from loopcore.backend import ReadinessBackend, ReadyEvent
+from loopcore.clock import Clock, MonotonicClock
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.kernel import phases
+from loopcore.kernel.handle import Handle, TimerHandle
+from loopcore.kernel.probes import Probes
+from loopcore.kernel.queues import Queues
+from loopcore.kernel.readiness import Readiness
+from loopcore.kernel.runnable import Runnable
+from loopcore.log import logger, slow_logger
+
+_CLOSED = 1
+_IDLE = 2
+_DEBUG = 4
+_WATCHING_HANDLES = 8
+_WATCHING_TICKS = 16
+
+_NEVER = float("inf")
+_READABLE = READ | ERROR | HANGUP
+_WRITABLE = WRITE | ERROR | HANGUP
+
+POLL_SKIP_TICKS = 61
+"""Ticks in a row that may leave out the poll while callbacks are ready; tokio's event interval is the same."""
+
+POLL_SKIP_TIME = 20e-6
+"""Seconds that a poll may be put off while callbacks are ready."""
+
+LONGEST_WAIT = 24 * 3600.0
+"""Seconds after which a wait without events returns; longer timeouts overflow some system calls. As in asyncio."""
+
+_AFTER_THE_WAIT = (phases.PENDING, phases.IO, phases.CHECK, phases.TIMERS, phases.CLOSE)
+_NO_EVENTS: Sequence[ReadyEvent] = ()
+
+
+class Reactor(Queues):
+    """A complete small loop over a backend: queues, timers, readiness and the tick. Thread: its own."""
+
+    __slots__ = (
+        "backend",
+        "readiness",
+        "poll_skip_ticks",
+        "poll_skip_time",
+        "starvations",
+        "_events",
+        "_due",
+        "_stopping",
+        "_skipped",
+        "_polled_at",
+        "_clock_resolution",
+    )
+
+    def __init__(
+        self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None
+    ) -> None:
+        clock = MonotonicClock() if clock is None else clock
+        Queues.__init__(self, backend.wake, clock, Probes() if probes is None else probes)
+        self.backend: ReadinessBackend = backend
+        self.readiness: Readiness = Readiness(backend)
+        self.poll_skip_ticks: int = POLL_SKIP_TICKS
+        self.poll_skip_time: float = POLL_SKIP_TIME
+        self.starvations: int = 0
+        """How often the next-tick and microtask queues used up their budget."""
+        self._events: Sequence[ReadyEvent] = _NO_EVENTS
+        self._due: list[TimerHandle] = []
+        self._stopping: bool = False
+        self._skipped: int = 0
+        self._polled_at: float = 0.0
+        self._clock_resolution: float = clock.resolution
+
+    # Life
+
+    def run_ticks(self) -> None:
+        """Tick until `stop_ticks` is called. Raises what a callback raised if that was SystemExit or KeyboardInterrupt.
+
+        Nothing is lost then: callbacks that had not run yet stay in the queue.
+        """
+        self._thread_id = threading.get_ident()
+        self._set_attention(_IDLE, False)
+        self._skipped = self.poll_skip_ticks
+        try:
+            self.probes.cold("loopcore_run_started", loop=self)
+            while True:
+                self.tick()
+                if self._stopping:
+                    break
+        finally:
+            self._stopping = False
+            self._thread_id = None
+            self._set_attention(_IDLE, True)
+            self.probes.cold("loopcore_run_stopped", loop=self)
+
+    def stop_ticks(self) -> None:
+        """Make the current tick, or else the next one, the last of this run."""
+        self._stopping = True
+
+    def get_debug(self) -> bool:
+        """Tell whether debug mode is on."""
+        return bool(self._attention & _DEBUG)
+
+    def set_debug(self, enabled: bool) -> None:
+        """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from a wrong thread."""
+        self._set_attention(_DEBUG, bool(enabled))
+
+    def is_closed(self) -> bool:
+        """Tell whether the loop was closed."""
+        return bool(self._attention & _CLOSED)
+
+    def close_scheduler(self) -> None:
+        """Drop what is queued, close what was given up, release the backend. Idempotent."""
+        if self._attention & _CLOSED:
+            return
+        self._set_attention(_CLOSED, True)
+        self._run_closing()
+        self.ready.take()
+        self.inbox.take()
+        self.timers.clear()
+        self.urgent.clear()
+        self.phase_callbacks.clear()
+        self._immediates.clear()
+        self._flushes.clear()
+        self.backend.close()
+        self.probes.cold("loopcore_loop_closed", loop=self)
+
+    # The tick
+
+    def tick(self) -> None:
+        """Go once through the eight phases."""
+        self.process_events(self.poll_events())
+        self.process_ready()
+
+    def poll_events(self) -> Sequence[ReadyEvent]:
+        """Run the phases idle, prepare and poll; return the events of the wait."""
+        if self.phase_callbacks or self._attention & _WATCHING_TICKS:
+            self._run_phase_callbacks(phases.IDLE)
+            self._run_phase_callbacks(phases.PREPARE)
+        now = self.time()
+        if self._has_work():
+            self._skipped += 1
+            if self._skipped <= self.poll_skip_ticks and not self._stopping and now - self._polled_at < self.poll_skip_time:
+                self._collect_due(now)
+                return _NO_EVENTS
+            timeout = 0.0
+        else:
+            timeout = self._time_to_deadline(now)
+        return self._poll(timeout)
+
+    def process_events(self, events: Sequence[ReadyEvent]) -> None:
+        """Take the events that `poll_events` returned; with this the work of the tick is fixed."""
+        self._events = events
+
+    def process_ready(self) -> None:
+        """Run the phases pending, io, check, timers and close."""
+        try:
+            if self._attention & _WATCHING_TICKS:
+                self._process_watched()
+                return
+            self._run_pending()
+            if self._events:
+                self._run_io()
+            if self._immediates or self.phase_callbacks:
+                self._run_check()
+            if self._due:
+                self._run_timers()
+            if self._flushes or self._closing:
+                self._run_close()
+        except BaseException:
+            # A program is being interrupted. Its timers are not due again by themselves; its events are.
+            for timer in self._due:
+                self.ready.push(timer)
+            self._due = []
+            raise
+
+    def _process_watched(self) -> None:
+        for phase in _AFTER_THE_WAIT:
+            self.probes.fire("loopcore_phase_begin", self, phase)
+            self.probes.fire("loopcore_phase_end", self, phase, self._run_phase(phase))
+
+    def _run_phase(self, phase: str) -> int:
+        if phase == phases.PENDING:
+            return self._run_pending()
+        if phase == phases.IO:
+            return self._run_io()
+        if phase == phases.CHECK:
+            return self._run_check()
+        if phase == phases.TIMERS:
+            return self._run_timers()
+        return self._run_close()
+
+    # Idle, prepare, poll
+
+    def _has_work(self) -> bool:
+        if self.ready.is_filled() or self._urgent_pending or self._immediates or self._flushes or self._closing:
+            return True
+        return len(self.inbox) > 0 or bool(self.phase_callbacks and self.phase_callbacks.live(phases.IDLE))
+
+    def _time_to_deadline(self, now: float) -> float:
+        """Return how long the wait may take, in seconds; below zero for without limit."""
+        if self._stopping:
+            return 0.0
+        deadline = self.timers.next_deadline()
+        if deadline == _NEVER:
+            return -1.0
+        return min(max(deadline - now, 0.0), LONGEST_WAIT)
+
+    def _poll(self, timeout: float) -> Sequence[ReadyEvent]:
+        wait_for = None if timeout < 0.0 else timeout
+        if self._attention & _WATCHING_TICKS:
+            events = self._poll_watched(wait_for)
+        else:
+            events = self.backend.wait(wait_for)
+        self._skipped = 0
+        self.readiness.tick += 1
+        self._polled_at = self.time()
+        self._collect_due(self._polled_at)
+        return events
+
+    def _poll_watched(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self.probes.fire("loopcore_phase_begin", self, phases.POLL)
+        self.probes.fire("loopcore_poll_begin", self, timeout)
+        before = time.perf_counter_ns()
+        events = self.backend.wait(timeout)
+        waited_ns = time.perf_counter_ns() - before
+        self.probes.fire("loopcore_poll_end", self, len(events), waited_ns)
+        self.probes.fire("loopcore_phase_end", self, phases.POLL, len(events))
+        return events
+
+    def _collect_due(self, now: float) -> None:
+        # What is due within one step of the clock is due now: waiting for it would be a wait of zero.
+        if self.timers.next_deadline() < now + self._clock_resolution:
+            self._due = self.timers.pop_due(now + self._clock_resolution)
+
+    def _run_phase_callbacks(self, phase: str) -> int:
+        watched = self._attention & _WATCHING_TICKS and phase != phases.CHECK
+        if watched:
+            self.probes.fire("loopcore_phase_begin", self, phase)
+        handles = self.phase_callbacks.live(phase)
+        for handle in handles:
+            self._run_one(handle)
+        if watched:
+            self.probes.fire("loopcore_phase_end", self, phase, len(handles))
+        return len(handles)
+
+    # Pending, io, check, timers, close: each returns how many callbacks it ran
+
+    def _run_pending(self) -> int:
+        if len(self.inbox):
+            self._empty_inbox()
+        if self._urgent_pending:
+            self._run_urgent()
+        return self._run_batch(self.ready.take())
+
+    def _run_io(self) -> int:
+        events = self._events
+        self._events = _NO_EVENTS
+        count = 0
+        for fd, bits in events:
+            entry = self.readiness.lookup(fd)
+            if entry is None:
+                continue
+            if bits & _READABLE and entry.reader is not None:
+                self._run_one(entry.reader)
+                count += 1
+            if bits & _WRITABLE and entry.writer is not None:
+                self._run_one(entry.writer)
+                count += 1
+        return count
+
+    def _run_check(self) -> int:
+        immediates = self._immediates
+        self._immediates = []
+        return self._run_batch(immediates) + self._run_phase_callbacks(phases.CHECK)
+
+    def _run_timers(self) -> int:
+        due = self._due
+        self._due = []
+        return self._run_batch(due)
+
+    def _run_close(self) -> int:
+        flushes = self._flushes
+        self._flushes = []
+        self._run_batch(flushes)
+        return self._run_closing()
+
+    def _run_closing(self) -> int:
+        closing = self._closing
+        self._closing = []
+        for resource in closing:
+            try:
+                resource.close()
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                self.call_exception_handler({"message": f"Closing {resource!r} failed", "exception": exc})
+        return len(closing)
+
+    def _run_batch(self, batch: list[Any]) -> int:
+        count = len(batch)
+        position = 0
+        try:
+            while position < count:
+                runnable = batch[position]
+                # Let go of each as soon as it has run: a batch may hold a hundred thousand.
+                batch[position] = None
+                position += 1
+                self._run_one(runnable)
+        except BaseException:
+            self.ready.put_back(batch[position:])
+            raise
+        return count
+
+    def _run_one(self, runnable: Runnable) -> None:
+        if self._attention & (_DEBUG | _WATCHING_HANDLES):
+            self._run_watched(runnable)
+        else:
+            runnable._run()
+        if self._urgent_pending:
+            self._run_urgent()
+
+    def _run_watched(self, runnable: Runnable) -> None:
+        # Cancelled handles are passed over in silence, and a task step has hooks of its own.
+        is_handle = isinstance(runnable, Handle)
+        if is_handle and runnable.cancelled():  # type: ignore[attr-defined]
+            return
+        announce = self.watching and (is_handle or not hasattr(runnable, "get_coro"))
+        if announce:
+            self.probes.fire("loopcore_handle_begin", self, runnable)
+        begin = self.time()
+        runnable._run()
+        seconds = self.time() - begin
+        if announce:
+            self.probes.fire("loopcore_handle_end", self, runnable)
+        if self._attention & _DEBUG and seconds >= self.slow_callback_duration:
+            slow_logger.warning("Executing %r took %.3f seconds", runnable, seconds)
+            self.probes.cold("loopcore_slow_callback", loop=self, runnable=runnable, seconds=seconds)
+
+    def _run_urgent(self) -> None:
+        left = self.urgent.budget
+        while left > 0:
+            handle = self.urgent.pop()
+            if handle is None:
+                self._urgent_pending = False
+                return
+            left -= 1
+            if self._attention & (_DEBUG | _WATCHING_HANDLES):
+                self._run_watched(handle)
+            else:
+                handle._run()
+        if len(self.urgent) == 0:
+            self._urgent_pending = False
+            return
+        self.starvations += 1
+        if self.starvations == 1:
+            logger.warning(
+                "next_tick or queue_microtask ran %d callbacks in a row and %d wait; others go first now. "
+                "Further cases are counted in loop.starvations.",
+                self.urgent.budget,
+                len(self.urgent),
+            )
+        self.probes.cold("loopcore_starvation", loop=self, left=len(self.urgent))
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Report something that no caller can be told of. The loop on top overrides this; here it is only logged."""
+        logger.error(context.get("message"), exc_info=context.get("exception"))

@@ -1,0 +1,120 @@
+"""The readiness table: who wants to know that a descriptor is ready.
+
+One entry a descriptor, with a reader and a writer, either of which may be absent; the backend is told the
+union of both, and only when that changes. This is the only caller of `register`, `modify` and `unregister`.
+
+Stale events: the events of a tick are collected at one moment and dispatched one by one, and a callback in
+between may close a descriptor and open another with the same number. An entry therefore remembers the
+tick it was made in, and an event collected in that tick is not for it. Nothing is lost, because readiness
+is level-triggered: the next wait reports it again.
+"""
+
+from loopcore.backend import ReadinessBackend
+from loopcore.interest import READ, WRITE
+from loopcore.kernel.runnable import Runnable
+
+
+class Registration:
+    """One descriptor's entry: its reader, its writer, and the tick it was made in."""
+
+    __slots__ = ("reader", "writer", "tick")
+
+    def __init__(self, tick: int) -> None:
+        self.reader: Runnable | None = None
+        self.writer: Runnable | None = None
+        self.tick: int = tick
+
+
+class Readiness:
+    """The table of a loop. Thread: the loop's own."""
+
+    __slots__ = ("tick", "_backend", "_table")
+
+    def __init__(self, backend: ReadinessBackend) -> None:
+        self.tick: int = 0
+        """Number of the current tick, counted when its wait returns; kept by the reactor."""
+        self._backend: ReadinessBackend = backend
+        self._table: dict[int, Registration] = {}
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def set_reader(self, fd: int, runnable: Runnable) -> Runnable | None:
+        """Run `runnable` whenever `fd` is readable; return whom it replaces.
+
+        Raises what the backend's `register` raises; the table is unchanged then.
+        """
+        entry = self._entry(fd, READ)
+        previous = entry.reader
+        entry.reader = runnable
+        return previous
+
+    def set_writer(self, fd: int, runnable: Runnable) -> Runnable | None:
+        """Run `runnable` whenever `fd` is writable; return whom it replaces. Raises as `set_reader`."""
+        entry = self._entry(fd, WRITE)
+        previous = entry.writer
+        entry.writer = runnable
+        return previous
+
+    def clear_reader(self, fd: int) -> Runnable | None:
+        """Stop watching `fd` for reading; return who did, or None."""
+        entry = self._table.get(fd)
+        if entry is None or entry.reader is None:
+            return None
+        previous = entry.reader
+        entry.reader = None
+        self._shrink(fd, WRITE if entry.writer is not None else 0)
+        return previous
+
+    def clear_writer(self, fd: int) -> Runnable | None:
+        """Stop watching `fd` for writing; return who did, or None."""
+        entry = self._table.get(fd)
+        if entry is None or entry.writer is None:
+            return None
+        previous = entry.writer
+        entry.writer = None
+        self._shrink(fd, READ if entry.reader is not None else 0)
+        return previous
+
+    def forget(self, fd: int) -> None:
+        """Stop watching `fd` altogether; to be called before it is closed. Unknown descriptors are fine."""
+        entry = self._table.pop(fd, None)
+        if entry is not None:
+            # The entry may be in the hands of a dispatch that is about to call the writer.
+            entry.reader = None
+            entry.writer = None
+            self._backend.unregister(fd)
+
+    def lookup(self, fd: int) -> Registration | None:
+        """Return the entry that an event of the current tick for `fd` is meant for, or None if it is stale."""
+        entry = self._table.get(fd)
+        if entry is None or entry.tick == self.tick:
+            return None
+        return entry
+
+    def watched(self) -> list[int]:
+        """Return the descriptors in the table."""
+        return list(self._table)
+
+    def _entry(self, fd: int, interest: int) -> Registration:
+        entry = self._table.get(fd)
+        if entry is None:
+            self._backend.register(fd, interest)
+            entry = Registration(self.tick)
+            self._table[fd] = entry
+            return entry
+        wanted = interest
+        if entry.reader is not None:
+            wanted |= READ
+        if entry.writer is not None:
+            wanted |= WRITE
+        if (entry.reader if interest == READ else entry.writer) is None:
+            self._backend.modify(fd, wanted)
+        return entry
+
+    def _shrink(self, fd: int, interest: int) -> None:
+        if interest:
+            self._backend.modify(fd, interest)
+        else:
+            del self._table[fd]
+            self._backend.unregister(fd)

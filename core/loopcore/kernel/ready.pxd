@@ -1,0 +1,26 @@
+cimport cython
+
+from loopcore.kernel.handle cimport Handle
+from loopcore.kernel.runnable cimport Runnable
+
+
+cdef class ReadyQueue:
+    cdef list _incoming
+
+    cpdef bint is_filled(self)
+    cpdef object push(self, Runnable runnable)
+    @cython.locals(batch=list)
+    cpdef list take(self)
+    cpdef object put_back(self, object batch)
+
+
+@cython.final
+cdef class UrgentQueues:
+    cdef public Py_ssize_t budget
+    cdef object _next_ticks
+    cdef object _microtasks
+
+    cpdef object push_next_tick(self, Handle handle)
+    cpdef object push_microtask(self, Handle handle)
+    cpdef object pop(self)
+    cpdef object clear(self)

@@ -1,0 +1,2 @@
+cdef class Runnable:
+    cpdef object _run(self)

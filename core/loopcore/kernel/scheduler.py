@@ -1,0 +1,77 @@
+"""The scheduler: a reactor that makes futures and tasks. The top of the kernel, and what the facade inherits.
+
+Kept apart from the reactor because Future and Task stand between the two: they are entries of the
+reactor's queue, and what the scheduler makes.
+"""
+
+from collections.abc import Coroutine
+from contextvars import Context
+from typing import Any
+
+from loopcore.backend import ReadinessBackend
+from loopcore.clock import Clock
+from loopcore.kernel.future import Future, make_future
+from loopcore.kernel.probes import Probes
+from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.task import Task, make_task
+
+
+class Scheduler(Reactor):
+    """A reactor with `create_future` and `create_task`. Thread: its own."""
+
+    __slots__ = ("_future_class", "_task_class", "_task_factory", "_own_tasks")
+
+    def __init__(
+        self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None
+    ) -> None:
+        Reactor.__init__(self, backend, clock=clock, probes=probes)
+        self._future_class: Any = Future
+        self._task_class: Any = Task
+        self._task_factory: Any = None
+        self._own_tasks: bool = True
+
+    def use_classes(self, future_class: Any, task_class: Any) -> None:
+        """Make futures and tasks of these classes; asyncio's, for instance, where a tool insists on them."""
+        self._future_class = future_class
+        self._task_class = task_class
+        self._own_tasks = task_class is Task and future_class is Future
+
+    def create_future(self) -> Any:
+        """Return a new pending future of this loop."""
+        if self._attention or not self._own_tasks:
+            return self._future_class(loop=self)
+        return make_future(self)
+
+    def create_task(
+        self, coro: Coroutine[Any, Any, Any], *, name: Any = None, context: Context | None = None, **options: Any
+    ) -> Any:
+        """Return a new task that runs `coro`, made by the task factory if there is one.
+
+        `options` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is
+        closed, TypeError if `coro` is no coroutine.
+        """
+        if self._attention or options or self._task_factory is not None or not self._own_tasks:
+            return self._create_by_rule(coro, name, context, options)
+        return make_task(self, coro, name, context)
+
+    def _create_by_rule(self, coro: Any, name: Any, context: Context | None, options: dict[str, Any]) -> Any:
+        self._check_closed()
+        self._empty_inbox_while_idle()
+        if self._task_factory is None:
+            return self._task_class(coro, loop=self, name=name, context=context, **options)
+        if context is not None:
+            options["context"] = context  # left out otherwise: factories need not know it
+        task = self._task_factory(self, coro, **options)
+        if name is not None:
+            task.set_name(name)
+        return task
+
+    def set_task_factory(self, factory: Any) -> None:
+        """Have tasks made by `factory(loop, coro, **options)`; None gives loopcore's own back."""
+        if factory is not None and not callable(factory):
+            raise TypeError("task factory must be a callable or None")
+        self._task_factory = factory
+
+    def get_task_factory(self) -> Any:
+        """Return the task factory, or None."""
+        return self._task_factory

@@ -1,0 +1,54 @@
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+
+from loopcore.kernel.future cimport Future
+from loopcore.kernel.reactor cimport Reactor
+from loopcore.native.cpython cimport PYGEN_RETURN, PyIter_Send, PySendResult
+
+cdef int _PENDING
+cdef int _FINISHED
+
+
+cdef class Task(Future):
+    cdef public object _coro
+    cdef public object _context
+    cdef object _name
+    cdef public object _fut_waiter
+    cdef object _thrown
+    cdef object _registration
+    cdef bint _returned
+    cdef public bint _must_cancel
+    cdef public bint _log_destroy_pending
+    cdef public long _num_cancels_requested
+
+    cpdef object _run(self)
+    cpdef object _schedule_step(self)
+    cpdef object _step(self)
+    cpdef object _advance(self, object thrown)
+    @cython.locals(future=Future)
+    cpdef object _wait_for(self, object yielded)
+    cpdef object _suspend_on(self, object future)
+    cpdef object _finish(self, object result)
+    cpdef object _finish_cancelled(self, object exc)
+    cpdef object _finish_failed(self, object exc)
+    cpdef object _announce_done(self)
+    cpdef object _announce(self, str hook)
+
+
+@cython.locals(future=Future)
+cdef object _failure_of(object waiter)
+
+@cython.locals(task=Task)
+cpdef Task make_task(Reactor loop, object coro, object name, object context)
+
+
+# The twin of `advance` in loopcore/native/interpreted.py, over PyIter_Send: no StopIteration is raised and caught.
+cdef inline object advance(object coro, Task task):
+    cdef PyObject *outcome = NULL
+    cdef PySendResult status = PyIter_Send(coro, None, &outcome)
+    value = <object>outcome
+    Py_DECREF(value)
+    if status == PYGEN_RETURN:
+        task._returned = True
+    return value

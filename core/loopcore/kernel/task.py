@@ -1,0 +1,359 @@
+"""Task: drives a coroutine, one step each time the tick runs it.
+
+A Task is an entry of the ready queue itself. A coroutine suspends by handing out a future; if that is
+loopcore's, the task leaves itself there as a waiter and is put back on the ready queue when the future is
+done. Futures of other makers call `_wakeup` through their loop, as asyncio's tasks are woken.
+
+Semantics are asyncio.Task's: cancellation is thrown in at the next step, requests are counted
+(`cancelling`, `uncancel`), the context is copied once, and `asyncio.current_task` and `asyncio.all_tasks`
+see the task. Thread: the loop's own.
+"""
+
+import asyncio
+import inspect
+from asyncio import CancelledError
+from collections.abc import Coroutine, Generator
+from contextvars import Context, copy_context
+from itertools import count
+from types import CoroutineType
+from typing import Any
+
+from loopcore.kernel.formatting import describe_task, print_task_stack, task_stack
+from loopcore.kernel.future import Future
+from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.registry import delist, enlist, enter_task, leave_task
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+else:
+    from loopcore.native.interpreted import advance
+
+_PENDING = 0
+_FINISHED = 2
+
+_name_counter = count(1)
+
+
+class Task(Future):
+    """A future that is fulfilled by running a coroutine."""
+
+    __slots__ = (
+        "_coro",
+        "_context",
+        "_name",
+        "_fut_waiter",
+        "_thrown",
+        "_registration",
+        "_returned",
+        "_must_cancel",
+        "_log_destroy_pending",
+        "_num_cancels_requested",
+    )
+
+    def __init__(
+        self,
+        coro: Coroutine[Any, Any, Any] | Generator[Any, Any, Any],
+        *,
+        loop: Any = None,
+        name: Any = None,
+        context: Context | None = None,
+        eager_start: bool = False,
+    ) -> None:
+        Future.__init__(self, loop=loop)
+        self._log_destroy_pending: bool = False
+        if not asyncio.iscoroutine(coro):
+            raise TypeError(f"a coroutine was expected, got {coro!r}")
+        self._log_destroy_pending = True
+        self._coro: Any = coro
+        self._context: Context = copy_context() if context is None else context
+        self._name: Any = next(_name_counter) if name is None else str(name)
+        self._fut_waiter: Any = None
+        self._thrown: BaseException | None = None
+        self._registration: Any = None
+        self._returned: bool = False
+        self._must_cancel: bool = False
+        self._num_cancels_requested: int = 0
+        if eager_start and self._loop.is_running():
+            self._start_eagerly()
+        else:
+            self._registration = enlist(self)
+            self._schedule_step()
+        self._announce("loopcore_task_spawned")
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return asyncio.Task
+
+    # What a task is, to others
+
+    def get_coro(self) -> Any:
+        """Return the coroutine, or None if an eager task has finished it."""
+        return self._coro
+
+    def get_context(self) -> Context:
+        """Return the context that the coroutine runs in."""
+        return self._context
+
+    def get_name(self) -> str:
+        """Return the name given, or `Task-<number>`."""
+        if isinstance(self._name, int):
+            self._name = f"Task-{self._name}"
+        return str(self._name)
+
+    def set_name(self, value: object) -> None:
+        """Set the name; anything is made a string."""
+        self._name = str(value)
+
+    def get_stack(self, *, limit: int | None = None) -> list[Any]:
+        """Return the frames where the coroutine is suspended, or of the traceback it ended with; oldest first."""
+        return task_stack(self, limit)
+
+    def print_stack(self, *, limit: int | None = None, file: Any = None) -> None:
+        """Print what `get_stack` returns, to stderr or `file`."""
+        print_task_stack(self, limit, file)
+
+    def set_result(self, result: Any) -> None:
+        """Not for tasks: their coroutine sets the result. Raises RuntimeError."""
+        raise RuntimeError("Task does not support set_result operation")
+
+    def set_exception(self, exception: Any) -> None:
+        """Not for tasks: their coroutine sets the exception. Raises RuntimeError."""
+        raise RuntimeError("Task does not support set_exception operation")
+
+    # Cancellation
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Ask the task to cancel itself: CancelledError is thrown into the coroutine at its next step.
+
+        False if the task is done already. The coroutine may clean up, or refuse.
+        """
+        self._log_traceback_flag = False
+        if self._status != _PENDING:
+            return False
+        self._num_cancels_requested += 1
+        if self._fut_waiter is not None and self._fut_waiter.cancel(msg=msg):
+            # The future will wake the task, with the cancellation.
+            return True
+        self._must_cancel = True
+        self._cancel_message = msg
+        return True
+
+    def cancelling(self) -> int:
+        """Return how many requests to cancel have not been taken back."""
+        return self._num_cancels_requested
+
+    def uncancel(self) -> int:
+        """Take back one request to cancel; return how many are left (asyncio.timeout and TaskGroup do this).
+
+        The last one taken back also drops a cancellation that was not thrown in yet, as in Python 3.13.
+        """
+        if self._num_cancels_requested > 0:
+            self._num_cancels_requested -= 1
+            if self._num_cancels_requested == 0:
+                self._must_cancel = False
+        return self._num_cancels_requested
+
+    # Running
+
+    def _run(self) -> None:
+        if cython.compiled:
+            context_enter(self._context)
+            try:
+                self._step()
+            finally:
+                context_exit(self._context)
+        else:
+            self._context.run(self._step)
+
+    def _schedule_step(self) -> None:
+        if self._reactor is not None:
+            self._reactor.push(self)
+        else:
+            self._loop.call_soon(self._wakeup, None, context=self._context)
+
+    def _wakeup(self, future: Any) -> None:
+        # For whoever enters the context himself: a `call_soon` of any loop, a future that is not loopcore's.
+        self._step()
+
+    def _step(self) -> None:
+        """Run the coroutine until it suspends or ends. The task's context is the current one."""
+        if self._status != _PENDING:
+            raise asyncio.InvalidStateError(f"step of a task that is done: {self!r}")
+        thrown = self._thrown
+        self._thrown = None
+        waiter = self._fut_waiter
+        if waiter is not None:
+            self._fut_waiter = None
+            thrown = _failure_of(waiter)
+        if self._must_cancel:
+            if not isinstance(thrown, CancelledError):
+                thrown = self._make_cancelled_error()
+            self._must_cancel = False
+        watched = self._reactor is not None and self._reactor.watching
+        if watched:
+            self._announce("loopcore_task_step_begin")
+        previous = enter_task(self._loop, self)
+        try:
+            self._advance(thrown)
+        finally:
+            leave_task(self._loop, previous)
+            if watched:
+                self._announce("loopcore_task_step_end")
+
+    def _advance(self, thrown: BaseException | None) -> None:
+        try:
+            if thrown is None:
+                yielded = advance(self._coro, self)
+            else:
+                yielded = self._coro.throw(thrown)
+        except StopIteration as stop:
+            self._finish(stop.value)
+        except CancelledError as exc:
+            self._finish_cancelled(exc)
+        except (KeyboardInterrupt, SystemExit) as exc:
+            self._finish_failed(exc)
+            raise
+        except BaseException as exc:
+            self._finish_failed(exc)
+        else:
+            if self._returned:
+                self._finish(yielded)
+            elif yielded is None:
+                self._schedule_step()
+            else:
+                self._wait_for(yielded)
+
+    def _wait_for(self, yielded: Any) -> None:
+        if isinstance(yielded, Future) and self._reactor is not None:
+            future = yielded
+            if future._asyncio_future_blocking and future._loop is self._loop and future is not self:
+                future._asyncio_future_blocking = False
+                future._add_waiter(self)
+                self._suspend_on(future)
+                return
+        self._wait_for_other(yielded)
+
+    def _suspend_on(self, future: Any) -> None:
+        self._fut_waiter = future
+        if self._must_cancel and future.cancel(msg=self._cancel_message):
+            self._must_cancel = False
+
+    def _wait_for_other(self, yielded: Any) -> None:
+        blocking = getattr(yielded, "_asyncio_future_blocking", None)
+        if blocking is None:
+            if inspect.isgenerator(yielded):
+                text = f"yield was used instead of yield from for generator in task {self!r} with {yielded!r}"
+            else:
+                text = f"Task got bad yield: {yielded!r}"
+        elif asyncio.futures._get_loop(yielded) is not self._loop:  # type: ignore[attr-defined]
+            text = f"Task {self!r} got Future {yielded!r} attached to a different loop"
+        elif not blocking:
+            text = f"yield was used instead of yield from in task {self!r} with {yielded!r}"
+        elif yielded is self:
+            text = f"Task cannot await on itself: {self!r}"
+        else:
+            yielded._asyncio_future_blocking = False
+            yielded.add_done_callback(self._wakeup, context=self._context)
+            self._suspend_on(yielded)
+            return
+        self._thrown = RuntimeError(text)
+        self._schedule_step()
+
+    # Ending
+
+    def _finish(self, result: Any) -> None:
+        if self._must_cancel:
+            # Cancelled while it was returning: the request came too late to be thrown in, but it counts.
+            self._must_cancel = False
+            self._finish_cancelled(None)
+        else:
+            self._announce_done()
+            self._set_result(result)
+
+    def _finish_cancelled(self, exc: BaseException | None) -> None:
+        self._announce_done()
+        self._exception = exc
+        self._cancel(self._cancel_message)
+
+    def _finish_failed(self, exc: BaseException) -> None:
+        self._announce_done()
+        self._set_exception(exc)
+
+    def _announce_done(self) -> None:
+        if self._registration is not None:
+            delist(self._registration)
+            self._registration = None
+        self._announce("loopcore_task_done")
+
+    def _announce(self, hook: str) -> None:
+        if self._reactor is not None and self._reactor.watching:
+            self._reactor.probes.fire(hook, self._loop, self)
+
+    def _start_eagerly(self) -> None:
+        try:
+            self._context.run(self._wakeup, None)
+        finally:
+            if self._status == _PENDING:
+                self._registration = enlist(self)
+            else:
+                self._coro = None
+
+    def __repr__(self) -> str:
+        return describe_task(self)
+
+    def __del__(self) -> None:
+        if self._status == _PENDING and self._log_destroy_pending:
+            context = {"task": self, "message": "Task was destroyed but it is pending!"}
+            if self._source_traceback:
+                context["source_traceback"] = self._source_traceback
+            self._loop.call_exception_handler(context)
+        Future.__del__(self)
+
+
+def _failure_of(waiter: Any) -> BaseException | None:
+    """Return what a future that is done makes its waiter raise, or None for a result."""
+    if isinstance(waiter, Future):
+        future = waiter
+        if future._status == _FINISHED and future._exception is None:
+            return None
+    try:
+        waiter.result()
+    except BaseException as exc:
+        return exc
+    return None
+
+
+def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:
+    """Make a Task as its constructor does outside debug mode, without the price of a constructor call."""
+    if type(coro) is not CoroutineType and not asyncio.iscoroutine(coro):
+        raise TypeError(f"a coroutine was expected, got {coro!r}")
+    task = Task.__new__(Task)
+    task._loop = loop
+    task._reactor = loop
+    task._status = _PENDING
+    task._asyncio_future_blocking = False
+    task._log_traceback_flag = False
+    task._result = None
+    task._exception = None
+    task._exception_traceback = None
+    task._waiter = None
+    task._callback_list = None
+    task._cancel_message = None
+    task._source_traceback = None
+    task._coro = coro
+    task._context = copy_context() if context is None else context
+    task._name = next(_name_counter) if name is None else str(name)
+    task._fut_waiter = None
+    task._thrown = None
+    task._registration = enlist(task)
+    task._returned = False
+    task._must_cancel = False
+    task._log_destroy_pending = True
+    task._num_cancels_requested = 0
+    loop.push(task)
+    return task

@@ -1,0 +1,32 @@
+cimport cython
+
+from loopcore.kernel.handle cimport TimerHandle
+
+
+@cython.final
+cdef class TimerHeap:
+    cdef list _heap
+    cdef long long _next_sequence
+    cdef Py_ssize_t _cancelled_count
+
+    @cython.locals(size=Py_ssize_t)
+    cpdef object push(self, TimerHandle timer)
+    cpdef object note_cancelled(self, TimerHandle timer)
+    @cython.locals(timer=TimerHandle)
+    cpdef double next_deadline(self)
+    @cython.locals(timer=TimerHandle, due=list)
+    cpdef list pop_due(self, double limit)
+    @cython.locals(timer=TimerHandle)
+    cpdef object clear(self)
+    @cython.locals(timer=TimerHandle, live=list)
+    cpdef object _compact(self, TimerHandle cancelling)
+    @cython.locals(heap=list, last=TimerHandle, first=TimerHandle)
+    cpdef TimerHandle _pop(self)
+    @cython.locals(heap=list, timer=TimerHandle, parent=TimerHandle, when=double, above=Py_ssize_t)
+    cpdef object _rise(self, Py_ssize_t position)
+    @cython.locals(heap=list, size=Py_ssize_t, position=Py_ssize_t, below=Py_ssize_t, timer=TimerHandle,
+                   child=TimerHandle, sibling=TimerHandle)
+    cpdef object _sink(self)
+
+
+cdef bint _fires_before(TimerHandle one, TimerHandle other)

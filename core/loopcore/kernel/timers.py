@@ -1,0 +1,143 @@
+"""Timers: which callbacks are due, and how long the backend may sleep.
+
+A binary heap of TimerHandle ordered by (deadline, sequence): equal deadlines fire in the order in which
+they were set, which asyncio leaves open. A cancelled timer stays in the heap until it surfaces; once more
+than half of the heap is cancelled it is rebuilt, so it holds at most twice the live timers (and a few).
+
+Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire, which costs
+a flag here. The heap is written out, not `heapq`, because compiled it compares two doubles where heapq
+calls `__lt__`.
+"""
+
+from loopcore.kernel.handle import TimerHandle
+
+COMPACT_ABOVE = 64
+"""Heaps smaller than this are not worth a rebuild."""
+
+
+class TimerHeap:
+    """Every timer that was set and has not fired. Times are seconds of the loop's clock."""
+
+    __slots__ = ("_heap", "_next_sequence", "_cancelled_count")
+
+    def __init__(self) -> None:
+        self._heap: list[TimerHandle] = []
+        self._next_sequence: int = 0
+        self._cancelled_count: int = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, timer: TimerHandle) -> None:
+        """Add a timer."""
+        timer._sequence = self._next_sequence
+        timer._scheduled = True
+        self._next_sequence += 1
+        self._heap.append(timer)
+        self._rise(len(self._heap) - 1)
+
+    def note_cancelled(self, timer: TimerHandle) -> None:
+        """Count a timer that is being cancelled; rebuild the heap when they are the greater part of it."""
+        if not timer._scheduled:
+            return
+        self._cancelled_count += 1
+        if len(self._heap) > COMPACT_ABOVE and self._cancelled_count * 2 > len(self._heap):
+            self._compact(timer)
+
+    def next_deadline(self) -> float:
+        """Return the earliest deadline of a timer not cancelled, or infinity if there is none."""
+        while self._heap:
+            timer = self._heap[0]
+            if not timer._cancelled:
+                return timer._when
+            self._pop()
+            self._cancelled_count -= 1
+        return float("inf")
+
+    def pop_due(self, limit: float) -> list[TimerHandle]:
+        """Take out and return the timers with a deadline before `limit`, in the order in which they fire."""
+        due: list[TimerHandle] = []
+        while self._heap and self._heap[0]._when < limit:
+            timer = self._pop()
+            if timer._cancelled:
+                self._cancelled_count -= 1
+            else:
+                due.append(timer)
+        return due
+
+    def clear(self) -> None:
+        """Forget every timer."""
+        for timer in self._heap:
+            timer._scheduled = False
+        self._heap.clear()
+        self._cancelled_count = 0
+
+    def _compact(self, cancelling: TimerHandle) -> None:
+        # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others.
+        live: list[TimerHandle] = []
+        for timer in self._heap:
+            if timer._cancelled or timer is cancelling:
+                timer._scheduled = False
+            else:
+                live.append(timer)
+        live.sort(key=_firing_order)
+        self._heap = live  # a sorted list is a heap
+        self._cancelled_count = 0
+
+    def _pop(self) -> TimerHandle:
+        heap = self._heap
+        last = heap.pop()
+        last._scheduled = False
+        if not heap:
+            return last
+        first = heap[0]
+        first._scheduled = False
+        last._scheduled = True
+        heap[0] = last
+        self._sink()
+        return first
+
+    def _rise(self, position: int) -> None:
+        heap = self._heap
+        timer = heap[position]
+        when = timer._when
+        while position > 0:
+            above = (position - 1) >> 1
+            parent = heap[above]
+            # A new timer is the youngest: at an equal deadline it stays below.
+            if parent._when <= when:
+                break
+            heap[position] = parent
+            position = above
+        heap[position] = timer
+
+    def _sink(self) -> None:
+        heap = self._heap
+        size = len(heap)
+        position = 0
+        timer = heap[0]
+        while True:
+            below = 2 * position + 1
+            if below >= size:
+                break
+            child = heap[below]
+            if below + 1 < size:
+                sibling = heap[below + 1]
+                if _fires_before(sibling, child):
+                    child = sibling
+                    below += 1
+            if _fires_before(timer, child):
+                break
+            heap[position] = child
+            position = below
+        heap[position] = timer
+
+
+def _fires_before(one: TimerHandle, other: TimerHandle) -> bool:
+    if one._when != other._when:
+        return one._when < other._when
+    return one._sequence < other._sequence
+
+
+def _firing_order(timer: TimerHandle) -> tuple[float, int]:
+    return (timer._when, timer._sequence)

@@ -1,0 +1,47 @@
+# What the compiled kernel takes from CPython's C API. Stable, documented calls only (Python 3.11 and newer).
+
+from cpython.object cimport PyObject
+
+cdef extern from *:
+    """
+    #include <time.h>
+
+    /* Enter the context, call, leave: Context.run without the bound method and without building a new
+     * argument tuple. The callee reads its arguments straight out of `args`. */
+    static inline PyObject *
+    loopcore_run_in_context(PyObject *context, PyObject *callback, PyObject *args)
+    {
+        PyObject *result;
+        if (PyContext_Enter(context) < 0) {
+            return NULL;
+        }
+        result = PyObject_Vectorcall(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
+        if (PyContext_Exit(context) < 0) {
+            Py_CLEAR(result);
+        }
+        return result;
+    }
+
+    /* Seconds on CLOCK_MONOTONIC, the clock of time.monotonic(). */
+    static inline double
+    loopcore_monotonic(void)
+    {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (double)((long long)now.tv_sec * 1000000000 + now.tv_nsec) / 1e9;
+    }
+    """
+    object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
+    double monotonic "loopcore_monotonic" () noexcept
+
+cdef extern from "Python.h":
+    object copy_context "PyContext_CopyCurrent" ()
+    int context_enter "PyContext_Enter" (object context) except -1
+    int context_exit "PyContext_Exit" (object context) except -1
+
+    ctypedef enum PySendResult:
+        PYGEN_RETURN
+        PYGEN_ERROR
+        PYGEN_NEXT
+
+    PySendResult PyIter_Send(object iterator, object value, PyObject **result) except PYGEN_ERROR

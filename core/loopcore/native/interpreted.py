@@ -1,0 +1,22 @@
+"""The Python twins of `cpython.pxd`, for the pure build: same names, same contracts."""
+
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any
+
+
+def run_in_context(context: Context, callback: Callable[..., object], args: tuple[Any, ...]) -> object:
+    """Call `callback(*args)` with `context` as the current context, and return its result."""
+    return context.run(callback, *args)
+
+
+def advance(coro: Coroutine[Any, Any, Any], task: Any) -> Any:
+    """Run `coro` to its next suspension and return what it hands out.
+
+    When it ends instead, return its result and set `task._returned`. What it raises goes through.
+    """
+    try:
+        return coro.send(None)
+    except StopIteration as stop:
+        task._returned = True
+        return stop.value
