@@ -1,1 +1,54 @@
-"""loopcore: an asyncio event loop that can be taken apart."""
+"""loopcore: an asyncio event loop that can be taken apart.
+
+    loopcore.run(main())                                       instead of asyncio.run
+    loopcore.run(main(), backend="poll", plugins=["trace"])    with a backend and plugins of one's choice
+    asyncio.Runner(loop_factory=loopcore.new_event_loop)       wherever a loop factory is taken
+
+What is named here is public; everything else may change between versions.
+"""
+
+from loopcore.backend import BACKEND_API, Capability, ProbeResult, ReadinessBackend
+from loopcore.discovery import list_backends, list_plugins, register_backend, unregister_backend
+from loopcore.errors import (
+    BackendClosedError,
+    BackendError,
+    BackendUnavailableError,
+    LoopcoreError,
+    UsageError,
+)
+from loopcore.hookspecs import hookimpl
+from loopcore.kernel.future import Future
+from loopcore.kernel.handle import Handle, TimerHandle
+from loopcore.kernel.task import Task
+from loopcore.loop import EventLoop
+from loopcore.policy import EventLoopPolicy, install
+from loopcore.runner import Runner, new_event_loop, run
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BACKEND_API",
+    "BackendClosedError",
+    "BackendError",
+    "BackendUnavailableError",
+    "Capability",
+    "EventLoop",
+    "EventLoopPolicy",
+    "Future",
+    "Handle",
+    "LoopcoreError",
+    "ProbeResult",
+    "ReadinessBackend",
+    "Runner",
+    "Task",
+    "TimerHandle",
+    "UsageError",
+    "hookimpl",
+    "install",
+    "list_backends",
+    "list_plugins",
+    "new_event_loop",
+    "register_backend",
+    "run",
+    "unregister_backend",
+]

@@ -1,0 +1,353 @@
+"""EventLoop: the facade. asyncio's interface over the scheduler below and the small parts beside it.
+
+The hot methods (call_soon and its relatives, time, create_task, the tick) are the Scheduler's. Its own is the life
+cycle: running, stopping, closing. Everything else is a line that hands over to a part; each part gets the loop
+in its constructor behind a Protocol that names the few methods it uses, so a program that replaces one of these
+on a loop (`loop.getaddrinfo = ...`) is heard as it is by asyncio.
+
+Signatures, errors and their texts are asyncio's; parameters that asyncio got in later Pythons are taken on all.
+Datagrams, pipes, subprocesses and sendfile raise AbstractEventLoop's NotImplementedError for now.
+
+Thread: the loop's own, except call_soon_threadsafe, and run_in_executor as far as asyncio allows it.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+import warnings
+import weakref
+from asyncio import events as asyncio_events
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from loopcore.backend import ReadinessBackend
+from loopcore.clock import Clock, MonotonicClock
+from loopcore.endpoints.assembly import assemble
+from loopcore.errors import UsageError
+from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
+from loopcore.kernel.future import Future
+from loopcore.kernel.scheduler import Scheduler
+from loopcore.kernel.task import Task
+from loopcore.services.asyncgens import AsyncGenerators
+from loopcore.services.executor import Executors
+from loopcore.services.resolver import Resolver
+from loopcore.services.signals import Signals
+from loopcore.services.sockops import SockOps
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+TASKS_VARIABLE = "LOOPCORE_TASKS"
+ORIGIN_DEPTH = 10
+"""Frames kept of the place where a coroutine was made, in debug mode; the number is asyncio's."""
+
+
+class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
+    """An asyncio event loop on a backend; made by `loopcore.new_event_loop`."""
+
+    def __init__(
+        self,
+        backend: ReadinessBackend,
+        *,
+        plugins: Iterable[tuple[str | None, object]] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        """Take over `backend`; `plugins` are pairs of a name, or None, and an object with hooks."""
+        classes = _task_classes()
+        Scheduler.__init__(self, backend, clock=MonotonicClock() if clock is None else clock)
+        self.use_classes(*classes)
+        if _debug_is_asked_for():
+            Scheduler.set_debug(self, True)
+        self._origin_depth_before: int | None = None
+        # Who owns which descriptor, for add_reader and sock_*: they must not meddle with a transport's. Weak, as
+        # in asyncio, where libraries have learnt this name too.
+        self._transports: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._faults = Faults(self)
+        self._asyncgens = AsyncGenerators(self)
+        self._executors = Executors(self)
+        self._resolver = Resolver(self)
+        self._signals = Signals(self, self)
+        self._sockops = SockOps(self, self, self._transports)
+        self._endpoints = assemble(self, resolver=self, sockops=self)
+        try:
+            for name, plugin in plugins:
+                self.probes.register(plugin, name)
+        except BaseException:
+            self.close_scheduler()
+            raise
+        self.probes.cold("loopcore_loop_created", loop=self, backend=backend)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} backend={self.backend.name} running={self.is_running()} "
+            f"closed={self.is_closed()} debug={self.get_debug()}>"
+        )
+
+    def __del__(self, _warn: Any = warnings.warn) -> None:
+        # Without `_endpoints` the constructor failed, and there is nothing to warn of.
+        if hasattr(self, "_endpoints") and not self.is_closed():
+            _warn(f"unclosed event loop {self!r}", ResourceWarning, source=self)
+            if not self.is_running():
+                self.close()
+
+    # --- life cycle ---------------------------------------------------------------------------------
+
+    def run_forever(self) -> None:
+        self._check_can_run()
+        self._set_origin_tracking(self.get_debug())
+        self._asyncgens.install()
+        asyncio_events._set_running_loop(self)
+        try:
+            self.run_ticks()
+        finally:
+            asyncio_events._set_running_loop(None)
+            self._set_origin_tracking(False)
+            self._asyncgens.restore()
+
+    def run_until_complete(self, future: Any) -> Any:
+        self._check_can_run()
+        is_new = not asyncio.isfuture(future)
+        future = asyncio.ensure_future(future, loop=self)
+        if is_new:
+            future._log_destroy_pending = False  # if the run ends early, the exception below says it all
+        future.add_done_callback(_stop_loop_of)
+        try:
+            self.run_forever()
+        except BaseException:
+            if is_new and future.done() and not future.cancelled():
+                future.exception()  # counts as seen: the caller cannot get at this task
+            raise
+        finally:
+            future.remove_done_callback(_stop_loop_of)
+        if not future.done():
+            raise RuntimeError("Event loop stopped before Future completed.")
+        return future.result()
+
+    def stop(self) -> None:
+        self.stop_ticks()
+
+    def is_running(self) -> bool:
+        return self._thread_id is not None
+
+    def close(self) -> None:
+        if self.is_running():
+            raise RuntimeError("Cannot close a running event loop")
+        if self.is_closed():
+            return
+        if self.get_debug():
+            report_logger.debug("Close %r", self)
+        self._signals.close()
+        self._executors.close()
+        self.close_scheduler()
+
+    async def shutdown_asyncgens(self) -> None:
+        await self._asyncgens.shutdown()
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        await self._executors.shutdown(timeout)
+
+    def set_debug(self, enabled: bool) -> None:
+        Scheduler.set_debug(self, enabled)
+        if self.is_running():
+            self.call_soon_threadsafe(self._set_origin_tracking, enabled)
+
+    def _check_can_run(self) -> None:
+        self._check_closed()
+        if self.is_running():
+            raise RuntimeError("This event loop is already running")
+        if asyncio_events._get_running_loop() is not None:
+            raise RuntimeError("Cannot run the event loop while another loop is running")
+
+    def _set_origin_tracking(self, enabled: bool) -> None:
+        if bool(enabled) == (self._origin_depth_before is not None):
+            return
+        if enabled:
+            self._origin_depth_before = sys.get_coroutine_origin_tracking_depth()
+            sys.set_coroutine_origin_tracking_depth(ORIGIN_DEPTH)
+        elif self._origin_depth_before is not None:
+            sys.set_coroutine_origin_tracking_depth(self._origin_depth_before)
+            self._origin_depth_before = None
+
+    # --- faults -------------------------------------------------------------------------------------
+
+    def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
+        self._faults.set_exception_handler(handler)
+
+    def get_exception_handler(self) -> ExceptionHandler | None:
+        return self._faults.get_exception_handler()
+
+    def default_exception_handler(self, context: FaultContext) -> None:
+        self._faults.default(context)
+
+    def call_exception_handler(self, context: FaultContext) -> None:
+        self.probes.cold("loopcore_exception", loop=self, context=context)
+        self._faults.call(context)
+
+    # --- executor, resolver, signals ----------------------------------------------------------------
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        self._check_closed()
+        return self._executors.run(executor, func, *args)
+
+    def set_default_executor(self, executor: Any) -> None:
+        self._executors.set_default(executor)
+
+    async def getaddrinfo(
+        self,
+        host: Any,
+        port: Any,
+        *,
+        family: int = 0,
+        type: int = 0,  # noqa: A002 - asyncio's name
+        proto: int = 0,
+        flags: int = 0,
+    ) -> Any:
+        return await self._resolver.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+
+    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
+        return await self._resolver.getnameinfo(sockaddr, flags)
+
+    def add_signal_handler(self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+        self._check_closed()
+        self._signals.add(sig, callback, args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return self._signals.remove(sig)
+
+    # --- descriptors and sockets --------------------------------------------------------------------
+
+    def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+        self._sockops.add_reader(fd, callback, args)
+
+    def remove_reader(self, fd: Any) -> bool:
+        return self._sockops.remove_reader(fd)
+
+    def add_writer(self, fd: Any, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+        self._sockops.add_writer(fd, callback, args)
+
+    def remove_writer(self, fd: Any) -> bool:
+        return self._sockops.remove_writer(fd)
+
+    async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
+        return await self._sockops.recv(sock, n)
+
+    async def sock_recv_into(self, sock: socket.socket, buf: Any) -> int:
+        return await self._sockops.recv_into(sock, buf)
+
+    async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> Any:
+        return await self._sockops.recvfrom(sock, bufsize)
+
+    async def sock_recvfrom_into(self, sock: socket.socket, buf: Any, nbytes: int = 0) -> Any:
+        return await self._sockops.recvfrom_into(sock, buf, nbytes)
+
+    async def sock_sendall(self, sock: socket.socket, data: Any) -> None:
+        return await self._sockops.sendall(sock, data)
+
+    async def sock_sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
+        return await self._sockops.sendto(sock, data, address)
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        return await self._sockops.connect(sock, address)
+
+    async def sock_accept(self, sock: socket.socket) -> Any:
+        return await self._sockops.accept(sock)
+
+    # --- endpoints ----------------------------------------------------------------------------------
+
+    # One parameter a line would make this section longer than the rest of the class.
+    # fmt: off
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, ssl: Any = None, family: int = 0,
+        proto: int = 0, flags: int = 0, sock: socket.socket | None = None, local_addr: Any = None,
+        server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None, happy_eyeballs_delay: float | None = None,
+        interleave: int | None = None, all_errors: bool = False,
+    ) -> Any:
+        return await self._endpoints.connector.create_connection(
+            protocol_factory, host, port, ssl=ssl, family=family, proto=proto, flags=flags, sock=sock,
+            local_addr=local_addr, server_hostname=server_hostname, ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout, happy_eyeballs_delay=happy_eyeballs_delay,
+            interleave=interleave, all_errors=all_errors,
+        )
+
+    async def create_server(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, family: int = socket.AF_UNSPEC,
+        flags: int = socket.AI_PASSIVE, sock: socket.socket | None = None, backlog: int = 100, ssl: Any = None,
+        reuse_address: bool | None = None, reuse_port: bool | None = None, keep_alive: bool | None = None,
+        ssl_handshake_timeout: float | None = None, ssl_shutdown_timeout: float | None = None,
+        start_serving: bool = True,
+    ) -> Any:
+        return await self._endpoints.listener.create_server(
+            protocol_factory, host, port, family=family, flags=flags, sock=sock, backlog=backlog, ssl=ssl,
+            reuse_address=reuse_address, reuse_port=reuse_port, keep_alive=keep_alive,
+            ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,
+            start_serving=start_serving,
+        )
+
+    async def create_unix_connection(
+        self, protocol_factory: Any, path: Any = None, *, ssl: Any = None, sock: socket.socket | None = None,
+        server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> Any:
+        return await self._endpoints.unix.create_unix_connection(
+            protocol_factory, path, ssl=ssl, sock=sock, server_hostname=server_hostname,
+            ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,
+        )
+
+    async def create_unix_server(
+        self, protocol_factory: Any, path: Any = None, *, sock: socket.socket | None = None, backlog: int = 100,
+        ssl: Any = None, ssl_handshake_timeout: float | None = None, ssl_shutdown_timeout: float | None = None,
+        start_serving: bool = True, cleanup_socket: bool = sys.version_info >= (3, 13),
+    ) -> Any:
+        return await self._endpoints.unix.create_unix_server(
+            protocol_factory, path, sock=sock, backlog=backlog, ssl=ssl, ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout, start_serving=start_serving, cleanup_socket=cleanup_socket,
+        )
+
+    async def connect_accepted_socket(
+        self, protocol_factory: Any, sock: Any, *, ssl: Any = None, ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> Any:
+        return await self._endpoints.opener.connect_accepted_socket(
+            protocol_factory, sock, ssl=ssl, ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout,
+        )
+
+    async def start_tls(
+        self, transport: Any, protocol: Any, sslcontext: Any, *, server_side: bool = False,
+        server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> Any:
+        return await self._endpoints.tls.start_tls(
+            transport, protocol, sslcontext, server_side=server_side, server_hostname=server_hostname,
+            ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,
+        )
+
+    # fmt: on
+
+
+def _task_classes() -> tuple[Any, Any]:
+    """Return the classes of futures and tasks that LOOPCORE_TASKS asks for: loopcore's, or asyncio's C classes."""
+    asked = os.environ.get(TASKS_VARIABLE, "")
+    if asked in ("", "loopcore"):
+        return Future, Task
+    if asked == "asyncio":
+        return asyncio.Future, asyncio.Task
+    raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'loopcore' (the default) or 'asyncio'")
+
+
+def _debug_is_asked_for() -> bool:
+    if sys.flags.dev_mode:
+        return True
+    return not sys.flags.ignore_environment and bool(os.environ.get("PYTHONASYNCIODEBUG"))
+
+
+def _stop_loop_of(future: Any) -> None:
+    if not future.cancelled() and isinstance(future.exception(), (SystemExit, KeyboardInterrupt)):
+        return  # the exception itself ends the run
+    future.get_loop().stop()

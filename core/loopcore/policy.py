@@ -1,0 +1,49 @@
+"""The event loop policy, for programs that take their loop from asyncio's global state.
+
+Prefer `loopcore.run` or a loop factory: policies are deprecated from Python 3.14 on and gone in 3.16. Where there
+are none, `EventLoopPolicy` is None and `install` raises AttributeError, which says what to use instead.
+"""
+
+import asyncio
+import sys
+import warnings
+from typing import Any
+
+from loopcore.runner import new_event_loop
+
+HAS_POLICIES = sys.version_info < (3, 16)
+
+
+def _default_policy_class() -> Any:
+    with warnings.catch_warnings():
+        # The deprecation is the program's to hear, when it installs a policy, not when it imports loopcore.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return asyncio.DefaultEventLoopPolicy
+
+
+EventLoopPolicy: Any = None
+"""asyncio's default policy, making loopcore's loops; None on Pythons without policies."""
+
+if HAS_POLICIES:
+
+    class _EventLoopPolicy(_default_policy_class()):  # type: ignore[misc]
+        """asyncio's default policy of this platform, except that new loops are loopcore's."""
+
+        def new_event_loop(self) -> asyncio.AbstractEventLoop:
+            return new_event_loop()
+
+    _EventLoopPolicy.__name__ = _EventLoopPolicy.__qualname__ = "EventLoopPolicy"
+    EventLoopPolicy = _EventLoopPolicy
+
+
+def install() -> None:
+    """Make every loop that asyncio makes from now on a loopcore one, in the whole process.
+
+    For programs that call `asyncio.run` in places one cannot change; everywhere else `loopcore.run` is better,
+    because it names what it does. Issues asyncio's own DeprecationWarning from Python 3.14 on.
+    """
+    if not HAS_POLICIES:
+        raise AttributeError(
+            "this Python has no event loop policies: use loopcore.run(), or asyncio.Runner(loop_factory=new_event_loop)"
+        )
+    asyncio.set_event_loop_policy(EventLoopPolicy())

@@ -1,0 +1,102 @@
+"""The entrances: a new loop, a runner around it, and `run`.
+
+`Runner` is asyncio's own with loopcore's loops in it: how tasks are cancelled, generators and executor shut
+down, and Ctrl-C turned into the cancellation of the main task, all of that is the running Python's.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from contextvars import Context
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from loopcore.discovery import choose_backend, load_plugin, load_plugins
+from loopcore.loop import EventLoop
+
+T = TypeVar("T")
+
+LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
+
+
+def new_event_loop(backend: str | None = None, *, plugins: Iterable[str | object] | None = None) -> EventLoop:
+    """Return a new loop; the caller closes it.
+
+    `backend` is a name, several in order of preference ("epoll,poll"), or None for LOOPCORE_BACKEND, else the best
+    of this platform. `plugins` are names of installed ones (several in one text, separated by commas, will
+    do) or objects with hooks; None for LOOPCORE_PLUGINS.
+    Raises UsageError for unknown names, BackendUnavailableError if what was asked for cannot run here.
+    """
+    choice = choose_backend(backend)
+    chosen: list[tuple[str | None, object]]
+    if plugins is None or isinstance(plugins, str):
+        chosen = list(load_plugins(plugins))
+    else:
+        chosen = [(each, load_plugin(each)) if isinstance(each, str) else (None, each) for each in plugins]
+    made = choice.factory()
+    try:
+        return EventLoop(made, plugins=chosen)  # type: ignore[abstract]  # abstract in typeshed only
+    except BaseException:
+        made.close()
+        raise
+
+
+class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
+    """asyncio.Runner on loopcore's loops. `loop_factory` takes the place of `backend` and `plugins`."""
+
+    def __init__(
+        self,
+        *,
+        backend: str | None = None,
+        debug: bool | None = None,
+        plugins: Iterable[str | object] | None = None,
+        loop_factory: LoopFactory | None = None,
+    ) -> None:
+        if loop_factory is None:
+            loop_factory = partial(new_event_loop, backend, plugins=plugins)
+        elif backend is not None or plugins is not None:
+            raise TypeError("backend and plugins belong to loopcore's own loop factory; pass them or loop_factory")
+        super().__init__(debug=debug, loop_factory=loop_factory)
+
+    def run(self, coro: Awaitable[T], *, context: Context | None = None) -> T:
+        """Run `coro` until it is done and return its result. As from Python 3.14 on, any awaitable will do."""
+        result: T = super().run(as_coroutine(coro), context=context)
+        return result
+
+
+def run(
+    main: Awaitable[T],
+    *,
+    backend: str | None = None,
+    debug: bool | None = None,
+    plugins: Iterable[str | object] | None = None,
+    loop_factory: LoopFactory | None = None,
+) -> T:
+    """Run `main` on a new loop and return its result: `asyncio.run`, on a backend of one's choice.
+
+    See `new_event_loop` for `backend` and `plugins`, `asyncio.run` for the rest. Raises TypeError if `main` is not
+    awaitable, RuntimeError if a loop is running in this thread.
+    """
+    if asyncio.events._get_running_loop() is not None:
+        # Before anything is made that would have to be closed again.
+        raise RuntimeError("loopcore.run() cannot be called from a running event loop")
+    coroutine = as_coroutine(main)
+    with Runner(backend=backend, debug=debug, plugins=plugins, loop_factory=loop_factory) as runner:
+        result: T = runner.run(coroutine)
+        return result
+
+
+def as_coroutine(main: Any) -> Any:
+    """Return `main` if it is a coroutine, a coroutine that awaits it if it is awaitable; else raise TypeError."""
+    if asyncio.iscoroutine(main):
+        return main
+    if inspect.isawaitable(main):
+        return _await(main)
+    if inspect.iscoroutinefunction(main):
+        name = getattr(main, "__name__", "main")
+        raise TypeError(f"a coroutine was expected, got the coroutine function {name!r}: call it, as in {name}()")
+    raise TypeError(f"a coroutine or another awaitable was expected, got {main!r}")
+
+
+async def _await(awaitable: Awaitable[T]) -> T:
+    return await awaitable

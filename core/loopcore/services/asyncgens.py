@@ -1,0 +1,81 @@
+"""Asynchronous generators: the interpreter's hooks by which a loop hears of them, and their end with the loop.
+
+A generator that is dropped half-way still has `finally` blocks, which may await: the interpreter hands it to
+the loop, which runs its `aclose()` as a task. Those still alive when the program ends are closed by `shutdown`.
+"""
+
+import asyncio
+import sys
+import warnings
+import weakref
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Protocol
+
+
+class AsyncgenHost(Protocol):
+    """What the care for asynchronous generators needs of a loop."""
+
+    def create_task(self, coro: Any) -> object: ...
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None: ...
+
+    def is_closed(self) -> bool: ...
+
+
+class AsyncGenerators:
+    """The generators that have been iterated by one loop. Thread: the loop's own, but for `_dropped`."""
+
+    __slots__ = ("_alive", "_host", "_previous_hooks", "_shutdown_called")
+
+    def __init__(self, host: AsyncgenHost) -> None:
+        self._host = host
+        self._alive: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
+        self._previous_hooks: Any = None
+        self._shutdown_called = False
+
+    def install(self) -> None:
+        """Hear of generators that this thread starts to iterate, until `restore`."""
+        self._previous_hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=self._started, finalizer=self._dropped)
+
+    def restore(self) -> None:
+        """Put back the hooks that were there before `install`."""
+        if self._previous_hooks is not None:
+            sys.set_asyncgen_hooks(*self._previous_hooks)
+            self._previous_hooks = None
+
+    async def shutdown(self) -> None:
+        """Close all that are alive, and report those whose closing fails. Later ones cause a warning."""
+        self._shutdown_called = True
+        closing = list(self._alive)
+        self._alive.clear()
+        if not closing:
+            return
+        outcomes = await asyncio.gather(*[generator.aclose() for generator in closing], return_exceptions=True)
+        for outcome, generator in zip(outcomes, closing, strict=True):
+            if isinstance(outcome, Exception):
+                self._host.call_exception_handler(
+                    {
+                        "message": f"an error occurred during closing of asynchronous generator {generator!r}",
+                        "exception": outcome,
+                        "asyncgen": generator,
+                    }
+                )
+
+    def _started(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if self._shutdown_called:
+            warnings.warn(
+                f"asynchronous generator {generator!r} was scheduled after loop.shutdown_asyncgens() call",
+                ResourceWarning,
+                source=self._host,
+                stacklevel=2,
+            )
+        self._alive.add(generator)
+
+    def _dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
+        # Thread: whichever drops the last reference; hence call_soon_threadsafe.
+        self._alive.discard(generator)
+        if not self._host.is_closed():
+            self._host.call_soon_threadsafe(self._host.create_task, generator.aclose())

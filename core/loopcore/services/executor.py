@@ -1,0 +1,127 @@
+"""The executor: functions that block, run in threads, their results brought back to the loop.
+
+No thread exists before the first call needs one. Results travel through `call_soon_threadsafe`, by asyncio's own
+`wrap_future`: it already knows cancellation in both directions, which errors to convert and what to do
+when the loop has closed meanwhile; next to handing a job to a thread and back (30 us here), its cost does not show.
+"""
+
+import asyncio
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
+
+from loopcore.kernel.queues import check_callback
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+THREAD_PREFIX = "loopcore"
+"""Worker threads are called loopcore_0, loopcore_1 ...: told apart in dumps from those of other loops."""
+
+
+class ExecutorHost(Protocol):
+    """What the executor needs of a loop."""
+
+    def create_future(self) -> asyncio.Future[Any]: ...
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def is_closed(self) -> bool: ...
+
+    def get_debug(self) -> bool: ...
+
+
+class Executors:
+    """The default executor of one loop, and the way into any other.
+
+    Thread: the loop's own, but for the shut-down, which waits in a thread of its own.
+    """
+
+    __slots__ = ("_default", "_host", "_shutdown_called")
+
+    def __init__(self, host: ExecutorHost) -> None:
+        self._host = host
+        self._default: ThreadPoolExecutor | None = None
+        self._shutdown_called = False
+
+    def run(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> "asyncio.Future[T]":
+        """Run `func(*args)` in `executor`, or in the default one; return a future of its result.
+
+        Raises RuntimeError after the default executor was shut down, if it is the one that is meant.
+        """
+        if self._host.get_debug():
+            check_callback(func, "run_in_executor")
+        chosen = self._default_executor() if executor is None else executor
+        # wrap_future asks nothing of the loop but create_future, call_soon_threadsafe and is_closed.
+        return asyncio.wrap_future(chosen.submit(func, *args), loop=self._host)  # type: ignore[arg-type]
+
+    def set_default(self, executor: ThreadPoolExecutor) -> None:
+        """Replace the default executor; the caller shuts down the old one. Raises TypeError as asyncio does."""
+        if not isinstance(executor, ThreadPoolExecutor):
+            raise TypeError("executor must be ThreadPoolExecutor instance")
+        self._default = executor
+
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """Wait until the default executor's jobs are done and its threads ended, at most `timeout` seconds.
+
+        When the time is up a RuntimeWarning is issued and the threads are left to themselves.
+        """
+        self._shutdown_called = True
+        executor = self._default
+        if executor is None:
+            return
+        joined = self._host.create_future()
+        thread = threading.Thread(target=self._join, args=(executor, joined), name=f"{THREAD_PREFIX}_shutdown")
+        thread.start()
+        try:
+            async with asyncio.timeout(timeout):
+                await joined
+        except TimeoutError:
+            warnings.warn(
+                f"The executor did not finishing joining its threads within {timeout} seconds.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            executor.shutdown(wait=False)
+        else:
+            thread.join()
+
+    def close(self) -> None:
+        """Let the default executor end by itself; nobody waits for it."""
+        self._shutdown_called = True
+        executor, self._default = self._default, None
+        if executor is not None:
+            executor.shutdown(wait=False)
+
+    def _default_executor(self) -> ThreadPoolExecutor:
+        if self._shutdown_called:
+            raise RuntimeError("Executor shutdown has been called")
+        if self._default is None:
+            self._default = ThreadPoolExecutor(thread_name_prefix=THREAD_PREFIX)
+        return self._default
+
+    def _join(self, executor: Executor, joined: "asyncio.Future[None]") -> None:
+        try:
+            executor.shutdown(wait=True)
+            error = None
+        except Exception as exc:
+            error = exc
+        if self._host.is_closed():
+            return
+        try:
+            self._host.call_soon_threadsafe(_settle, joined, error)
+        except RuntimeError:
+            # The loop was closed between the question and the call: nobody waits any more.
+            if not self._host.is_closed():
+                raise
+
+
+def _settle(joined: "asyncio.Future[None]", error: Exception | None) -> None:
+    if joined.cancelled():
+        return
+    if error is None:
+        joined.set_result(None)
+    else:
+        joined.set_exception(error)

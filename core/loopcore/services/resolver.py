@@ -1,0 +1,90 @@
+"""The resolver: names to addresses and back, without holding up the loop.
+
+A name may take seconds, so it is looked up in the executor. A literal address needs no look-up: it is
+answered at once, by the C library's own getaddrinfo(3) told with AI_NUMERICHOST and AI_NUMERICSERV to
+ask nobody. A parser of our own (asyncio has one for connections) would be wrong somewhere: scope ids, `127.1`,
+the list of socket types, the order of results. What the C library refuses under these flags is no literal, or is
+an error; either way the executor's call finds out, so errors are the same too.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
+
+logger = logging.getLogger("asyncio")
+
+_ASK_NOBODY = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+_NUMERIC_NAMES = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
+
+
+class ResolverHost(Protocol):
+    """What the resolver needs of a loop."""
+
+    slow_callback_duration: float
+
+    def run_in_executor(self, executor: None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
+
+    def time(self) -> float: ...
+
+    def get_debug(self) -> bool: ...
+
+
+class Resolver:
+    """getaddrinfo and getnameinfo of one loop. Thread: the loop's own."""
+
+    __slots__ = ("_host",)
+
+    def __init__(self, host: ResolverHost) -> None:
+        self._host = host
+
+    async def getaddrinfo(
+        self,
+        host: bytes | str | None,
+        port: bytes | str | int | None,
+        *,
+        family: int = 0,
+        type: int = 0,  # noqa: A002 - asyncio's name
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[AddressInfo]:
+        """Return what `socket.getaddrinfo` returns; raise what it raises, socket.gaierror first of all."""
+        answer = resolve_literal(host, port, family, type, proto, flags)
+        if answer is None:
+            look_up = self._timed_getaddrinfo if self._host.get_debug() else socket.getaddrinfo
+            answer = await self._host.run_in_executor(None, look_up, host, port, family, type, proto, flags)
+        return answer
+
+    async def getnameinfo(self, sockaddr: tuple[Any, ...], flags: int = 0) -> tuple[str, str]:
+        """Return what `socket.getnameinfo` returns; if `flags` asks for numbers only, without a thread."""
+        if flags & _NUMERIC_NAMES == _NUMERIC_NAMES:
+            return socket.getnameinfo(sockaddr, flags)
+        names: tuple[str, str] = await self._host.run_in_executor(None, socket.getnameinfo, sockaddr, flags)
+        return names
+
+    def _timed_getaddrinfo(self, *question: Any) -> list[AddressInfo]:
+        # Thread: a worker's. Debug mode only: a slow name server is the usual reason of a slow start.
+        started = self._host.time()
+        answer: list[AddressInfo] = socket.getaddrinfo(*question)  # type: ignore[assignment]
+        elapsed = self._host.time() - started
+        level = logging.INFO if elapsed >= self._host.slow_callback_duration else logging.DEBUG
+        logger.log(level, "Getting address info %s took %.3fms: %r", question, elapsed * 1e3, answer)
+        return answer
+
+
+def resolve_literal(
+    host: bytes | str | None, port: bytes | str | int | None, family: int, kind: int, proto: int, flags: int
+) -> list[AddressInfo] | None:
+    """Return what `socket.getaddrinfo` answers if nobody needs to be asked, else None. Does not block.
+
+    No host at all (the wildcard or loopback addresses) counts as a literal.
+    """
+    if flags & socket.AI_CANONNAME:
+        return None  # a canonical name may be looked up, depending on the C library
+    try:
+        return socket.getaddrinfo(host, port, family, kind, proto, flags | _ASK_NOBODY)  # type: ignore[return-value]
+    except (OSError, ValueError, TypeError, OverflowError):
+        return None

@@ -1,0 +1,195 @@
+"""Signals: handlers that run as callbacks of the loop.
+
+A C-level handler may do almost nothing, so CPython's writes the signal's number into a descriptor given to
+`signal.set_wakeup_fd`; the other end is watched like any descriptor, which also ends a blocking wait, and each
+number read puts the handler on the ready queue. The Python-level handler of the signal does nothing: it is there
+because without one the signal would have its default effect.
+
+A pipe, where asyncio takes a socket pair: a full channel loses signals, and 1-byte writes fill a Unix
+socket pair after 278 (each costs a kernel buffer of its own) but a pipe only after 65,536 (Linux 6). Windows can watch
+sockets only.
+
+One process has one wake-up descriptor, owned by the main thread: hence the errors elsewhere.
+"""
+
+import asyncio
+import errno
+import functools
+import inspect
+import os
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from loopcore.kernel.faults import report_logger
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.readiness import Readiness
+from loopcore.kernel.runnable import Runnable
+
+DRAIN_SIZE = 65536
+"""Bytes read at once: all that the pipe can hold, so that one read empties it."""
+
+_HAS_PIPES = sys.platform != "win32"
+"""Whether the backends of this platform can watch a pipe."""
+
+
+class SignalHost(Protocol):
+    """What signal handling needs of a loop."""
+
+    readiness: Readiness
+
+    def push(self, runnable: Runnable) -> None: ...
+
+
+class _Channel(Runnable):
+    """The two ends: numbers written by CPython's C handler, read here in the io phase."""
+
+    __slots__ = ("_deliver", "_ends", "_read", "reading", "writing")
+
+    def __init__(self, deliver: Callable[[int], None]) -> None:
+        self._deliver = deliver
+        self._ends: tuple[socket.socket, ...] = ()
+        self._read: Callable[[int], bytes]
+        if _HAS_PIPES:
+            self.reading, self.writing = os.pipe()
+            self._read = functools.partial(os.read, self.reading)
+            os.set_blocking(self.reading, False)
+            os.set_blocking(self.writing, False)
+        else:
+            near, far = self._ends = socket.socketpair()
+            self.reading, self.writing = near.fileno(), far.fileno()
+            self._read = near.recv
+            near.setblocking(False)
+            far.setblocking(False)
+
+    def _run(self) -> None:
+        try:
+            numbers = self._read(DRAIN_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        for number in numbers:
+            self._deliver(number)
+
+    def close(self) -> None:
+        if self._ends:
+            for end in self._ends:
+                end.close()
+        else:
+            os.close(self.reading)
+            os.close(self.writing)
+
+
+class Signals:
+    """The signal handlers of one loop. Thread: the main one only."""
+
+    __slots__ = ("_channel", "_handlers", "_host", "_loop")
+
+    def __init__(self, host: SignalHost, loop: Any) -> None:
+        self._host = host
+        self._loop = loop  # handed on to the handles, which belong to it; not used here
+        self._handlers: dict[int, Handle] = {}
+        self._channel: _Channel | None = None
+
+    def add(self, sig: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """Run `callback(*args)` for every signal `sig`; replaces an earlier handler of it.
+
+        Raises TypeError and ValueError for what is no signal, RuntimeError for one that cannot be caught and
+        outside the main thread.
+        """
+        if asyncio.iscoroutine(callback) or inspect.iscoroutinefunction(callback):
+            raise TypeError("coroutines cannot be used with add_signal_handler()")
+        check_signal(sig)
+        self._open_channel()
+        self._handlers[sig] = Handle(callback, args, self._loop, None)
+        try:
+            signal.signal(sig, _do_nothing)
+            # A system call that was restarted needs no attention from the program; as asyncio does it.
+            signal.siginterrupt(sig, False)
+        except OSError as exc:
+            del self._handlers[sig]
+            if not self._handlers:
+                self._close_channel()
+            if exc.errno == errno.EINVAL:
+                raise RuntimeError(f"sig {sig} cannot be caught") from exc
+            raise
+
+    def remove(self, sig: int) -> bool:
+        """Give `sig` its default effect back; return whether it had a handler. Raises as `add`."""
+        check_signal(sig)
+        if self._handlers.pop(sig, None) is None:
+            return False
+        try:
+            signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
+        except OSError as exc:
+            if exc.errno == errno.EINVAL:
+                raise RuntimeError(f"sig {sig} cannot be caught") from exc
+            raise
+        if not self._handlers:
+            self._close_channel()
+        return True
+
+    def close(self) -> None:
+        """Remove all handlers. When the interpreter is ending that is too late: they are dropped with a warning."""
+        if not self._handlers:
+            return
+        if not sys.is_finalizing():
+            for sig in list(self._handlers):
+                self.remove(sig)
+            return
+        warnings.warn(
+            f"Closing the loop {self._loop!r} on interpreter shutdown stage, skipping signal handlers removal",
+            ResourceWarning,
+            stacklevel=2,
+            source=self._loop,
+        )
+        self._handlers.clear()
+
+    def _deliver(self, number: int) -> None:
+        handle = self._handlers.get(number)
+        if handle is None:
+            return  # written before the handler was removed, or by another user of the descriptor
+        if handle.cancelled():
+            self.remove(number)
+        else:
+            self._host.push(handle)
+
+    def _open_channel(self) -> None:
+        channel = self._channel or _Channel(self._deliver)
+        try:
+            # Fails outside the main thread. Again for every handler: someone may have taken the descriptor over.
+            signal.set_wakeup_fd(channel.writing)
+        except (ValueError, OSError) as exc:
+            if self._channel is None:
+                channel.close()
+            raise RuntimeError(str(exc)) from exc
+        if self._channel is None:
+            self._channel = channel
+            self._host.readiness.set_reader(channel.reading, channel)
+
+    def _close_channel(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is None:
+            return
+        try:
+            taken_over = signal.set_wakeup_fd(-1)
+            if taken_over not in (-1, channel.writing):
+                signal.set_wakeup_fd(taken_over)
+        except (ValueError, OSError) as exc:
+            report_logger.info("set_wakeup_fd(-1) failed: %s", exc)
+        self._host.readiness.clear_reader(channel.reading)
+        channel.close()
+
+
+def check_signal(sig: object) -> None:
+    """Raise TypeError or ValueError, with asyncio's texts, unless `sig` is the number of a signal."""
+    if not isinstance(sig, int):
+        raise TypeError(f"sig must be an int, not {sig!r}")
+    if sig not in signal.valid_signals():
+        raise ValueError(f"invalid signal number {sig}")
+
+
+def _do_nothing(signum: int, frame: object) -> None:
+    """Stand in for the default effect; the work is done when the loop has read the number."""

@@ -1,0 +1,163 @@
+"""Blocking functions in threads, and their results back in the loop."""
+
+import asyncio
+import concurrent.futures
+import contextvars
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+Loop = asyncio.AbstractEventLoop
+
+
+def test_result_and_arguments_come_back(loop: Loop) -> None:
+    async def main() -> list[int]:
+        return await loop.run_in_executor(None, sorted, (3, 1, 2))
+
+    assert loop.run_until_complete(main()) == [1, 2, 3]
+
+
+def test_function_runs_in_another_thread_named_after_the_loop(loop: Loop, backend_name: str) -> None:
+    name = loop.run_until_complete(loop.run_in_executor(None, lambda: threading.current_thread().name))
+    assert name == ("asyncio_0" if backend_name == "asyncio" else "loopcore_0")
+
+
+def test_exception_comes_back(loop: Loop) -> None:
+    with pytest.raises(ZeroDivisionError):
+        loop.run_until_complete(loop.run_in_executor(None, lambda: 1 // 0))
+
+
+def test_no_thread_before_the_first_job(loop: Loop) -> None:
+    before = threading.active_count()
+    loop.run_until_complete(asyncio.sleep(0))
+    assert threading.active_count() == before
+
+
+def test_given_executor_is_used(loop: Loop) -> None:
+    with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mine") as pool:
+        name = loop.run_until_complete(loop.run_in_executor(pool, lambda: threading.current_thread().name))
+    assert name == "mine_0"
+
+
+def test_default_executor_can_be_replaced(loop: Loop) -> None:
+    pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mine")
+    loop.set_default_executor(pool)
+    name = loop.run_until_complete(loop.run_in_executor(None, lambda: threading.current_thread().name))
+    assert name == "mine_0"
+
+
+def test_default_executor_must_be_a_thread_pool(loop: Loop) -> None:
+    with pytest.raises(TypeError, match=r"^executor must be ThreadPoolExecutor instance$"):
+        loop.set_default_executor(object())  # type: ignore[arg-type]
+
+
+def test_cancelling_the_future_cancels_a_job_that_waits(loop: Loop) -> None:
+    release = threading.Event()
+    ran: list[int] = []
+
+    async def main() -> None:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            first = loop.run_in_executor(pool, release.wait)
+            second = loop.run_in_executor(pool, ran.append, 1)
+            await asyncio.sleep(0)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            release.set()
+            await first
+
+    loop.run_until_complete(main())
+    assert ran == []
+
+
+def test_context_is_not_carried_over_unlike_to_thread(loop: Loop) -> None:
+    variable = contextvars.ContextVar[str]("variable", default="default")
+
+    async def main() -> tuple[str, str]:
+        variable.set("mine")
+        return await loop.run_in_executor(None, variable.get), await asyncio.to_thread(variable.get)
+
+    assert loop.run_until_complete(main()) == ("default", "mine")
+
+
+def test_closed_loop_refuses_jobs(loop: Loop) -> None:
+    loop.close()
+    with pytest.raises(RuntimeError, match=r"^Event loop is closed$"):
+        loop.run_in_executor(None, print)
+
+
+def test_debug_mode_refuses_coroutines_and_what_cannot_be_called(loop: Loop) -> None:
+    async def coroutine_function() -> None: ...
+
+    loop.set_debug(True)
+    with pytest.raises(TypeError, match=r"^coroutines cannot be used with run_in_executor\(\)$"):
+        loop.run_in_executor(None, coroutine_function)
+    with pytest.raises(TypeError, match=r"^a callable object was expected by run_in_executor\(\), got 1$"):
+        loop.run_in_executor(None, 1)  # type: ignore[arg-type]
+
+
+def test_after_shutdown_the_default_executor_refuses_jobs(loop: Loop) -> None:
+    loop.run_until_complete(loop.run_in_executor(None, int))
+    loop.run_until_complete(loop.shutdown_default_executor())
+    with pytest.raises(RuntimeError, match=r"^Executor shutdown has been called$"):
+        loop.run_in_executor(None, int)
+
+
+def test_shutdown_without_any_job_needs_no_thread(loop: Loop) -> None:
+    started: list[Any] = []
+    threading.settrace(lambda *args: started.append(args))  # called in every new thread
+    try:
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+    assert started == []
+
+
+def test_shutdown_waits_for_running_jobs(loop: Loop) -> None:
+    release, started, finished = threading.Event(), threading.Event(), threading.Event()
+
+    def job() -> None:
+        started.set()
+        release.wait()
+        finished.set()
+
+    async def main() -> None:
+        job_done = loop.run_in_executor(None, job)
+        await asyncio.to_thread(started.wait)
+        shutdown = asyncio.ensure_future(loop.shutdown_default_executor())
+        await asyncio.sleep(0)
+        assert not shutdown.done()
+        release.set()
+        await shutdown
+        assert finished.is_set()
+        await job_done
+
+    loop.run_until_complete(main())
+
+
+def test_shutdown_gives_up_after_its_timeout_with_a_warning(loop: Loop, backend_name: str) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 12):
+        pytest.skip("asyncio takes a timeout from 3.12 on")
+    release = threading.Event()
+
+    async def main() -> None:
+        job_done = loop.run_in_executor(None, release.wait)
+        with pytest.warns(RuntimeWarning, match=r"^The executor did not finishing joining its threads within 0.01 sec"):
+            await loop.shutdown_default_executor(0.01)  # type: ignore[call-arg]
+        release.set()
+        await job_done
+
+    try:
+        loop.run_until_complete(main())
+    finally:
+        release.set()
+
+
+def test_result_that_comes_after_the_loop_was_closed_is_dropped(loop: Loop) -> None:
+    release = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        loop.run_in_executor(pool, release.wait)
+        loop.close()
+        release.set()

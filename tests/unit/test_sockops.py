@@ -1,0 +1,427 @@
+"""Watching descriptors, and operations on plain sockets."""
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+Loop = asyncio.AbstractEventLoop
+Pair = tuple[socket.socket, socket.socket]
+
+BIG = 4 << 20
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    left, right = socket.socketpair()
+    left.setblocking(False)
+    right.setblocking(False)
+    with left, right:
+        yield left, right
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        sock.setblocking(False)
+        yield sock
+
+
+def udp() -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    sock.bind(("127.0.0.1", 0))
+    return sock
+
+
+# --- watching -------------------------------------------------------------------------------------------
+
+
+def test_reader_is_called_with_its_arguments_while_there_is_something_to_read(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+    seen: list[Any] = []
+
+    def read(*args: Any) -> None:
+        seen.append((args, left.recv(1)))
+        if len(seen) == 3:
+            loop.stop()
+
+    loop.add_reader(left.fileno(), read, 1, 2)
+    right.send(b"abc")
+    loop.run_forever()
+    assert seen == [((1, 2), b"a"), ((1, 2), b"b"), ((1, 2), b"c")]
+    assert loop.remove_reader(left.fileno()) is True
+
+
+def test_writer_is_called_while_there_is_room(loop: Loop, pair: Pair) -> None:
+    seen: list[int] = []
+
+    def write() -> None:
+        seen.append(1)
+        if len(seen) == 3:
+            loop.remove_writer(pair[0])
+            loop.call_soon(loop.stop)
+
+    loop.add_writer(pair[0], write)
+    loop.run_forever()
+    assert len(seen) == 3
+
+
+def test_reader_and_writer_of_one_descriptor_are_independent(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+    seen: list[str] = []
+
+    def read() -> None:
+        seen.append("read")
+        loop.remove_reader(left)
+
+    def write() -> None:
+        seen.append("write")
+        loop.remove_writer(left)
+
+    loop.add_reader(left, read)
+    loop.add_writer(left, write)
+    right.send(b"x")
+    loop.call_later(0.02, loop.stop)
+    loop.run_forever()
+    assert sorted(seen) == ["read", "write"]
+
+
+def test_second_reader_takes_the_place_of_the_first(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+    loop.add_reader(left, pytest.fail, "the first was called")
+    loop.add_reader(left, loop.stop)
+    right.send(b"x")
+    loop.run_forever()
+    loop.remove_reader(left)
+
+
+def test_removing_tells_whether_there_was_something_to_remove(loop: Loop, pair: Pair) -> None:
+    left, _ = pair
+    assert loop.remove_reader(left) is False
+    assert loop.remove_writer(left) is False
+    loop.add_writer(left, print)
+    assert loop.remove_reader(left) is False
+    assert loop.remove_writer(left) is True
+    assert loop.remove_writer(left) is False
+
+
+def test_reader_removed_by_another_callback_of_the_same_tick_is_not_called(loop: Loop) -> None:
+    first, second = socket.socketpair(), socket.socketpair()
+    called: list[int] = []
+
+    def read(number: int) -> None:
+        called.append(number)
+        loop.remove_reader(first[0])
+        loop.remove_reader(second[0])
+        loop.call_soon(loop.stop)
+
+    with first[0], first[1], second[0], second[1]:
+        loop.add_reader(first[0], read, 1)
+        loop.add_reader(second[0], read, 2)
+        first[1].send(b"x")
+        second[1].send(b"x")
+        loop.run_forever()
+    assert len(called) == 1
+
+
+@pytest.mark.parametrize("method", ["add_reader", "add_writer", "remove_reader", "remove_writer"])
+@pytest.mark.parametrize("wrong", [-1, "x", 3.5, None])
+def test_what_is_no_descriptor_is_refused(loop: Loop, method: str, wrong: Any) -> None:
+    rest = [print] if method.startswith("add") else []
+    with pytest.raises(ValueError, match=r"^Invalid file (object|descriptor): "):
+        getattr(loop, method)(wrong, *rest)
+
+
+def test_descriptor_that_is_not_open_is_refused(loop: Loop, backend_name: str) -> None:
+    if "select" in backend_name:
+        pytest.skip("select(2) tells of a bad descriptor only when it waits")
+    with pytest.raises(OSError) as error:
+        loop.add_reader(999, print)
+    assert error.value.errno == errno.EBADF
+
+
+def test_closed_loop_adds_and_removes_nothing(loop: Loop, pair: Pair) -> None:
+    left, _ = pair
+    loop.close()
+    with pytest.raises(RuntimeError, match=r"^Event loop is closed$"):
+        loop.add_reader(left, print)
+    with pytest.raises(RuntimeError, match=r"^Event loop is closed$"):
+        loop.add_writer(left, print)
+    assert loop.remove_reader(left) is False
+    assert loop.remove_writer(left) is False
+
+
+def test_descriptor_of_a_transport_is_refused(loop: Loop, pair: Pair) -> None:
+    left, _ = pair
+
+    async def main() -> None:
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, left)
+        operations: list[Callable[[], Any]] = [
+            lambda: loop.add_reader(left, print),
+            lambda: loop.add_writer(left.fileno(), print),
+            lambda: loop.remove_reader(left),
+            lambda: loop.remove_writer(left.fileno()),
+        ]
+        for operation in operations:
+            with pytest.raises(RuntimeError, match=r"^File descriptor .+ is used by transport <.+>$"):
+                operation()
+        with pytest.raises(RuntimeError, match=r"^File descriptor .+ is used by transport <.+>$"):
+            await loop.sock_recv(left, 1)
+        transport.close()
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+
+
+# --- operations -----------------------------------------------------------------------------------------
+
+
+def test_recv_of_what_is_there_does_not_wait(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+    right.send(b"hello")
+    asking = loop.sock_recv(left, 3)
+    with pytest.raises(StopIteration) as done:
+        asking.send(None)  # type: ignore[attr-defined]
+    assert done.value.value == b"hel"
+
+
+def test_recv_waits_for_what_will_come(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+    loop.call_soon(right.send, b"hello")
+    assert loop.run_until_complete(loop.sock_recv(left, 100)) == b"hello"
+    assert loop.remove_reader(left) is False
+
+
+def test_recv_of_an_ended_stream_is_empty(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+    loop.call_soon(right.close)
+    assert loop.run_until_complete(loop.sock_recv(left, 100)) == b""
+
+
+def test_recv_into(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+    buffer = bytearray(8)
+    loop.call_soon(right.send, b"hello")
+    assert loop.run_until_complete(loop.sock_recv_into(left, buffer)) == 5
+    assert buffer == b"hello\0\0\0"
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: memoryview(data).cast("I")])
+def test_sendall_sends_more_than_the_kernel_takes_at_once(loop: Loop, pair: Pair, kind: Any, backend_name: str) -> None:
+    left, right = pair
+    if backend_name == "asyncio" and getattr(kind(bytes(4)), "itemsize", 1) > 1:
+        pytest.skip("asyncio counts items where the kernel counts bytes")
+    sent = bytes(range(256)) * (BIG // 256)
+
+    async def receive() -> bytes:
+        received = bytearray()
+        while len(received) < BIG:
+            received += await loop.sock_recv(right, 1 << 20)
+        return bytes(received)
+
+    async def main() -> None:
+        _, received = await asyncio.gather(loop.sock_sendall(left, kind(sent)), receive())
+        assert received == sent
+
+    loop.run_until_complete(main())
+    assert loop.remove_writer(left) is False
+
+
+def test_sendall_fails_when_the_peer_has_gone(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+
+    async def main() -> None:
+        sending = asyncio.ensure_future(loop.sock_sendall(left, bytes(BIG)))
+        await asyncio.sleep(0)
+        right.close()
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            await sending
+
+    loop.run_until_complete(main())
+
+
+@pytest.mark.parametrize("operation", ["sock_recv", "sock_sendall", "sock_accept"])
+def test_cancelled_operation_watches_no_more(loop: Loop, pair: Pair, listener: socket.socket, operation: str) -> None:
+    sock = listener if operation == "sock_accept" else pair[0]
+    arguments: dict[str, list[Any]] = {
+        "sock_recv": [sock, 1],
+        "sock_sendall": [sock, bytes(BIG)],
+        "sock_accept": [sock],
+    }
+
+    async def main() -> None:
+        task = asyncio.ensure_future(getattr(loop, operation)(*arguments[operation]))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0)
+        assert loop.remove_reader(sock) is False
+        assert loop.remove_writer(sock) is False
+
+    loop.run_until_complete(main())
+
+
+def test_cancelled_recv_loses_nothing(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+
+    async def main() -> bytes:
+        task = asyncio.ensure_future(loop.sock_recv(left, 10))
+        await asyncio.sleep(0)
+        right.send(b"kept")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await loop.sock_recv(left, 10)
+
+    assert loop.run_until_complete(main()) == b"kept"
+
+
+def test_operation_leaves_a_reader_that_took_its_place_alone(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+
+    async def main() -> None:
+        task = asyncio.ensure_future(loop.sock_recv(left, 10))
+        await asyncio.sleep(0)
+        came = loop.create_future()
+        loop.add_reader(left, lambda: came.done() or came.set_result(None))
+        task.cancel()
+        await asyncio.wait([task])
+        right.send(b"x")
+        await came
+        assert loop.remove_reader(left) is True
+
+    loop.run_until_complete(main())
+
+
+def test_accept_and_connect(loop: Loop, listener: socket.socket) -> None:
+    async def main() -> None:
+        client = socket.socket()
+        client.setblocking(False)
+        accepting = asyncio.ensure_future(loop.sock_accept(listener))
+        await loop.sock_connect(client, listener.getsockname())
+        server, address = await accepting
+        with client, server:
+            assert address == client.getsockname()
+            assert server.gettimeout() == 0
+            await loop.sock_sendall(client, b"ping")
+            assert await loop.sock_recv(server, 10) == b"ping"
+
+    loop.run_until_complete(main())
+
+
+def test_connect_to_a_name(loop: Loop, listener: socket.socket) -> None:
+    async def main() -> None:
+        with socket.socket() as client:
+            client.setblocking(False)
+            await loop.sock_connect(client, ("localhost", listener.getsockname()[1]))
+            assert client.getpeername() == listener.getsockname()
+
+    loop.run_until_complete(main())
+
+
+def test_connect_that_is_refused(loop: Loop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        address = gone.getsockname()
+
+    async def main() -> None:
+        with socket.socket() as client:
+            client.setblocking(False)
+            with pytest.raises(ConnectionRefusedError, match="Connect call failed"):
+                await loop.sock_connect(client, address)
+
+    loop.run_until_complete(main())
+
+
+def test_connect_over_ipv6_keeps_flow_and_scope(loop: Loop) -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError as exc:
+        pytest.skip(f"no IPv6 here: {exc}")
+
+    async def main() -> None:
+        with socket.socket(socket.AF_INET6) as client:
+            client.setblocking(False)
+            await loop.sock_connect(client, ("::1", listener.getsockname()[1], 0, 0))
+            assert client.getpeername()[:2] == listener.getsockname()[:2]
+
+    with listener:
+        loop.run_until_complete(main())
+
+
+@pytest.mark.loopcore_only
+def test_connect_to_a_unix_socket_with_a_full_backlog_is_an_error(loop: Loop) -> None:
+    # asyncio reports success, and the socket is not connected.
+    clients: list[socket.socket] = []
+
+    async def fill() -> None:
+        while len(clients) < 10:
+            client = socket.socket(socket.AF_UNIX)
+            client.setblocking(False)
+            clients.append(client)
+            await loop.sock_connect(client, server.getsockname())
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("")  # an abstract name of the kernel's choice
+        server.listen(1)
+        with pytest.raises(BlockingIOError):
+            loop.run_until_complete(fill())
+        for client in clients:
+            client.close()
+
+
+def test_datagrams(loop: Loop) -> None:
+    async def main() -> None:
+        with udp() as one, udp() as other:
+            receiving = asyncio.ensure_future(loop.sock_recvfrom(other, 100))
+            await asyncio.sleep(0)
+            assert await loop.sock_sendto(one, b"hello", other.getsockname()) == 5
+            assert await receiving == (b"hello", one.getsockname())
+            buffer = bytearray(10)
+            receiving_into = asyncio.ensure_future(loop.sock_recvfrom_into(other, buffer))
+            await asyncio.sleep(0)
+            await loop.sock_sendto(one, b"again", other.getsockname())
+            assert await receiving_into == (5, one.getsockname())
+            await loop.sock_sendto(one, b"short", other.getsockname())
+            assert await loop.sock_recvfrom_into(other, buffer, 2) == (2, one.getsockname())
+            assert buffer == b"shain\0\0\0\0\0"
+
+    loop.run_until_complete(main())
+
+
+OPERATIONS: list[Callable[[Loop, Any], Awaitable[Any]]] = [
+    lambda loop, sock: loop.sock_recv(sock, 1),
+    lambda loop, sock: loop.sock_recv_into(sock, bytearray(1)),
+    lambda loop, sock: loop.sock_recvfrom(sock, 1),
+    lambda loop, sock: loop.sock_recvfrom_into(sock, bytearray(1)),
+    lambda loop, sock: loop.sock_sendall(sock, b"x"),
+    lambda loop, sock: loop.sock_sendto(sock, b"x", ("127.0.0.1", 1)),
+    lambda loop, sock: loop.sock_connect(sock, ("127.0.0.1", 1)),
+    lambda loop, sock: loop.sock_accept(sock),
+]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_debug_mode_refuses_blocking_sockets(loop: Loop, operation: Any) -> None:
+    loop.set_debug(True)
+    with socket.socket() as sock, pytest.raises(ValueError, match=r"^the socket must be non-blocking$"):
+        loop.run_until_complete(operation(loop, sock))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_tls_sockets_are_refused(loop: Loop, operation: Any) -> None:
+    context = ssl.create_default_context()
+    with context.wrap_socket(socket.socket(), server_hostname="localhost", do_handshake_on_connect=False) as sock:
+        with pytest.raises(TypeError, match=r"^Socket cannot be of type SSLSocket$"):
+            loop.run_until_complete(operation(loop, sock))
+
+
+def test_operations_of_later_issues_are_not_implemented_yet(loopcore_factory: Callable[[], Loop]) -> None:
+    loop = loopcore_factory()
+    with pytest.raises(NotImplementedError):
+        loop.run_until_complete(loop.create_datagram_endpoint(asyncio.DatagramProtocol))
