@@ -159,11 +159,17 @@ def delegations_with_logic(tree: ast.AST, class_name: str, own: frozenset[str]) 
 
 
 def is_delegation(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether the body is a docstring at most, and one call or one attribute, without any choice in it."""
+    """Whether the body is one call or attribute, without any choice in it.
+
+    One call may go before it, a guard (`self._check_closed()`) or a hook; a docstring does not count.
+    """
     body = method.body[1:] if ast.get_docstring(method) else method.body
-    if len(body) != 1 or not isinstance(body[0], (ast.Return, ast.Expr)):
+    if not 1 <= len(body) <= 2 or any(not isinstance(statement, (ast.Return, ast.Expr)) for statement in body):
         return False
-    value = body[0].value
-    if isinstance(value, ast.Await):
-        value = value.value
-    return isinstance(value, (ast.Call, ast.Attribute)) and not any(isinstance(n, LOGIC) for n in ast.walk(value))
+    values = [statement.value for statement in body if isinstance(statement, (ast.Return, ast.Expr))]
+    values = [value.value if isinstance(value, ast.Await) else value for value in values]
+    if any(isinstance(node, LOGIC) for value in values if value is not None for node in ast.walk(value)):
+        return False
+    if len(values) == 1 and isinstance(values[0], ast.Attribute):
+        return True
+    return all(isinstance(value, ast.Call) for value in values)

@@ -84,6 +84,9 @@ def test_wide_class_is_noticed():
         "return self.part.f(x) if x else None",
         "return self.part.f(x or 1)",
         "if x: return self.part.f(x)",
+        "self.part.f(x); self.part.g(x); self.part.h(x)",
+        "self.x = 1; self.part.f(x)",
+        "return",
         "return [self.part.f(y) for y in x]",
     ],
 )
@@ -94,7 +97,13 @@ def test_logic_in_a_delegation_is_noticed(body: str):
 
 
 @pytest.mark.parametrize(
-    "body", ["return self.part.f(x)", "'''Doc.'''; self.part.f(x, y=1)", "return await self.part.f(x)"]
+    "body",
+    [
+        "return self.part.f(x)",
+        "'''Doc.'''; self.part.f(x, y=1)",
+        "return await self.part.f(x)",
+        "self.check(); self.part.f(x)",
+    ],
 )
 def test_plain_delegation_passes(body: str):
     text = f"class Loop:\n    async def f(self, x):\n        {body}\n"

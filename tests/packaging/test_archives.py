@@ -96,7 +96,7 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_why(here: str, build_whee
 
 
 def test_pure_wheel_can_be_asked_for(here: str, build_wheel):
-    wheel, said = build_wheel(here, LOOPCORE_COMPILE="no")
+    wheel, _ = build_wheel(here, LOOPCORE_COMPILE="no")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         notes = json.loads(archive.read("loopcore/_build_info.json"))

@@ -4,6 +4,7 @@ import hashlib
 import importlib.machinery
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("__init__.py", "hot.py", "hot.pxd", "cold.py", "only_header.pxd"):
         (folder / name).write_text("")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "hotpack", raising=False)
     return folder
 
 

@@ -6,6 +6,7 @@ multiprocessing and `inspect` look there, and threads and `atexit` functions out
 among them, leave the process the usual way; `show_program_error` keeps our frames out of the traceback.
 """
 
+import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -30,10 +31,10 @@ def main_program(code: CodeType, spec: ModuleSpec | None, path: str) -> Program:
 
     def execute() -> None:
         module = ModuleType("__main__")
-        module.__file__ = path
+        module.__file__ = path if spec is not None else os.path.abspath(path)
         module.__spec__ = spec
         if spec is None:
-            module.__loader__ = SourceFileLoader("__main__", path)
+            module.__loader__ = SourceFileLoader("__main__", module.__file__)
         else:
             module.__loader__ = spec.loader
             module.__package__ = spec.parent

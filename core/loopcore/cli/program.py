@@ -59,11 +59,11 @@ def importable(path: str) -> bool:
 def read_code(path: str) -> CodeType:
     """Compile the source at `path`. A SyntaxError is the program's own, and passes."""
     try:
-        with io.open_code(os.path.abspath(path)) as file:
+        with io.open_code(absolute := os.path.abspath(path)) as file:
             source = file.read()
     except OSError as error:
         raise UsageError(f"can't open {path!r}: {error.strerror}") from None
-    return compile(source, path, "exec", dont_inherit=True)
+    return compile(source, absolute, "exec", dont_inherit=True)
 
 
 def find_module(name: str, arguments: Sequence[str]) -> Program:
