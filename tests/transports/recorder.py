@@ -132,9 +132,8 @@ async def opened(
         try:
             yield transport, far
         finally:
-            transport.abort()
-            if isinstance(protocol, Events):
-                await protocol.seen("lost")
+            if transport._sock is not None:  # asyncio's cannot be aborted once it is closed
+                transport.abort()
             await settle()
 
 

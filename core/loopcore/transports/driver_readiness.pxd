@@ -4,7 +4,6 @@ from loopcore.kernel.readiness cimport Readiness
 from loopcore.transports.driver cimport StreamDriver, StreamSink
 
 
-@cython.final
 cdef class ReadinessDriver(StreamDriver):
     cdef Readiness _readiness
     cdef object _fileno

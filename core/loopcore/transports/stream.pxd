@@ -23,7 +23,7 @@ cdef class StreamTransport(Connection):
     cpdef object write(self, object data)
     @cython.locals(size=Py_ssize_t)
     cdef object _write_other(self, object data)
-    cdef bint _refuse(self, object name, object verb) except -1
+    cdef bint _refuse(self, object name, object verb, Py_ssize_t size) except -1
     cpdef object _run(self)
     @cython.locals(driver=StreamDriver)
     cpdef object _written(self)

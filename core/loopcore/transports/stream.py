@@ -203,9 +203,9 @@ class StreamTransport(Connection):
         if type(data) is not bytes:
             self._write_other(data)
             return
-        if self._refuses and self._refuse("write()", "write"):
-            return
         size = len(data)
+        if self._refuses and self._refuse("write()", "write", size):
+            return
         if size == 0:
             return
         driver = self._driver
@@ -216,7 +216,7 @@ class StreamTransport(Connection):
     def writelines(self, list_of_data: Any) -> None:
         """Send the buffers one after the other, together. Otherwise as `write`."""
         items = [immutable(data) for data in list_of_data]
-        if self._refuses and self._refuse("writelines()", "writelines"):
+        if self._refuses and self._refuse("writelines()", "writelines", len(items)):
             return
         driver = self._driver
         for item in items:
@@ -234,22 +234,27 @@ class StreamTransport(Connection):
                 sent = self._driver.write_some(view)
                 data = b"" if self._state >= LOST else bytes(view[sent:])
         item = immutable(data)
-        if self._refuses and self._refuse("write()", "write"):
-            return
         size = len(item)
+        if self._refuses and self._refuse("write()", "write", size):
+            return
         if size:
             self._driver.write(item, size)
             if self._driver.unsent > self._join_limit:
                 self._relieve()
 
-    def _refuse(self, name: str, verb: str) -> bool:
-        """Raise RuntimeError if writing is an error now; otherwise tell whether it goes nowhere."""
+    def _refuse(self, name: str, verb: str, size: int) -> bool:
+        """Raise RuntimeError if writing is an error now; otherwise tell whether it goes nowhere.
+
+        A write that has gone nowhere is counted, unless it was empty.
+        """
         if self._eof_written:
             raise RuntimeError(f"Cannot call {name} after write_eof()")
         if self._empty_waiter is not None:
             raise RuntimeError(f"unable to {verb}; sendfile is in progress")
         if self._state < LOST:
             return False
+        if size == 0:
+            return True
         self._lost_writes += 1
         if self._lost_writes >= LOST_WRITES_BEFORE_WARNING:
             logger.warning("socket.send() raised exception.")

@@ -1,0 +1,413 @@
+"""How connections end: by us, by the peer, by an error; always with exactly one connection_lost."""
+
+import asyncio
+import gc
+import logging
+import socket
+import warnings
+import weakref
+from typing import Any
+
+import pytest
+
+from tests.transports.recorder import (
+    BufferedRecorder,
+    Handled,
+    Recorder,
+    fill,
+    opened,
+    receive,
+    receive_all,
+    reset,
+    run,
+    settle,
+    tcp_pair,
+    unix_pair,
+)
+
+Loop = asyncio.AbstractEventLoop
+
+
+def test_close_sends_what_was_written_and_then_ends(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            transport.write(b"last words")
+            transport.close()
+            transport.close()
+            assert transport.is_closing()
+            assert not transport.is_reading()
+            assert "lost" not in protocol.kinds(), "connection_lost was called from inside close"
+            assert await receive_all(peer) == b"last words"
+            await protocol.seen("lost")
+        assert protocol.events == [("made",), ("lost", None)]
+
+    run(loop, main())
+
+
+def test_close_waits_for_a_slow_reader(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            total = fill(transport)
+            transport.close()
+            await settle(10)
+            assert "lost" not in protocol.kinds()
+            assert len(await receive_all(peer)) == total
+            await protocol.seen("lost")
+        assert protocol.lost_with() is None
+
+    run(loop, main())
+
+
+def test_what_is_written_while_closing_is_sent_too(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            total = fill(transport)
+            transport.close()
+            transport.write(b"postscript")
+            got = await receive_all(peer)
+            assert got == b"x" * total + b"postscript"
+
+    run(loop, main())
+
+
+def test_nothing_is_received_after_close(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            await loop.sock_sendall(peer, b"too late")
+            transport.close()
+            await protocol.seen("lost")
+        assert protocol.received() == b""
+
+    run(loop, main())
+
+
+def test_abort_drops_what_was_not_sent(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            total = fill(transport)
+            transport.abort()
+            assert transport.get_write_buffer_size() == 0
+            assert transport.is_closing()
+            await protocol.seen("lost")
+            assert len(await receive_all(peer)) < total
+        assert protocol.lost_with() is None
+
+    run(loop, main())
+
+
+def test_end_of_file_closes_unless_the_protocol_keeps_it_open(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (_, peer):
+            peer.shutdown(socket.SHUT_WR)
+            await protocol.seen("lost")
+        assert protocol.events == [("made",), ("eof",), ("lost", None)]
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair])
+@pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
+def test_a_half_closed_connection_still_sends(loop: Loop, make: Any, make_pair: Any) -> None:
+    protocol = make()
+    protocol.keep_open = True
+
+    async def main() -> None:
+        async with opened(protocol, make_pair) as (transport, peer):
+            await loop.sock_sendall(peer, b"question")
+            peer.shutdown(socket.SHUT_WR)
+            await protocol.seen("eof")
+            assert not transport.is_closing()
+            transport.write(b"answer")
+            assert await receive(peer, 6) == b"answer"
+            await settle(10)
+            assert protocol.kinds().count("eof") == 1
+            transport.close()
+            await protocol.seen("lost")
+        assert protocol.received() == b"question"
+        assert protocol.lost_with() is None
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair])
+def test_write_eof_ends_our_half_and_leaves_theirs(loop: Loop, make_pair: Any) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol, make_pair) as (transport, peer):
+            assert transport.can_write_eof()
+            transport.write(b"all of it")
+            transport.write_eof()
+            transport.write_eof()
+            assert await receive_all(peer) == b"all of it"
+            with pytest.raises(RuntimeError, match=r"Cannot call write\(\) after write_eof\(\)"):
+                transport.write(b"more")
+            with pytest.raises(RuntimeError, match=r"after write_eof\(\)"):
+                transport.writelines([b"more"])
+            await loop.sock_sendall(peer, b"reply")
+            await protocol.until(lambda: protocol.received() == b"reply")
+            assert not transport.is_closing()
+
+    run(loop, main())
+
+
+def test_write_eof_waits_until_all_is_sent(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            total = fill(transport)
+            transport.write_eof()
+            assert len(await receive_all(peer)) == total
+            assert not transport.is_closing()
+
+    run(loop, main())
+
+
+def test_write_eof_after_close_does_nothing(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            transport.write(b"bye")
+            transport.close()
+            transport.write_eof()
+            assert await receive_all(peer) == b"bye"
+            await protocol.seen("lost")
+
+    run(loop, main())
+
+
+def test_a_reset_by_the_peer_is_the_reason_of_the_loss(loop: Loop) -> None:
+    handled = Handled(loop)
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol, tcp_pair) as (_, peer):
+            reset(peer)
+            await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), ConnectionResetError)
+        assert handled.contexts == []
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair])
+def test_writing_to_a_peer_that_has_gone_loses_the_connection_in_silence(loop: Loop, make_pair: Any) -> None:
+    handled = Handled(loop)
+    protocol = Recorder()
+    protocol.keep_open = True
+
+    async def main() -> None:
+        async with opened(protocol, make_pair) as (transport, peer):
+            peer.close()
+            await protocol.until(lambda: "eof" in protocol.kinds() or "lost" in protocol.kinds())
+            while not transport.is_closing():
+                transport.write(b"x" * 100)
+                await asyncio.sleep(0)
+            await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), BrokenPipeError | ConnectionResetError)
+        assert handled.contexts == []
+
+    run(loop, main())
+
+
+def test_writes_to_a_lost_connection_are_dropped_with_a_warning_in_the_end(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, _):
+            transport.abort()
+            for _ in range(4):
+                transport.write(b"x")
+            assert caplog.records == []
+            transport.write(b"")
+            assert caplog.records == []
+            transport.write(b"x")
+            assert [record.getMessage() for record in caplog.records] == ["socket.send() raised exception."]
+            await protocol.seen("lost")
+            transport.write(b"x")
+            assert len(caplog.records) == 2
+
+    with caplog.at_level(logging.WARNING):
+        run(loop, main())
+
+
+@pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
+@pytest.mark.parametrize("how", ["close", "abort"])
+def test_nothing_follows_a_close_inside_data_received(loop: Loop, make: Any, how: str) -> None:
+    protocol = make()
+
+    async def main() -> None:
+        async with opened(protocol, tcp_pair) as (transport, peer):
+            protocol.react["data"] = getattr(transport, how)
+            await loop.sock_sendall(peer, b"x" * 100_000)
+            peer.shutdown(socket.SHUT_WR)
+            await protocol.seen("lost")
+            await settle()
+        assert protocol.kinds().count("data") == 1
+        assert protocol.kinds()[len(protocol.kinds()) - 1] == "lost"
+        assert "eof" not in protocol.kinds()
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("event", ["made", "eof", "lost", "pause", "resume"])
+@pytest.mark.parametrize("how", ["close", "abort"])
+def test_closing_inside_any_callback_loses_the_connection_once(
+    loop: Loop, event: str, how: str, backend_name: str
+) -> None:
+    if backend_name == "asyncio" and event == "resume":
+        pytest.skip("asyncio's loop calls connection_lost a second time")
+    handled = Handled(loop)
+    protocol = Recorder()
+
+    def end() -> None:
+        if event != "lost" or how == "close":  # aborting a lost connection is an error of asyncio's own
+            getattr(protocol.transport, how)()
+
+    protocol.react[event] = end
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            if event == "lost":
+                transport.close()
+            elif event == "eof":
+                peer.shutdown(socket.SHUT_WR)
+            elif event in ("pause", "resume"):
+                transport.write(b"x" * 3_000_000)
+                receiving = asyncio.ensure_future(receive_all(peer))
+            await protocol.seen("lost")
+            await settle()
+            if event in ("pause", "resume"):
+                await receiving
+        assert protocol.kinds().count("lost") == 1
+        assert handled.contexts == []
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("failing", ["data", "eof"])
+def test_an_error_of_the_protocol_ends_the_connection_with_it(loop: Loop, failing: str) -> None:
+    handled = Handled(loop)
+    protocol = Recorder()
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    protocol.react[failing] = fail
+
+    async def main() -> None:
+        async with opened(protocol) as (_, peer):
+            await loop.sock_sendall(peer, b"data")
+            peer.shutdown(socket.SHUT_WR)
+            await protocol.seen("lost")
+        name = {"data": "data_received", "eof": "eof_received"}[failing]
+        assert handled.messages() == [f"Fatal error: protocol.{name}() call failed."]
+        assert isinstance(protocol.lost_with(), ZeroDivisionError)
+
+    run(loop, main())
+
+
+def test_an_error_in_connection_lost_is_reported_and_the_socket_closed(loop: Loop) -> None:
+    handled = Handled(loop)
+    protocol = Recorder()
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    protocol.react["lost"] = fail
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            sock = transport.get_extra_info("socket")
+            transport.close()
+            await settle()
+            assert sock.fileno() == -1
+            assert await receive_all(peer) == b""
+
+    run(loop, main())
+    assert len(handled.contexts) == 1
+
+
+def test_an_interrupt_in_a_callback_ends_the_run_and_not_the_connection(loop: Loop) -> None:
+    protocol = Recorder()
+
+    def interrupt() -> None:
+        protocol.react.clear()
+        raise KeyboardInterrupt
+
+    async def main(transport: Any, peer: socket.socket) -> None:
+        await loop.sock_sendall(peer, b"again")
+        await protocol.until(lambda: b"again" in protocol.received())
+        transport.close()
+        await protocol.seen("lost")
+
+    near, peer = unix_pair()
+    with peer:
+        transport, _ = run(loop, loop.connect_accepted_socket(lambda: protocol, near))
+        protocol.react["data"] = interrupt
+        peer.send(b"once")
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        run(loop, main(transport, peer))
+    assert protocol.received() == b"onceagain"
+
+
+def test_a_transport_that_is_dropped_warns_and_closes_its_socket(loop: Loop) -> None:
+    async def main() -> tuple[Any, socket.socket]:
+        near, peer = unix_pair()
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, near)
+        transport.pause_reading()
+        return transport, peer
+
+    transport, peer = run(loop, main())
+    fd = transport.get_extra_info("socket").fileno()
+    with peer, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del transport
+        gc.collect()
+        assert peer.recv(1) == b""
+    # In the same cycle as the transport, the socket may be found, and warn, before it.
+    texts = [str(warning.message) for warning in caught if "unclosed transport <" in str(warning.message)]
+    assert len(texts) == 1
+    assert f"fd={fd}" in texts[0]
+
+
+@pytest.mark.loopcore_only  # asyncio's is in a cycle with its own bound method
+def test_nothing_keeps_a_lost_connection_alive(loop: Loop) -> None:
+    async def main() -> list[weakref.ref[Any]]:
+        near, peer = tcp_pair()
+        with peer:
+            protocol = Recorder()
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, near)
+            transport.write(b"x" * 10)
+            await loop.sock_sendall(peer, b"data")
+            await protocol.seen("data")
+            peer.shutdown(socket.SHUT_WR)
+            await protocol.seen("lost")
+            protocol.transport = None  # the program's own end of the cycle
+            return [weakref.ref(transport), weakref.ref(protocol)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        refs = run(loop, main())
+        run(loop, settle())
+        assert [ref() for ref in refs] == [None, None]
+    finally:
+        gc.enable()
