@@ -216,7 +216,7 @@ class Future(Runnable):
     def _add_waiter(self, waiter: Runnable) -> None:
         """Put `waiter` on the ready queue once the future is done. Only for futures of a loopcore loop, and its tasks."""
         if self._status != _PENDING:
-            self._reactor.push(waiter)
+            self._reactor.ready.push(waiter)
         elif self._waiter is None and self._callback_list is None:
             self._waiter = waiter
         else:
@@ -228,13 +228,13 @@ class Future(Runnable):
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
-            self._reactor.push(waiter)
+            self._reactor.ready.push(waiter)
         callbacks = self._callback_list
         if callbacks is not None:
             self._callback_list = None
             for callback, context in callbacks:
                 if context is None:
-                    self._reactor.push(callback)
+                    self._reactor.ready.push(callback)
                 else:
                     self._loop.call_soon(callback, self, context=context)
 

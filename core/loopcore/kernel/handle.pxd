@@ -1,3 +1,5 @@
+cimport cython
+
 from loopcore.kernel.runnable cimport Runnable
 
 
@@ -26,5 +28,7 @@ cdef class TimerHandle(Handle):
     cpdef list _describe(self)
 
 
+@cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
+@cython.locals(timer=TimerHandle)
 cpdef TimerHandle make_timer(double when, object callback, tuple args, object loop, object context)

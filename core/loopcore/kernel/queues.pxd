@@ -23,21 +23,22 @@ cdef class Queues:
     cdef readonly bint watching
     cdef int _attention
     cdef bint _urgent_pending
+    cdef bint _has_phase_callbacks
     cdef bint _native_clock
-    cdef public object _thread_id
+    cdef readonly object _thread_id
     cdef list _immediates
     cdef list _flushes
     cdef list _closing
 
-    cpdef double time(self)
-    cpdef object push(self, Runnable runnable)
+    cdef double _now(self) except? -1
     cpdef object flush_soon(self, Runnable runnable)
     cpdef object close_soon(self, object resource)
-    cpdef object _timer_handle_cancelled(self, TimerHandle timer)
-    cpdef object _empty_inbox(self)
-    cpdef object _empty_inbox_while_idle(self)
-    cpdef object _check_closed(self)
-    cpdef object _set_attention(self, int flag, bint on)
-    cpdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
-    cpdef Handle _make(self, object callback, tuple args, object context, str source, str method)
-    cpdef Handle _make_watched(self, object callback, tuple args, object context, str source, str method)
+    cdef object _check(self, object callback, str method)
+    cdef object _announce(self, Handle handle, str source)
+    cdef object _check_thread(self)
+    cdef object _empty_inbox(self)
+    cdef object _empty_inbox_while_idle(self)
+    cdef object _set_attention(self, int flag, bint on)
+    cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
+    cdef Handle _make(self, object callback, tuple args, object context, str source, str method)
+    cdef Handle _make_watched(self, object callback, tuple args, object context, str source, str method)

@@ -11,7 +11,7 @@ from contextvars import Context
 from typing import Any, Protocol
 
 from loopcore.clock import Clock, MonotonicClock
-from loopcore.kernel.handle import Handle, TimerHandle, make_handle, make_timer
+from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.phases import PhaseCallbacks
 from loopcore.kernel.probes import Probes
@@ -25,9 +25,12 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.kernel.handle import make_handle, make_timer
     from cython.cimports.loopcore.native.cpython import monotonic
 else:
     from time import monotonic
+
+    from loopcore.kernel.handle import make_handle, make_timer
 
 _CLOSED = 1
 _IDLE = 2
@@ -60,6 +63,7 @@ class Queues:
         "watching",
         "_attention",
         "_urgent_pending",
+        "_has_phase_callbacks",
         "_native_clock",
         "_thread_id",
         "_immediates",
@@ -81,6 +85,7 @@ class Queues:
         """Whether a plugin watches handles and tasks."""
         self._attention: int = _IDLE
         self._urgent_pending: bool = False
+        self._has_phase_callbacks: bool = False
         self._native_clock: bool = type(clock) is MonotonicClock
         self._thread_id: int | None = None
         self._immediates: list[Handle] = []
@@ -93,6 +98,9 @@ class Queues:
 
     def time(self) -> float:
         """Return the loop's time, in seconds of its clock. Thread: any."""
+        return self._now()
+
+    def _now(self) -> float:
         return monotonic() if self._native_clock else self.clock.now()
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
@@ -114,7 +122,7 @@ class Queues:
         """Call `callback(*args)` in `delay` seconds, at the earliest. Raises as `call_soon`."""
         if delay is None:
             raise TypeError("delay must not be None")
-        return self._set_timer(self.time() + delay, callback, args, context, "call_later")
+        return self._set_timer(self._now() + delay, callback, args, context, "call_later")
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -170,6 +178,7 @@ class Queues:
         """Call `callback(*args)` in every tick's `phase` ("idle", "prepare" or "check") until the handle is cancelled."""
         handle = self._make(callback, args, context, "phase", "add_phase_callback")
         self.phase_callbacks.add(phase, handle)
+        self._has_phase_callbacks = True
         return handle
 
     # For the parts of the loop

@@ -15,6 +15,8 @@ cdef int _WRITABLE
 cdef double _NEVER
 
 
+# The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
+# on it would first look whether that class overrides the method.
 cdef class Reactor(Queues):
     cdef readonly object backend
     cdef readonly Readiness readiness
@@ -28,29 +30,28 @@ cdef class Reactor(Queues):
     cdef double _polled_at
     cdef double _clock_resolution
 
-    cpdef object tick(self)
     @cython.locals(now=double, timeout=double)
-    cpdef object poll_events(self)
-    cpdef object process_events(self, object events)
-    cpdef object process_ready(self)
-    cpdef object _process_watched(self)
-    cpdef int _run_phase(self, str phase) except -1
-    cpdef bint _has_work(self)
+    cdef object _begin_tick(self)
+    cdef object _finish_tick(self)
+    cdef object _process_watched(self)
+    cdef int _run_phase(self, str phase) except -1
+    cdef bint _has_work(self) except -1
     @cython.locals(deadline=double)
-    cpdef double _time_to_deadline(self, double now)
-    cpdef object _poll(self, double timeout)
-    cpdef object _collect_due(self, double now)
-    cpdef int _run_phase_callbacks(self, str phase) except -1
-    cpdef int _run_pending(self) except -1
+    cdef double _time_to_deadline(self, double now) except? -2
+    cdef object _poll(self, double timeout)
+    cdef object _poll_watched(self, object timeout)
+    cdef object _collect_due(self, double now)
+    cdef int _run_phase_callbacks(self, str phase) except -1
+    cdef int _run_pending(self) except -1
     @cython.locals(entry=Registration, bits=int, count=int)
-    cpdef int _run_io(self) except -1
-    cpdef int _run_check(self) except -1
-    cpdef int _run_timers(self) except -1
-    cpdef int _run_close(self) except -1
-    cpdef int _run_closing(self) except -1
-    @cython.locals(position=Py_ssize_t, count=Py_ssize_t)
-    cpdef int _run_batch(self, list batch) except -1
-    cpdef object _run_one(self, Runnable runnable)
-    cpdef object _run_watched(self, Runnable runnable)
+    cdef int _run_io(self) except -1
+    cdef int _run_check(self) except -1
+    cdef int _run_timers(self) except -1
+    cdef int _run_close(self) except -1
+    cdef int _run_closing(self) except -1
+    @cython.locals(position=Py_ssize_t, count=Py_ssize_t, runnable=Runnable)
+    cdef int _run_batch(self, list batch) except -1
+    cdef object _run_one(self, Runnable runnable)
+    cdef object _run_watched(self, Runnable runnable)
     @cython.locals(left=Py_ssize_t, handle=Handle)
-    cpdef object _run_urgent(self)
+    cdef object _run_urgent(self)

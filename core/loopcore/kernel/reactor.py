@@ -101,7 +101,8 @@ class Reactor(Queues):
         try:
             self.probes.cold("loopcore_run_started", loop=self)
             while True:
-                self.tick()
+                self._events = self._begin_tick()
+                self._finish_tick()
                 if self._stopping:
                     break
         finally:
@@ -146,15 +147,26 @@ class Reactor(Queues):
 
     def tick(self) -> None:
         """Go once through the eight phases."""
-        self.process_events(self.poll_events())
-        self.process_ready()
+        self._events = self._begin_tick()
+        self._finish_tick()
 
     def poll_events(self) -> Sequence[ReadyEvent]:
         """Run the phases idle, prepare and poll; return the events of the wait."""
-        if self.phase_callbacks or self._attention & _WATCHING_TICKS:
+        return self._begin_tick()
+
+    def process_events(self, events: Sequence[ReadyEvent]) -> None:
+        """Take the events that `poll_events` returned; with this the work of the tick is fixed."""
+        self._events = events
+
+    def process_ready(self) -> None:
+        """Run the phases pending, io, check, timers and close."""
+        self._finish_tick()
+
+    def _begin_tick(self) -> Sequence[ReadyEvent]:
+        if self._has_phase_callbacks or self._attention & _WATCHING_TICKS:
             self._run_phase_callbacks(phases.IDLE)
             self._run_phase_callbacks(phases.PREPARE)
-        now = self.time()
+        now = self._now()
         if self._has_work():
             self._skipped += 1
             if self._skipped <= self.poll_skip_ticks and not self._stopping and now - self._polled_at < self.poll_skip_time:
@@ -165,12 +177,7 @@ class Reactor(Queues):
             timeout = self._time_to_deadline(now)
         return self._poll(timeout)
 
-    def process_events(self, events: Sequence[ReadyEvent]) -> None:
-        """Take the events that `poll_events` returned; with this the work of the tick is fixed."""
-        self._events = events
-
-    def process_ready(self) -> None:
-        """Run the phases pending, io, check, timers and close."""
+    def _finish_tick(self) -> None:
         try:
             if self._attention & _WATCHING_TICKS:
                 self._process_watched()
@@ -178,7 +185,7 @@ class Reactor(Queues):
             self._run_pending()
             if self._events:
                 self._run_io()
-            if self._immediates or self.phase_callbacks:
+            if self._immediates or self._has_phase_callbacks:
                 self._run_check()
             if self._due:
                 self._run_timers()
@@ -212,7 +219,7 @@ class Reactor(Queues):
     def _has_work(self) -> bool:
         if self.ready.is_filled() or self._urgent_pending or self._immediates or self._flushes or self._closing:
             return True
-        return len(self.inbox) > 0 or bool(self.phase_callbacks and self.phase_callbacks.live(phases.IDLE))
+        return len(self.inbox) > 0 or (self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE)))
 
     def _time_to_deadline(self, now: float) -> float:
         """Return how long the wait may take, in seconds; below zero for without limit."""
@@ -231,7 +238,7 @@ class Reactor(Queues):
             events = self.backend.wait(wait_for)
         self._skipped = 0
         self.readiness.tick += 1
-        self._polled_at = self.time()
+        self._polled_at = self._now()
         self._collect_due(self._polled_at)
         return events
 
@@ -255,6 +262,7 @@ class Reactor(Queues):
         if watched:
             self.probes.fire("loopcore_phase_begin", self, phase)
         handles = self.phase_callbacks.live(phase)
+        self._has_phase_callbacks = bool(self.phase_callbacks)
         for handle in handles:
             self._run_one(handle)
         if watched:
@@ -345,9 +353,9 @@ class Reactor(Queues):
         announce = self.watching and (is_handle or not hasattr(runnable, "get_coro"))
         if announce:
             self.probes.fire("loopcore_handle_begin", self, runnable)
-        begin = self.time()
+        begin = self._now()
         runnable._run()
-        seconds = self.time() - begin
+        seconds = self._now() - begin
         if announce:
             self.probes.fire("loopcore_handle_end", self, runnable)
         if self._attention & _DEBUG and seconds >= self.slow_callback_duration:

@@ -13,16 +13,16 @@ from asyncio import tasks as asyncio_tasks
 from typing import Any
 from weakref import ref
 
-DIRECT = sys.version_info < (3, 14)
+_DIRECT = sys.version_info < (3, 14)
 
 _tasks = asyncio_tasks
-_running: dict[Any, Any] = _tasks._current_tasks if DIRECT else {}  # type: ignore[attr-defined]
+_running: dict[Any, Any] = _tasks._current_tasks if _DIRECT else {}  # type: ignore[attr-defined]
 _known: Any = getattr(_tasks, "_all_tasks" if sys.version_info < (3, 12) else "_scheduled_tasks", None)
 
 
 def enter_task(loop: Any, task: Any) -> Any:
     """Make `task` the current one of `loop`; return the one that was, or None."""
-    if not DIRECT:
+    if not _DIRECT:
         return _tasks._swap_current_task(loop, task)  # type: ignore[attr-defined]
     previous = _running.get(loop)
     _running[loop] = task
@@ -31,7 +31,7 @@ def enter_task(loop: Any, task: Any) -> Any:
 
 def leave_task(loop: Any, previous: Any) -> None:
     """Restore what `enter_task` returned."""
-    if not DIRECT:
+    if not _DIRECT:
         _tasks._swap_current_task(loop, previous)  # type: ignore[attr-defined]
     elif previous is None:
         del _running[loop]
@@ -41,7 +41,7 @@ def leave_task(loop: Any, previous: Any) -> None:
 
 def enlist(task: Any) -> Any:
     """Make `task` visible to `asyncio.all_tasks`, weakly; return what `delist` needs."""
-    if not DIRECT:
+    if not _DIRECT:
         _tasks._register_task(task)
         return None
     reference = ref(task, _known._remove)
@@ -51,6 +51,6 @@ def enlist(task: Any) -> Any:
 
 def delist(entry: Any) -> None:
     """Take back an `enlist`."""
-    if not DIRECT:
+    if not _DIRECT:
         return  # the interpreter leaves done tasks out by itself
     _known.data.discard(entry)

@@ -7,5 +7,4 @@ cdef class Scheduler(Reactor):
     cdef object _task_factory
     cdef bint _own_tasks
 
-    cpdef object create_future(self)
-    cpdef object _create_by_rule(self, object coro, object name, object context, dict options)
+    cdef object _create_by_rule(self, object coro, object name, object context, dict options)

@@ -10,10 +10,22 @@ from typing import Any
 
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
-from loopcore.kernel.future import Future, make_future
+from loopcore.kernel.future import Future
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
-from loopcore.kernel.task import Task, make_task
+from loopcore.kernel.task import Task
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.future import make_future
+    from cython.cimports.loopcore.kernel.task import make_task
+else:
+    from loopcore.kernel.future import make_future
+    from loopcore.kernel.task import make_task
 
 
 class Scheduler(Reactor):

@@ -13,7 +13,7 @@ import asyncio
 import inspect
 from asyncio import CancelledError
 from collections.abc import Coroutine, Generator
-from contextvars import Context, copy_context
+from contextvars import Context
 from itertools import count
 from types import CoroutineType
 from typing import Any
@@ -21,7 +21,6 @@ from typing import Any
 from loopcore.kernel.formatting import describe_task, print_task_stack, task_stack
 from loopcore.kernel.future import Future
 from loopcore.kernel.reactor import Reactor
-from loopcore.kernel.registry import delist, enlist, enter_task, leave_task
 
 try:
     import cython
@@ -29,8 +28,12 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+    from cython.cimports.loopcore.kernel.registry import delist, enlist, enter_task, leave_task
+    from cython.cimports.loopcore.native.cpython import context_enter, context_exit, copy_context
 else:
+    from contextvars import copy_context
+
+    from loopcore.kernel.registry import delist, enlist, enter_task, leave_task
     from loopcore.native.interpreted import advance
 
 _PENDING = 0
@@ -172,7 +175,7 @@ class Task(Future):
 
     def _schedule_step(self) -> None:
         if self._reactor is not None:
-            self._reactor.push(self)
+            self._reactor.ready.push(self)
         else:
             self._loop.call_soon(self._wakeup, None, context=self._context)
 
@@ -355,5 +358,5 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
     task._must_cancel = False
     task._log_destroy_pending = True
     task._num_cancels_requested = 0
-    loop.push(task)
+    loop.ready.push(task)
     return task
