@@ -12,10 +12,11 @@ number in another process, for the same description. Everything odd about epoll 
   closing one that was duplicated, or that a forked child still holds, is not.
 - Such a left-over row is still reported, under a number that is closed by now or means another file. It cannot
   be deleted either: EPOLL_CTL_DEL must name the pair, and the number no longer leads to that
-  description (EBADF, or ENOENT once it is reused). We call that a ghost. The cure is to unregister first and
-  close afterwards, which core does. If somebody else closed first, `unregister` succeeds as the port
-  promises, notes that ghosts are possible, and from then on events are compared with our own table; when a ghost
-  really appears, the instance is replaced by a new one that holds what is registered.
+  description (EBADF, ENOENT). We call that a ghost. The cure is to unregister first and
+  close afterwards, which core does. If somebody else closed first, `unregister` succeeds as the port promises and
+  remembers the number; when it is reported nevertheless, the instance is replaced by a new one that
+  holds what is registered. A number that is reused and registered before that cannot be told from its ghost, whose
+  events then are spurious ones of the new file.
 - A number that was closed and reused has no row, while our table still says "registered". The contract is
   about numbers, so that is right: `register` refuses it until it is unregistered, `modify` makes it a row again.
 - The instance is itself a description. After a fork parent and child share one table: a child that
@@ -82,7 +83,7 @@ class EpollBackend:
         self._wake_fd = self._waker.fd
         self._registered: dict[int, int] = {}
         self._sift = False  # the next events hold something that is not for the caller
-        self._ghosts = False  # a descriptor was closed before it was unregistered
+        self._ghosts: set[int] = set()  # numbers that were closed before they were unregistered
         self._open()
 
     def _open(self) -> None:
@@ -103,6 +104,7 @@ class EpollBackend:
         except (ValueError, OverflowError):
             raise self._refusal(fd) from None
         self._registered[fd] = interest
+        self._ghosts.discard(fd)
 
     def modify(self, fd: int, interest: int) -> None:
         if fd not in self._registered:
@@ -112,7 +114,6 @@ class EpollBackend:
         except FileNotFoundError:
             # The number was closed and reused: a registration survives until `unregister`, so it gets a row again.
             self._epoll.register(fd, interest)
-            self._ghosts = self._sift = True
         self._registered[fd] = interest
 
     def unregister(self, fd: int) -> None:
@@ -120,10 +121,11 @@ class EpollBackend:
             raise self._unknown(fd)
         try:
             self._epoll.unregister(fd)
-        except OSError as exc:
-            if exc.errno not in (errno.EBADF, errno.ENOENT):
-                raise
-            self._ghosts = self._sift = True
+        except OSError:
+            # It was closed. Whether EBADF, ENOENT, EPERM or EINVAL depends on who has the number now: nobody,
+            # somebody, a regular file, or the epoll instance itself.
+            self._ghosts.add(fd)
+            self._sift = True
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         # select.epoll.poll takes None for "no limit" and rounds up to whole milliseconds by itself.
@@ -138,16 +140,13 @@ class EpollBackend:
     def _sifted(self, events: list[ReadyEvent]) -> list[ReadyEvent]:
         """Return `events` without the waker and without ghosts."""
         # Lowered before the drain: a wake from now on raises it again, and at worst the next wait sifts in vain.
-        self._sift = self._ghosts
+        self._sift = bool(self._ghosts)
         if self._waker is not None and not self._waker.edges:
             self._waker.drain()
-        mine = [event for event in events if event[0] != self._wake_fd]
-        if not self._ghosts:
-            return mine
-        known = [event for event in mine if event[0] in self._registered]
-        if len(known) < len(mine):
+        if not self._ghosts.isdisjoint(fd for fd, _ in events):
+            events = [event for event in events if event[0] not in self._ghosts]
             self._replace()
-        return known
+        return [event for event in events if event[0] != self._wake_fd]
 
     def _replace(self) -> None:
         """Start afresh with a new instance, the only way to be rid of a ghost."""
@@ -159,7 +158,7 @@ class EpollBackend:
                 self._epoll.register(fd, interest)
             except OSError:
                 pass  # closed and not yet unregistered: the old instance would not report it either
-        self._ghosts = self._sift = False
+        self._ghosts.clear()
 
     def wake(self) -> None:
         # A local reference: it keeps the descriptor alive while another thread closes the backend.

@@ -154,7 +154,7 @@ class Catalogue:
         if not names:
             return f"; none is installed: no distribution has entry points in the group {self.group!r}"
         close = difflib.get_close_matches(name.lower(), names, n=1)
-        return (f", did you mean {close[0]!r}?" if close else ";") + " there is: " + ", ".join(names)
+        return (f" (did you mean {close[0]!r}?)" if close else "") + "; installed: " + ", ".join(names)
 
 
 BACKENDS: Final = Catalogue("loopcore.backends", "backend", BackendUnavailableError)
@@ -196,7 +196,7 @@ def choose_backend(spec: str | None = None) -> Choice:
         except LoopcoreError as exc:
             refusals.append((name, exc))
         else:
-            return Choice(name, factory, _reason(name, asked, list(candidates), refusals))
+            return Choice(name, factory, _reason(asked, [*candidates] if own else [], refusals))
     raise _refusal(asked, refusals)
 
 
@@ -337,12 +337,11 @@ def _row(catalogue: Catalogue, name: str, check: Callable[[Declaration], object]
     return Row(name, not reason, reason, distributions)
 
 
-def _reason(name: str, asked: str, names: list[str], refusals: list[tuple[str, LoopcoreError]]) -> str:
+def _reason(asked: str, tried: list[str], refusals: list[tuple[str, LoopcoreError]]) -> str:
+    """Say why a backend was chosen; `tried` is empty if it was asked for by its own name."""
+    reason = f"{asked} takes the first of {', '.join(tried)} that can run here" if tried else f"{asked} asks for it"
     passed_over = "; ".join(str(exc) for _, exc in refusals)
-    suffix = f" (passed over: {passed_over})" if passed_over else ""
-    if asked == AUTO:
-        return f"{AUTO} takes the first of {', '.join(names)} that can run here{suffix}"
-    return f"asked for by {asked}{suffix}"
+    return reason + (f" (passed over: {passed_over})" if passed_over else "")
 
 
 def _refusal(asked: str, refusals: list[tuple[str, LoopcoreError]]) -> LoopcoreError:

@@ -1,0 +1,170 @@
+"""What only one of our own backends has: epoll's ghosts, other platforms' bits in poll, select's Windows."""
+
+import errno
+import os
+import select
+import socket
+
+import pytest
+
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore_backends import _waker, poll_, select_
+
+epoll = pytest.importorskip("loopcore_backends.epoll")
+needs_epoll = pytest.mark.skipif(not hasattr(select, "epoll"), reason="epoll(7) belongs to Linux")
+
+
+@pytest.fixture
+def closing():
+    """Closes what it is called with, after the test."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        yield lambda *things: [stack.callback(thing.close) for thing in things]
+
+
+@pytest.mark.parametrize("backend_class", [epoll.EpollBackend, poll_.PollBackend, select_.SelectBackend])
+def test_probe_says_that_it_runs_here_or_why_not(backend_class):
+    available, reason = backend_class.probe()
+    assert available == (reason == "")
+
+
+@pytest.mark.parametrize(("missing", "backend_class"), [("epoll", epoll.EpollBackend), ("poll", poll_.PollBackend)])
+def test_probe_names_an_alternative_where_the_platform_lacks_the_call(monkeypatch, missing, backend_class):
+    monkeypatch.delattr(select, missing, raising=False)
+    available, reason = backend_class.probe()
+    assert not available
+    assert "use" in reason
+    assert "select" in reason
+
+
+def haunted(closing):
+    """Return a backend, a peer and a number: registered, closed while a duplicate holds the file open, unregistered."""
+    backend = epoll.EpollBackend()
+    one, other = socket.socketpair()
+    copy = one.dup()
+    closing(backend, one, other, copy)
+    number = one.fileno()
+    backend.register(number, READ)
+    one.close()
+    backend.unregister(number)
+    return backend, other, number
+
+
+@needs_epoll
+def test_ghost_of_a_duplicated_descriptor_is_not_reported(closing):
+    backend, other, _ = haunted(closing)
+    other.send(b"x")
+    assert list(backend.wait(0.0)) == []
+
+
+@needs_epoll
+def test_ghost_does_not_keep_waits_from_sleeping(closing, elapsed):
+    backend, other, _ = haunted(closing)
+    other.send(b"x")
+    backend.wait(0.0)
+    assert elapsed(backend, 0.02) >= 0.02
+
+
+@needs_epoll
+def test_number_of_a_ghost_can_be_registered_again(closing, make_pair):
+    backend, _, number = haunted(closing)
+    pair = make_pair()
+    assert pair[0].fileno() == number
+    backend.register(number, READ)
+    pair[1].send(b"x")
+    assert list(backend.wait(None)) == [(number, READ)]
+
+
+@needs_epoll
+@pytest.mark.parametrize("waker_kind", ["eventfd", "socketpair"], indirect=True)
+def test_registrations_and_wakes_survive_a_ghost(closing, make_pair, waker_kind):
+    pair, gone = make_pair(), make_pair()
+    backend, other, _ = haunted(closing)
+    backend.register(pair[0].fileno(), READ)
+    number = gone[0].fileno()
+    backend.register(number, READ)
+    gone[0].close()
+    other.send(b"x")
+    backend.wake()
+    assert list(backend.wait(0.0)) == []
+    pair[1].send(b"x")
+    assert list(backend.wait(None)) == [(pair[0].fileno(), READ)]
+    backend.modify(pair[0].fileno(), READ | WRITE)
+    assert list(backend.wait(None)) == [(pair[0].fileno(), READ | WRITE)]
+    pair[0].recv(1)
+    backend.modify(pair[0].fileno(), READ)
+    backend.wake()
+    assert list(backend.wait(None)) == []
+    backend.unregister(number)
+
+
+@needs_epoll
+def test_epoll_refusals_that_have_a_remedy_name_it(closing, monkeypatch):
+    class Full:
+        closed = False
+
+        def register(self, fd, interest):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            pass
+
+    backend = epoll.EpollBackend()
+    closing(backend, backend._epoll)
+    monkeypatch.setattr(backend, "_epoll", Full())
+    with pytest.raises(OSError, match="No space") as caught:
+        backend.register(0, READ)
+    assert "max_user_watches" in caught.value.__notes__[0]
+
+
+def test_poll_translates_bits_where_they_differ(monkeypatch, make_pair, closing):
+    foreign = {2: READ, 1: WRITE, 64: ERROR, 128: HANGUP, 256: ERROR}
+    monkeypatch.setattr(poll_, "BITS", foreign)
+    assert poll_.from_poll(2 | 1) == READ | WRITE
+    assert poll_.from_poll(64) == poll_.from_poll(256) == ERROR
+    assert poll_.from_poll(128 | 2) == HANGUP | READ
+    monkeypatch.undo()
+    monkeypatch.setattr(poll_, "SAME_BITS", False)
+    backend = poll_.PollBackend()
+    closing(backend)
+    pair = make_pair()
+    backend.register(pair[0].fileno(), READ | WRITE)
+    pair[1].send(b"x")
+    assert list(backend.wait(0.0)) == [(pair[0].fileno(), READ | WRITE)]
+
+
+@pytest.mark.parametrize("backend_class", [poll_.PollBackend, select_.SelectBackend])
+def test_closed_descriptor_is_reported_as_an_error(backend_class, make_pair, closing):
+    backend = backend_class()
+    closing(backend)
+    pair = make_pair()
+    number = pair[0].fileno()
+    backend.register(number, READ)
+    pair[0].close()
+    assert list(backend.wait(None)) == [(number, ERROR)]
+
+
+def test_select_reports_a_failed_connection_as_windows_does(monkeypatch):
+    monkeypatch.setattr(select_, "WINDOWS", True)
+    monkeypatch.setattr(select, "select", lambda readers, writers, failing, timeout: ([3], [], list(failing)))
+    assert select_._select({3, 5}, {5}, 0.0) == {3: READ, 5: WRITE | ERROR}
+
+
+@pytest.mark.skipif(not hasattr(os, "eventfd"), reason="needs eventfd(2)")
+def test_wake_of_a_full_counter_is_an_edge_all_the_same(closing, elapsed):
+    backend = epoll.EpollBackend()
+    closing(backend)
+    os.eventfd_write(backend._wake_fd, 2**64 - 2)
+    backend.wait(0.0)
+    backend.wake()
+    assert elapsed(backend, 30.0) < 30.0
+
+
+def test_waker_closes_its_descriptors_with_the_last_reference():
+    waker = _waker.make_waker()
+    number = waker.fd
+    os.fstat(number)
+    del waker
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(number)
