@@ -2,7 +2,8 @@
 
 Start-up, imports and the end of the process are in both runs and cancel out; what remains is exact to a few
 instructions where time on a shared machine is not to a few per cent. Valgrind's CPU has no branch misses and no cache
-misses, so the count says how much work is done, not how fast.
+misses, so the count says how much work is done, not how fast. It is also fifty times slower, so whatever a loop does
+by the clock (how often it polls while it is busy) it does more often; loopcore's is told to go by count alone.
 """
 
 from __future__ import annotations
