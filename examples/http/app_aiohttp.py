@@ -38,6 +38,8 @@ async def stream(request: web.Request) -> web.StreamResponse:
     await response.prepare(request)
     for number in range(int(n)):
         await response.write(json.dumps({"line": number}).encode() + b"\n")
+        # `write` waits only when buffers are full. Here others get their turn, and a client that left is noticed.
+        await asyncio.sleep(0)
     await response.write_eof()
     return response
 

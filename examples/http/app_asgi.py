@@ -73,6 +73,8 @@ async def stream(query: bytes, send: Send) -> None:
     for number in range(int(n)):
         line = json.dumps({"line": number}).encode() + b"\n"
         await send({"type": "http.response.body", "body": line, "more_body": True})
+        # `send` waits only when buffers are full. Here others get their turn, and a client that left is noticed.
+        await asyncio.sleep(0)
     await send({"type": "http.response.body", "body": b""})
 
 

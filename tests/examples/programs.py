@@ -2,15 +2,17 @@
 
 import json
 import os
+import queue
 import re
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 PATIENCE = 30.0
@@ -55,41 +57,62 @@ def run(program: str, *arguments: str, backend: str, typed: str = "", **options:
 
 
 class Child:
-    """A program that runs beside the test, and is killed at the end of the `with` block if it still does."""
+    """A program that runs beside the test, and is killed at the end of the `with` block if it still does.
 
-    def __init__(self, command: list[str], backend: str, *, merged: bool = False, life: float = PATIENCE) -> None:
-        self._err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # closed in __exit__
+    Two threads read what it prints, so that it never waits for its pipes; `life` is in seconds.
+    """
+
+    def __init__(self, command: list[str], backend: str, *, life: float = PATIENCE) -> None:
         self.process = subprocess.Popen(
             command,
             env=environment(backend),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merged else self._err,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
         )
-        # A read from a child that hangs ends with the child.
-        self._watchdog = threading.Timer(life, self.process.kill)
-        self._watchdog.start()
+        self._out: Lines = queue.SimpleQueue()
+        self._err: Lines = queue.SimpleQueue()
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self._threads = [
+            # A test that waits for the child ends with the child.
+            threading.Timer(life, self.process.kill),
+            threading.Thread(target=collect, args=(self.process.stdout, self._out)),
+            threading.Thread(target=collect, args=(self.process.stderr, self._err)),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def __enter__(self) -> "Child":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.communicate()
-        self._watchdog.cancel()
-        self._watchdog.join()
-        self._err.close()
+        self.process.wait()
+        self._threads[0].cancel()
+        for thread in self._threads:
+            thread.join()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
 
     def line(self) -> str:
         """The next line it prints; empty if it has ended."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
+        return self._out.get(timeout=PATIENCE)
 
     def port(self) -> int:
-        """The port it prints when it listens."""
+        """The port in the line that says that it listens."""
+        return self._find_port(self._out)
+
+    def port_in_log(self) -> int:
+        """As `port`, for a program that says so on standard error."""
+        return self._find_port(self._err)
+
+    def _find_port(self, lines: "Lines") -> int:
         seen = []
-        while line := self.line():
+        while line := lines.get(timeout=PATIENCE):
             seen.append(line)
             if found := re.search(r"127\.0\.0\.1:(\d+)", line):
                 return int(found[1])
@@ -107,9 +130,25 @@ class Child:
 
     def end(self) -> Ended:
         """Wait for its end; what it printed that was not read yet."""
-        out, _ = self.process.communicate(timeout=PATIENCE)
-        self._err.seek(0)
-        return Ended(self.process.returncode, out, self._err.read())
+        code = self.process.wait(PATIENCE)
+        for thread in self._threads[1:]:
+            thread.join()
+        return Ended(code, "".join(rest(self._out)), "".join(rest(self._err)))
+
+
+Lines: TypeAlias = "queue.SimpleQueue[str]"
+
+
+def collect(pipe: IO[str], lines: Lines) -> None:
+    """Put all lines of `pipe` into `lines`, then an empty one."""
+    for line in pipe:
+        lines.put(line)
+    lines.put("")
+
+
+def rest(lines: Lines) -> Iterator[str]:
+    while not lines.empty():
+        yield lines.get()
 
 
 class Peer:
