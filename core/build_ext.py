@@ -40,7 +40,6 @@ INFO: Final = Path("loopcore", "_build_info.json")
 
 DIRECTIVES: Final = {
     "language_level": 3,
-    # C types come from the .pxd alone; an annotation stays what it is in Python, a remark.
     # The .pxd alone declares C types; annotations are mypy's. Taken as C types, `float` would be a double unasked,
     # `str` would refuse subclasses, and `BaseException` would not match the `object` of a .pxd.
     "annotation_typing": False,
@@ -50,9 +49,6 @@ DIRECTIVES: Final = {
     "wraparound": False,
     "initializedcheck": False,
     "cdivision": True,
-    # The .pxd alone declares C types; annotations are mypy's. Taken as C types, `float` would be a double unasked,
-    # `str` would refuse subclasses, and `BaseException` would not match the `object` of a .pxd.
-    "annotation_typing": False,
 }
 COMPLAINT: Final = re.compile(r"[^ :]+:\d+(:\d+)?: ")
 """`loopcore/x.py:3:4: ...` is how Cython begins a complaint, `loopcore/x.c:3:4: error: ...` a C compiler."""
