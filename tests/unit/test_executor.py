@@ -63,6 +63,7 @@ def test_cancelling_the_future_cancels_a_job_that_waits(loop: Loop) -> None:
             second = loop.run_in_executor(pool, ran.append, 1)
             await asyncio.sleep(0)
             second.cancel()
+            await asyncio.sleep(0)  # the job hears of it through a callback
             with pytest.raises(asyncio.CancelledError):
                 await second
             release.set()

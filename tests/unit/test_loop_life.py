@@ -1,0 +1,501 @@
+"""The life of a loop: made, run, stopped, closed; and what belongs to it while it lives."""
+
+import asyncio
+import gc
+import inspect
+import subprocess
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+import loopcore
+from loopcore.errors import UsageError
+
+Loop = asyncio.AbstractEventLoop
+Factory = Callable[[], Loop]
+
+
+# --- running and stopping -------------------------------------------------------------------------------
+
+
+def test_run_until_complete_returns_the_result(loop: Loop) -> None:
+    async def main() -> int:
+        return 42
+
+    assert loop.run_until_complete(main()) == 42
+
+
+def test_run_until_complete_raises_the_exception(loop: Loop) -> None:
+    async def main() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        loop.run_until_complete(main())
+
+
+def test_run_until_complete_takes_futures_and_other_awaitables(loop: Loop) -> None:
+    class Awaitable:
+        def __await__(self) -> Any:
+            yield
+            return "awaitable"
+
+    future = loop.create_future()
+    loop.call_soon(future.set_result, "future")
+    assert loop.run_until_complete(future) == "future"
+    assert loop.run_until_complete(Awaitable()) == "awaitable"
+
+
+def test_run_until_complete_refuses_what_cannot_be_awaited(loop: Loop) -> None:
+    with pytest.raises(TypeError, match=r"^An asyncio.Future, a coroutine or an awaitable is required$"):
+        loop.run_until_complete(1)  # type: ignore[arg-type]
+
+
+def test_future_of_another_loop_is_refused(loop_factory: Factory) -> None:
+    one, other = loop_factory(), loop_factory()
+    with pytest.raises(ValueError, match=r"^The future belongs to a different loop than the one specified"):
+        one.run_until_complete(other.create_future())
+
+
+def test_loop_stopped_before_the_future_is_done(loop: Loop) -> None:
+    future = loop.create_future()
+    loop.call_soon(loop.stop)
+    with pytest.raises(RuntimeError, match=r"^Event loop stopped before Future completed\.$"):
+        loop.run_until_complete(future)
+
+
+@pytest.mark.parametrize("exit_type", [SystemExit, KeyboardInterrupt])
+def test_exit_in_a_task_ends_the_run_and_leaves_no_report(loop: Loop, exit_type: type[BaseException]) -> None:
+    async def main() -> None:
+        raise exit_type
+
+    with pytest.raises(exit_type):
+        loop.run_until_complete(main())
+    assert not loop.is_running()
+    loop.run_until_complete(asyncio.sleep(0))  # it can go on
+
+
+def test_stop_before_run_makes_it_a_single_tick(loop: Loop) -> None:
+    seen: list[int] = []
+
+    def chain(number: int) -> None:
+        seen.append(number)
+        loop.call_soon(chain, number + 1)
+
+    chain(0)
+    loop.stop()
+    loop.run_forever()
+    assert seen == [0, 1]
+    loop.stop()
+    loop.run_forever()
+    assert seen == [0, 1, 2]
+
+
+def test_callbacks_ready_when_stop_is_called_still_run(loop: Loop) -> None:
+    seen: list[str] = []
+    loop.call_soon(loop.stop)
+    loop.call_soon(seen.append, "after stop")
+    loop.run_forever()
+    assert seen == ["after stop"]
+
+
+def test_running_loop_is_known_while_it_runs_only(loop: Loop) -> None:
+    async def main() -> Loop:
+        assert loop.is_running()
+        return asyncio.get_running_loop()
+
+    assert not loop.is_running()
+    assert loop.run_until_complete(main()) is loop
+    assert not loop.is_running()
+    assert asyncio._get_running_loop() is None
+
+
+def test_running_loop_cannot_be_run_or_closed(loop: Loop) -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"^This event loop is already running$"):
+            loop.run_forever()
+        with pytest.raises(RuntimeError, match=r"^This event loop is already running$"):
+            loop.run_until_complete(future)
+        with pytest.raises(RuntimeError, match=r"^Cannot close a running event loop$"):
+            loop.close()
+        assert asyncio.get_running_loop() is loop
+
+    future = loop.create_future()
+    loop.run_until_complete(main())
+
+
+def test_loop_does_not_run_inside_another(loop_factory: Factory) -> None:
+    outer, inner = loop_factory(), loop_factory()
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"^Cannot run the event loop while another loop is running$"):
+            inner.run_forever()
+        assert asyncio.get_running_loop() is outer
+
+    outer.run_until_complete(main())
+
+
+def test_loops_of_two_threads_run_at_the_same_time(loop_factory: Factory) -> None:
+    here, there = loop_factory(), loop_factory()
+    thread = threading.Thread(target=there.run_forever)
+    thread.start()
+
+    async def ask() -> Loop:
+        return asyncio.get_running_loop()
+
+    async def main() -> None:
+        answer = asyncio.run_coroutine_threadsafe(ask(), there)
+        assert await asyncio.wrap_future(answer) is there
+
+    here.run_until_complete(main())
+    there.call_soon_threadsafe(there.stop)
+    thread.join()
+
+
+def test_callback_scheduled_from_a_signal_handler_ends_the_wait(loop: Loop) -> None:
+    import os
+    import signal
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: loop.call_soon_threadsafe(loop.stop))
+    try:
+        sender = threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGUSR1])
+        sender.start()
+        loop.run_forever()
+        sender.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+# --- closing --------------------------------------------------------------------------------------------
+
+
+def test_closed_loop_says_so(loop: Loop) -> None:
+    assert not loop.is_closed()
+    loop.close()
+    loop.close()
+    assert loop.is_closed()
+    calls: list[Callable[[], Any]] = [
+        loop.run_forever,
+        lambda: loop.run_until_complete(future),
+        lambda: loop.call_soon(print),
+        lambda: loop.call_soon_threadsafe(print),
+        lambda: loop.call_later(1, print),
+        lambda: loop.call_at(1, print),
+    ]
+    future = loop.create_future()
+    for call in calls:
+        with pytest.raises(RuntimeError, match=r"^Event loop is closed$"):
+            call()
+
+
+def test_closed_loop_makes_no_tasks(loop: Loop) -> None:
+    async def main() -> None: ...
+
+    loop.close()
+    coroutine = main()
+    with pytest.raises(RuntimeError, match=r"^Event loop is closed$"):
+        loop.create_task(coroutine)
+    coroutine.close()
+
+
+def test_closing_drops_callbacks_and_what_they_hold(loop: Loop) -> None:
+    class Thing:
+        pass
+
+    thing = Thing()
+    watch = weakref.ref(thing)
+    loop.call_soon(print, thing)
+    loop.call_later(1000, print, thing)
+    loop.call_soon_threadsafe(print, thing)
+    del thing
+    loop.close()
+    gc.collect()
+    assert watch() is None
+
+
+def test_unclosed_loop_warns_and_is_closed(loop_factory: Factory) -> None:
+    kept = [loop_factory()]
+
+    def drop() -> None:
+        kept.clear()
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match=r"^unclosed event loop <"):
+        drop()
+
+
+def test_closed_loop_can_be_collected(loop_factory: Factory) -> None:
+    loop = loop_factory()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    watch = weakref.ref(loop)
+    del loop
+    gc.collect()
+    assert watch() is None
+
+
+@pytest.mark.loopcore_only
+def test_repr_names_the_backend(loop: Loop, backend_name: str) -> None:
+    assert repr(loop) == f"<EventLoop backend={backend_name} running=False closed=False debug=False>"
+    loop.close()
+    assert repr(loop) == f"<EventLoop backend={backend_name} running=False closed=True debug=False>"
+
+
+# --- debug mode -----------------------------------------------------------------------------------------
+
+
+def test_debug_mode_is_off_and_can_be_turned_on(loop: Loop) -> None:
+    assert loop.get_debug() is False
+    loop.set_debug(True)
+    assert loop.get_debug() is True
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "wanted"),
+    [([], {}, False), (["-X", "dev"], {}, True), ([], {"PYTHONASYNCIODEBUG": "1"}, True),
+     (["-E"], {"PYTHONASYNCIODEBUG": "1"}, False)],
+)  # fmt: skip
+def test_debug_mode_comes_from_the_environment(options: list[str], environment: dict[str, str], wanted: bool) -> None:
+    program = "import loopcore; loop = loopcore.new_event_loop(); print(loop.get_debug()); loop.close()"
+    import os
+
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONASYNCIODEBUG", "PYTHONDEVMODE")}
+    done = subprocess.run(
+        [sys.executable, *options, "-c", program], env=kept | environment, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout.strip(), done.stderr) == (str(wanted), "")
+
+
+def test_debug_mode_tracks_where_coroutines_were_made_while_running(loop: Loop) -> None:
+    async def depth() -> int:
+        return sys.get_coroutine_origin_tracking_depth()
+
+    async def switch() -> list[int]:
+        depths = [sys.get_coroutine_origin_tracking_depth()]
+        for enabled in (False, True):
+            loop.set_debug(enabled)
+            await asyncio.sleep(0.001)
+            depths.append(sys.get_coroutine_origin_tracking_depth())
+        return depths
+
+    assert loop.run_until_complete(depth()) == 0
+    loop.set_debug(True)
+    assert loop.run_until_complete(switch()) == [10, 0, 10]
+    assert sys.get_coroutine_origin_tracking_depth() == 0
+
+
+# --- tasks and futures ----------------------------------------------------------------------------------
+
+
+def test_create_future_and_create_task(loop: Loop) -> None:
+    async def main() -> None: ...
+
+    future = loop.create_future()
+    assert asyncio.isfuture(future)
+    assert future.get_loop() is loop
+    task = loop.create_task(main(), name="it")
+    assert isinstance(task, asyncio.Task)
+    assert task.get_name() == "it"
+    assert task.get_loop() is loop
+    loop.run_until_complete(task)
+
+
+def test_task_factory_makes_the_tasks(loop: Loop) -> None:
+    made: list[Any] = []
+
+    def factory(where: Any, coro: Any, **kwargs: Any) -> Any:
+        made.append((where, kwargs))
+        return asyncio.Task(coro, loop=where, **kwargs)
+
+    async def main() -> None: ...
+
+    assert loop.get_task_factory() is None
+    loop.set_task_factory(factory)
+    assert loop.get_task_factory() is factory
+    task = loop.create_task(main(), name="it")
+    loop.run_until_complete(task)
+    assert task.get_name() == "it"
+    ((where, _),) = made
+    assert where is loop
+    loop.set_task_factory(None)
+    assert loop.get_task_factory() is None
+
+
+def test_task_factory_must_be_callable(loop: Loop) -> None:
+    with pytest.raises(TypeError, match=r"^task factory must be a callable or None$"):
+        loop.set_task_factory(1)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
+def test_eager_task_factory_of_asyncio_works(loop: Loop) -> None:
+    seen: list[str] = []
+
+    async def child() -> None:
+        seen.append("child")
+
+    async def main() -> None:
+        asyncio.create_task(child())
+        seen.append("main")
+
+    loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]
+    loop.run_until_complete(main())
+    assert seen == ["child", "main"]
+
+
+@pytest.mark.parametrize("value", ["asyncio", "loopcore", ""])
+def test_environment_chooses_the_task_class(
+    loopcore_factory: Factory, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("LOOPCORE_TASKS", value)
+    loop = loopcore_factory()
+
+    async def main() -> None: ...
+
+    task = loop.create_task(main())
+    loop.run_until_complete(task)
+    own = value != "asyncio"
+    assert type(task) is (loopcore.Task if own else asyncio.Task)
+    assert type(loop.create_future()) is (loopcore.Future if own else asyncio.Future)
+
+
+def test_unknown_task_class_is_an_error(loopcore_factory: Factory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPCORE_TASKS", "uvloop")
+    with pytest.raises(UsageError, match=r"^LOOPCORE_TASKS='uvloop' is not known; it can be 'loopcore'"):
+        loopcore_factory()
+
+
+# --- asynchronous generators ----------------------------------------------------------------------------
+
+
+async def numbers(log: list[str]) -> AsyncGenerator[int, None]:
+    try:
+        while True:
+            yield 1
+    finally:
+        await asyncio.sleep(0)
+        log.append("closed")
+
+
+def test_shutdown_asyncgens_closes_those_still_alive(loop: Loop) -> None:
+    log: list[str] = []
+    kept: list[Any] = []
+
+    async def main() -> None:
+        generator = numbers(log)
+        kept.append(generator)
+        await anext(generator)
+
+    loop.run_until_complete(main())
+    assert log == []
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    assert log == ["closed"]
+
+
+def test_dropped_generator_is_closed_by_the_loop(loop: Loop) -> None:
+    log: list[str] = []
+
+    async def main() -> None:
+        generator = numbers(log)
+        await anext(generator)
+        del generator
+        gc.collect()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert log == ["closed"]
+
+
+def test_generator_that_fails_to_close_is_reported(loop: Loop) -> None:
+    faults: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: faults.append(context))
+
+    async def bad() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+        finally:
+            raise ZeroDivisionError
+
+    async def main() -> None:
+        kept.append(bad())
+        await anext(kept[0])
+
+    kept: list[Any] = []
+    loop.run_until_complete(main())
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    (fault,) = faults
+    assert fault["message"].startswith("an error occurred during closing of asynchronous generator <async_generator")
+    assert fault["asyncgen"] is kept[0]
+    assert isinstance(fault["exception"], ZeroDivisionError)
+
+
+def test_generator_started_after_the_shutdown_warns(loop: Loop) -> None:
+    log: list[str] = []
+
+    async def main() -> None:
+        generator = numbers(log)
+        with pytest.warns(ResourceWarning, match=r"was scheduled after loop\.shutdown_asyncgens\(\) call$"):
+            await anext(generator)
+        await generator.aclose()
+
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(main())
+
+
+def test_hooks_of_generators_are_restored(loop: Loop) -> None:
+    before = sys.get_asyncgen_hooks()
+    loop.run_until_complete(asyncio.sleep(0))
+    assert sys.get_asyncgen_hooks() == before
+
+
+# --- the surface ----------------------------------------------------------------------------------------
+
+LATER = {
+    "connect_read_pipe", "connect_write_pipe", "create_datagram_endpoint", "sendfile", "sock_sendfile",
+    "subprocess_exec", "subprocess_shell",
+}  # fmt: skip
+"""What later issues bring; until then it is AbstractEventLoop's NotImplementedError."""
+
+METHODS = [name for name, value in vars(asyncio.AbstractEventLoop).items() if inspect.isfunction(value)]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("_")])
+def test_every_method_of_asyncio_is_there_or_known_to_be_missing(name: str) -> None:
+    missing = getattr(loopcore.EventLoop, name) is getattr(asyncio.AbstractEventLoop, name)
+    assert missing == (name in LATER)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("_") and name not in LATER])
+def test_parameters_are_those_of_asyncio_and_newer_ones(name: str) -> None:
+    theirs = inspect.signature(getattr(asyncio.SelectorEventLoop, name)).parameters
+    ours = inspect.signature(getattr(loopcore.EventLoop, name)).parameters
+    common = [parameter for parameter in ours if parameter in theirs]
+    assert [*theirs] == common or "kwargs" in theirs
+    for parameter in common:
+        assert ours[parameter].kind == theirs[parameter].kind
+        assert ours[parameter].default == theirs[parameter].default, parameter
+    for parameter in ours.values():
+        if parameter.name not in theirs:
+            assert parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD) or parameter.default is None
+
+
+def test_no_method_overrides_the_scheduler_by_accident() -> None:
+    shared = {name for name in vars(loopcore.EventLoop) if hasattr(loopcore.EventLoop.__mro__[1], name)}
+    plumbing = {name for name in shared if name.startswith("__")}
+    assert shared - plumbing == {"set_debug", "call_exception_handler"}
+
+
+def test_loop_that_could_not_be_made_leaves_nothing(loopcore_factory: Factory, backend_name: str) -> None:
+    class NoPlugin:
+        @loopcore.hookimpl
+        def loopcore_no_such_hook(self) -> None: ...
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UsageError):
+            loopcore.new_event_loop(backend_name, plugins=[NoPlugin()])
+        gc.collect()
