@@ -10,6 +10,8 @@ import traceback
 from asyncio import base_futures, base_tasks, format_helpers
 from typing import Any
 
+_OWN = ("loopcore.kernel.", "loopcore.native.")
+
 
 def extract_stack() -> traceback.StackSummary:
     """Return the stack outside the kernel, innermost frame last: where the program made something. For debug mode."""
@@ -18,6 +20,18 @@ def extract_stack() -> traceback.StackSummary:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("loopcore.kernel."):
         frame = frame.f_back
     return format_helpers.extract_stack(frame)
+
+
+def drop_own_frames(exc: BaseException) -> None:
+    """Let the traceback of `exc` begin at the coroutine, as asyncio's does.
+
+    Interpreted, the frames of the kernel hold the task, and the task would hold itself through its exception:
+    it would live until the next garbage collection, and so would its report that nobody asked for the exception.
+    """
+    trace = exc.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OWN):
+        trace = trace.tb_next
+    exc.__traceback__ = trace
 
 
 def describe_callback(callback: Any, args: Any) -> str:

@@ -11,5 +11,6 @@ cdef class Inbox:
     cdef public long long wakes
 
     cpdef object post(self, Handle handle)
+    cpdef object interrupt(self)
     @cython.locals(batch=list)
     cpdef list take(self)

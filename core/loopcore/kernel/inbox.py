@@ -36,6 +36,10 @@ class Inbox:
             self.wakes += 1
             self._wake()
 
+    def interrupt(self) -> None:
+        """Wake the loop without leaving anything. Thread: any; also from a signal handler."""
+        self._wake()
+
     def take(self) -> list[Handle]:
         """Return what has come in, in order. Thread: the loop's own."""
         self._woken = False

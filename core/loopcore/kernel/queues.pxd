@@ -25,6 +25,7 @@ cdef class Queues:
     cdef bint _urgent_pending
     cdef bint _has_phase_callbacks
     cdef bint _native_clock
+    cdef double _time_read
     cdef readonly object _thread_id
     cdef list _immediates
     cdef list _flushes

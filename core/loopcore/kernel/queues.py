@@ -65,6 +65,7 @@ class Queues:
         "_urgent_pending",
         "_has_phase_callbacks",
         "_native_clock",
+        "_time_read",
         "_thread_id",
         "_immediates",
         "_flushes",
@@ -87,6 +88,7 @@ class Queues:
         self._urgent_pending: bool = False
         self._has_phase_callbacks: bool = False
         self._native_clock: bool = type(clock) is MonotonicClock
+        self._time_read: float = 0.0
         self._thread_id: int | None = None
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
@@ -101,7 +103,8 @@ class Queues:
         return self._now()
 
     def _now(self) -> float:
-        return monotonic() if self._native_clock else self.clock.now()
+        self._time_read = monotonic() if self._native_clock else self.clock.now()
+        return self._time_read
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
         """Call `callback(*args)` in the next tick, after what was scheduled before.
@@ -146,6 +149,8 @@ class Queues:
         if self._thread_id == threading.get_ident():
             # In order with `call_soon`, which is what a program on the loop's own thread sees in asyncio.
             self.ready.push(handle)
+            # This may be a signal handler that runs inside the wait, which would go on waiting (PEP 475).
+            self.inbox.interrupt()
         else:
             self.inbox.post(handle)
         return handle

@@ -13,6 +13,7 @@ cdef int _WATCHING_TICKS
 cdef int _READABLE
 cdef int _WRITABLE
 cdef double _NEVER
+cdef int _CLOCK_TICKS
 
 
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
@@ -27,17 +28,18 @@ cdef class Reactor(Queues):
     cdef list _due
     cdef bint _stopping
     cdef Py_ssize_t _skipped
-    cdef double _polled_at
+    cdef double _skipping_since
     cdef double _clock_resolution
 
-    @cython.locals(now=double, timeout=double)
     cdef object _begin_tick(self)
     cdef object _finish_tick(self)
     cdef object _process_watched(self)
     cdef int _run_phase(self, str phase) except -1
+    @cython.locals(now=double)
+    cdef bint _has_skipped_too_long(self) except -1
     cdef bint _has_work(self) except -1
     @cython.locals(deadline=double)
-    cdef double _time_to_deadline(self, double now) except? -2
+    cdef double _time_to_deadline(self) except? -2
     cdef object _poll(self, double timeout)
     cdef object _poll_watched(self, object timeout)
     cdef object _collect_due(self, double now)

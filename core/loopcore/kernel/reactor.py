@@ -9,9 +9,9 @@ A tick is three public steps, so that another loop can host it: `poll_events` (i
 `process_events` (hands over what the wait returned), `process_ready` (pending, io, check, timers, close).
 
 Skipping the poll: a wait costs a system call, and while callbacks are ready it could only look, not block.
-So it is left out for at most `poll_skip_ticks` ticks and `poll_skip_time` seconds in a row, whichever ends
-first. Timers are looked at in every tick, the first and the last tick of a run always poll, and a
-callback that itself takes longer than `poll_skip_time` is followed by a poll.
+So it is left out for at most `poll_skip_ticks` ticks in a row, or fewer when the clock, which is looked at
+in every eighth of them, shows that `poll_skip_time` seconds have passed. The first and the last tick of a
+run always poll.
 """
 
 import threading
@@ -49,6 +49,10 @@ POLL_SKIP_TIME = 20e-6
 LONGEST_WAIT = 24 * 3600.0
 """Seconds after which a wait without events returns; longer timeouts overflow some system calls. As in asyncio."""
 
+CLOCK_TICKS = 8
+"""How many ticks without a poll pass between two looks at the clock."""
+
+_CLOCK_TICKS = CLOCK_TICKS
 _AFTER_THE_WAIT = (phases.PENDING, phases.IO, phases.CHECK, phases.TIMERS, phases.CLOSE)
 _NO_EVENTS: Sequence[ReadyEvent] = ()
 
@@ -66,7 +70,7 @@ class Reactor(Queues):
         "_due",
         "_stopping",
         "_skipped",
-        "_polled_at",
+        "_skipping_since",
         "_clock_resolution",
     )
 
@@ -85,7 +89,7 @@ class Reactor(Queues):
         self._due: list[TimerHandle] = []
         self._stopping: bool = False
         self._skipped: int = 0
-        self._polled_at: float = 0.0
+        self._skipping_since: float = 0.0
         self._clock_resolution: float = clock.resolution
 
     # Life
@@ -166,16 +170,14 @@ class Reactor(Queues):
         if self._has_phase_callbacks or self._attention & _WATCHING_TICKS:
             self._run_phase_callbacks(phases.IDLE)
             self._run_phase_callbacks(phases.PREPARE)
-        now = self._now()
-        if self._has_work():
-            self._skipped += 1
-            if self._skipped <= self.poll_skip_ticks and not self._stopping and now - self._polled_at < self.poll_skip_time:
-                self._collect_due(now)
-                return _NO_EVENTS
-            timeout = 0.0
-        else:
-            timeout = self._time_to_deadline(now)
-        return self._poll(timeout)
+        if not self._has_work():
+            return self._poll(self._time_to_deadline())
+        self._skipped += 1
+        if self._stopping or self._skipped > self.poll_skip_ticks or self._has_skipped_too_long():
+            return self._poll(0.0)
+        # A timer set with no delay is due by the time that was read when it was set: no need to read it again.
+        self._collect_due(self._time_read)
+        return _NO_EVENTS
 
     def _finish_tick(self) -> None:
         try:
@@ -221,14 +223,24 @@ class Reactor(Queues):
             return True
         return len(self.inbox) > 0 or (self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE)))
 
-    def _time_to_deadline(self, now: float) -> float:
+    def _has_skipped_too_long(self) -> bool:
+        # Reading the clock can cost as much as a callback (140 ns where the kernel has no user-space clock),
+        # so it is read in every eighth tick only.
+        if self._skipped % _CLOCK_TICKS:
+            return False
+        now = self._now()
+        if self._skipped == _CLOCK_TICKS:
+            self._skipping_since = now
+        return now - self._skipping_since >= self.poll_skip_time
+
+    def _time_to_deadline(self) -> float:
         """Return how long the wait may take, in seconds; below zero for without limit."""
         if self._stopping:
             return 0.0
         deadline = self.timers.next_deadline()
         if deadline == _NEVER:
             return -1.0
-        return min(max(deadline - now, 0.0), LONGEST_WAIT)
+        return min(max(deadline - self._now(), 0.0), LONGEST_WAIT)
 
     def _poll(self, timeout: float) -> Sequence[ReadyEvent]:
         wait_for = None if timeout < 0.0 else timeout
@@ -238,8 +250,8 @@ class Reactor(Queues):
             events = self.backend.wait(wait_for)
         self._skipped = 0
         self.readiness.tick += 1
-        self._polled_at = self._now()
-        self._collect_due(self._polled_at)
+        if self.timers.earliest != _NEVER:
+            self._collect_due(self._now())
         return events
 
     def _poll_watched(self, timeout: float | None) -> Sequence[ReadyEvent]:
@@ -254,7 +266,7 @@ class Reactor(Queues):
 
     def _collect_due(self, now: float) -> None:
         # What is due within one step of the clock is due now: waiting for it would be a wait of zero.
-        if self.timers.next_deadline() < now + self._clock_resolution:
+        if self.timers.earliest < now + self._clock_resolution:
             self._due = self.timers.pop_due(now + self._clock_resolution)
 
     def _run_phase_callbacks(self, phase: str) -> int:
@@ -272,7 +284,8 @@ class Reactor(Queues):
     # Pending, io, check, timers, close: each returns how many callbacks it ran
 
     def _run_pending(self) -> int:
-        if len(self.inbox):
+        # Also when only the flag is up: its owner lost the race for the handle, which the last tick has taken.
+        if len(self.inbox) or self.inbox._woken:
             self._empty_inbox()
         if self._urgent_pending:
             self._run_urgent()

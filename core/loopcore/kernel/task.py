@@ -18,7 +18,7 @@ from itertools import count
 from types import CoroutineType
 from typing import Any
 
-from loopcore.kernel.formatting import describe_task, print_task_stack, task_stack
+from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
 from loopcore.kernel.reactor import Reactor
 
@@ -280,11 +280,14 @@ class Task(Future):
 
     def _finish_cancelled(self, exc: BaseException | None) -> None:
         self._announce_done()
+        if exc is not None:
+            drop_own_frames(exc)
         self._exception = exc
         self._cancel(self._cancel_message)
 
     def _finish_failed(self, exc: BaseException) -> None:
         self._announce_done()
+        drop_own_frames(exc)
         self._set_exception(exc)
 
     def _announce_done(self) -> None:

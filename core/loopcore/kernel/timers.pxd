@@ -2,9 +2,12 @@ cimport cython
 
 from loopcore.kernel.handle cimport TimerHandle
 
+cdef double _NEVER
+
 
 @cython.final
 cdef class TimerHeap:
+    cdef readonly double earliest
     cdef list _heap
     cdef long long _next_sequence
     cdef Py_ssize_t _cancelled_count
@@ -19,14 +22,14 @@ cdef class TimerHeap:
     @cython.locals(timer=TimerHandle)
     cpdef object clear(self)
     @cython.locals(timer=TimerHandle, live=list)
-    cpdef object _compact(self, TimerHandle cancelling)
-    @cython.locals(heap=list, last=TimerHandle, first=TimerHandle)
-    cpdef TimerHandle _pop(self)
+    cdef object _compact(self, TimerHandle cancelling)
+    @cython.locals(heap=list, timer=TimerHandle, last=TimerHandle, first=TimerHandle)
+    cdef TimerHandle _pop(self)
     @cython.locals(heap=list, timer=TimerHandle, parent=TimerHandle, when=double, above=Py_ssize_t)
-    cpdef object _rise(self, Py_ssize_t position)
+    cdef object _rise(self, Py_ssize_t position)
     @cython.locals(heap=list, size=Py_ssize_t, position=Py_ssize_t, below=Py_ssize_t, timer=TimerHandle,
                    child=TimerHandle, sibling=TimerHandle)
-    cpdef object _sink(self)
+    cdef object _sink(self)
 
 
 cdef bint _fires_before(TimerHandle one, TimerHandle other)

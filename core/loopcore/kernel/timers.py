@@ -15,12 +15,17 @@ COMPACT_ABOVE = 64
 """Heaps smaller than this are not worth a rebuild."""
 
 
+_NEVER = float("inf")
+
+
 class TimerHeap:
     """Every timer that was set and has not fired. Times are seconds of the loop's clock."""
 
-    __slots__ = ("_heap", "_next_sequence", "_cancelled_count")
+    __slots__ = ("earliest", "_heap", "_next_sequence", "_cancelled_count")
 
     def __init__(self) -> None:
+        self.earliest: float = _NEVER
+        """Deadline of the first timer, cancelled or not; infinity if there is none. Looked at in every tick."""
         self._heap: list[TimerHandle] = []
         self._next_sequence: int = 0
         self._cancelled_count: int = 0
@@ -35,6 +40,8 @@ class TimerHeap:
         self._next_sequence += 1
         self._heap.append(timer)
         self._rise(len(self._heap) - 1)
+        if timer._when < self.earliest:
+            self.earliest = timer._when
 
     def note_cancelled(self, timer: TimerHandle) -> None:
         """Count a timer that is being cancelled; rebuild the heap when they are the greater part of it."""
@@ -52,12 +59,12 @@ class TimerHeap:
                 return timer._when
             self._pop()
             self._cancelled_count -= 1
-        return float("inf")
+        return _NEVER
 
     def pop_due(self, limit: float) -> list[TimerHandle]:
         """Take out and return the timers with a deadline before `limit`, in the order in which they fire."""
         due: list[TimerHandle] = []
-        while self._heap and self._heap[0]._when < limit:
+        while self.earliest < limit:
             timer = self._pop()
             if timer._cancelled:
                 self._cancelled_count -= 1
@@ -70,6 +77,7 @@ class TimerHeap:
         for timer in self._heap:
             timer._scheduled = False
         self._heap.clear()
+        self.earliest = _NEVER
         self._cancelled_count = 0
 
     def _compact(self, cancelling: TimerHandle) -> None:
@@ -82,20 +90,23 @@ class TimerHeap:
                 live.append(timer)
         live.sort(key=_firing_order)
         self._heap = live  # a sorted list is a heap
+        self.earliest = live[0]._when if live else _NEVER
         self._cancelled_count = 0
 
     def _pop(self) -> TimerHandle:
         heap = self._heap
-        last = heap.pop()
-        last._scheduled = False
-        if not heap:
-            return last
-        first = heap[0]
-        first._scheduled = False
-        last._scheduled = True
-        heap[0] = last
-        self._sink()
-        return first
+        timer = heap.pop()
+        if heap:
+            last = timer
+            timer = heap[0]
+            heap[0] = last
+            self._sink()
+            first = heap[0]
+            self.earliest = first._when
+        else:
+            self.earliest = _NEVER
+        timer._scheduled = False
+        return timer
 
     def _rise(self, position: int) -> None:
         heap = self._heap
