@@ -35,12 +35,15 @@ async def stream(request: web.Request) -> web.StreamResponse:
     if not (n.isascii() and n.isdecimal() and int(n) <= 10_000):
         raise web.HTTPBadRequest(text="n must be a number up to 10000")
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-    await response.prepare(request)
-    for number in range(int(n)):
-        await response.write(json.dumps({"line": number}).encode() + b"\n")
-        # `write` waits only when buffers are full. Here others get their turn, and a client that left is noticed.
-        await asyncio.sleep(0)
-    await response.write_eof()
+    try:
+        await response.prepare(request)
+        for number in range(int(n)):
+            await response.write(json.dumps({"line": number}).encode() + b"\n")
+            # `write` waits only when buffers are full. Here others get their turn, and a client that left is noticed.
+            await asyncio.sleep(0)
+        await response.write_eof()
+    except ConnectionResetError:
+        pass  # it left before the end: nothing to report, and nobody to report it to
     return response
 
 

@@ -75,9 +75,10 @@ class Child:
         self._err: Lines = queue.SimpleQueue()
         assert self.process.stdout is not None
         assert self.process.stderr is not None
+        # A test that waits for the child ends with the child.
+        self._watchdog = threading.Timer(life, self.process.kill)
         self._threads = [
-            # A test that waits for the child ends with the child.
-            threading.Timer(life, self.process.kill),
+            self._watchdog,
             threading.Thread(target=collect, args=(self.process.stdout, self._out)),
             threading.Thread(target=collect, args=(self.process.stderr, self._err)),
         ]
@@ -90,7 +91,7 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        self._threads[0].cancel()
+        self._watchdog.cancel()
         for thread in self._threads:
             thread.join()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):

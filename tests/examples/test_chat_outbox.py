@@ -147,7 +147,8 @@ def test_refused_join_changes_nothing() -> None:
         groups.join(bob, "g", "ann")
     groups.leave_all(bob)
     groups.leave_all(ann)
-    assert groups._members == groups._names == {}
+    assert groups._members == {}
+    assert groups._names == {}
     assert [decode(line, EVENTS) for line in drain(ann)] == [Joined("g", "ann")]
     assert drain(bob) == []
 
