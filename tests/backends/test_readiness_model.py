@@ -176,7 +176,7 @@ class ReadinessTable(RuleBasedStateMachine):
     def wait(self):
         due = self.model.must_report()
         start = monotonic()
-        events = self.backend.wait(PATIENCE if due or self.model.woken else 0.0)
+        events = self.backend.wait(PATIENCE if self.model.woken and not due else 0.0)
         assert monotonic() - start < PATIENCE
         self.model.woken = False
         reported = dict(events)
