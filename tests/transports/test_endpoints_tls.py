@@ -215,6 +215,7 @@ def test_a_peer_that_is_silent_in_the_handshake_times_out(
     run(loop, main())
 
 
+@pytest.mark.reports_errors  # in debug mode, as asyncio does
 def test_a_client_that_is_silent_in_the_handshake_is_dropped_by_the_server(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_client_that_is_silent_in_the_handshake_is_dropped_by_the_server(
     run(loop, main())
 
 
+@pytest.mark.reports_errors  # in debug mode, as asyncio does
 def test_a_client_that_speaks_no_tls_does_not_disturb_the_server(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
 ) -> None:

@@ -78,6 +78,9 @@ class StreamOpener:
         except BaseException:
             transport.close()
             raise
+        finally:
+            # A failed waiter holds its exception, whose traceback holds this frame.
+            del waiter
         return transport, protocol
 
     async def connect_accepted_socket(

@@ -149,6 +149,9 @@ class Tls:
             made.cancel()
             resumed.cancel()
             raise
+        finally:
+            # A failed waiter holds its exception, whose traceback holds this frame.
+            del waiter
         return secured
 
     def _layer(
