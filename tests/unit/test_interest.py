@@ -1,4 +1,4 @@
-"""The words of the port: interest bits, errors by who is at fault, the clock."""
+"""Interest bits: distinct, and those of poll(2) on Linux."""
 
 import select
 
