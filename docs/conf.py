@@ -1,0 +1,10 @@
+"""Settings of Sphinx. A warning is an error: tox -e docs, .ci/run."""
+
+project = "loopcore"
+copyright = "the contributors of loopcore"  # noqa: A001 - Sphinx's name
+extensions = ["myst_parser"]
+exclude_patterns = ["_build", "changes/*"]
+myst_enable_extensions = ["deflist"]
+myst_heading_anchors = 3
+html_theme = "alabaster"
+html_theme_options = {"description": "An asyncio event loop that can be taken apart", "fixed_sidebar": True}
