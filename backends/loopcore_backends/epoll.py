@@ -84,13 +84,18 @@ class EpollBackend:
         self._registered: dict[int, int] = {}
         self._sift = False  # the next events hold something that is not for the caller
         self._ghosts: set[int] = set()  # numbers that were closed before they were unregistered
-        self._open()
+        self._use(self._open(self._waker))
 
-    def _open(self) -> None:
-        assert self._waker is not None
-        self._epoll = select.epoll()
-        self._poll: Callable[[float | None, int], list[ReadyEvent]] = self._epoll.poll
-        self._epoll.register(self._wake_fd, select.EPOLLIN | (select.EPOLLET if self._waker.edges else 0))
+    def _open(self, waker: Waker) -> select.epoll:
+        """Return a new instance that watches the waker."""
+        made = select.epoll()
+        waker.drain()  # what is left of earlier wakes, which ended their waits, would be an edge for a new watcher
+        made.register(waker.fd, select.EPOLLIN | (select.EPOLLET if waker.edges else 0))
+        return made
+
+    def _use(self, instance: select.epoll) -> None:
+        self._epoll = instance
+        self._poll: Callable[[float | None, int], list[ReadyEvent]] = instance.poll
 
     def register(self, fd: int, interest: int) -> None:
         if fd in self._registered:
@@ -141,21 +146,27 @@ class EpollBackend:
         """Return `events` without the waker and without ghosts."""
         # Lowered before the drain: a wake from now on raises it again, and at worst the next wait sifts in vain.
         self._sift = bool(self._ghosts)
-        if self._waker is not None and not self._waker.edges:
-            self._waker.drain()
-        if not self._ghosts.isdisjoint(fd for fd, _ in events):
-            events = [event for event in events if event[0] not in self._ghosts]
-            self._replace()
+        waker = self._waker
+        if waker is not None:
+            if not waker.edges:
+                waker.drain()
+            if not self._ghosts.isdisjoint(fd for fd, _ in events):
+                events = [event for event in events if event[0] not in self._ghosts]
+                self._replace(waker)
         return [event for event in events if event[0] != self._wake_fd]
 
-    def _replace(self) -> None:
+    def _replace(self, waker: Waker) -> None:
         """Start afresh with a new instance, the only way to be rid of a ghost."""
+        try:
+            fresh = self._open(waker)
+        except OSError:
+            return  # no descriptor left for it now: the ghost shows itself again, and so does this chance
         haunted = self._epoll
-        self._open()
+        self._use(fresh)
         haunted.close()
         for fd, interest in self._registered.items():
             try:
-                self._epoll.register(fd, interest)
+                fresh.register(fd, interest)
             except OSError:
                 pass  # closed and not yet unregistered: the old instance would not report it either
         self._ghosts.clear()
