@@ -133,8 +133,8 @@ async def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext | bool, nam
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     return await asyncio.gather(
-        loop.create_connection(asyncio.Protocol, sock=ours, ssl=client, server_hostname=name),
-        loop.connect_accepted_socket(asyncio.Protocol, theirs, ssl=server),
+        loop.create_connection(Losing, sock=ours, ssl=client, server_hostname=name),
+        loop.connect_accepted_socket(Losing, theirs, ssl=server),
         return_exceptions=True,
     )
 
@@ -167,8 +167,9 @@ def test_an_empty_server_hostname_switches_the_check_of_the_name_off(
     authority.configure_trust(context)
 
     async def main() -> None:
-        for transport, _ in await shake_hands(server_context, context, ""):
+        for transport, protocol in await shake_hands(server_context, context, ""):
             transport.close()
+            await protocol.lost
 
     run(loop, main())
 
