@@ -1,0 +1,193 @@
+"""Which backend a program gets: by argument, by environment, from a list, or by `auto`."""
+
+import os
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from loopcore import discovery
+from loopcore.discovery import Row, choose_backend, list_backends
+from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
+from tests.unit.discovery.fakes import Absent, Entry, Fake, refusal
+
+# What ships with loopcore
+
+
+def test_own_backends_are_installed_as_entry_points():
+    rows = {row.name: row for row in list_backends()}
+    assert {"epoll", "poll", "select"} <= set(rows)
+    assert rows["select"] == Row("select", True, "", f"loopcore {metadata.version('loopcore')}")
+
+
+def test_core_does_not_import_what_nobody_asked_for():
+    code = (
+        "import sys, loopcore.discovery as d; d.choose_backend('select'); "
+        "print(sorted(m for m in sys.modules if m.startswith('loopcore_backends.') and '._' not in m))"
+    )
+    assert run(code) == "['loopcore_backends.select_']"
+
+
+def run(code, **variables):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOOPCORE_")} | variables
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    return (done.stdout or done.stderr.strip().rpartition("\n")[2]).strip()
+
+
+CHOOSE = "from loopcore.discovery import choose_backend; print(*choose_backend()[::2], sep=' | ')"
+
+
+def test_environment_names_the_backend_of_a_program():
+    assert run(CHOOSE, LOOPCORE_BACKEND="select") == "select | LOOPCORE_BACKEND=select asks for it"
+
+
+def test_wrong_name_in_the_environment_ends_a_program_with_a_clear_error():
+    assert run(CHOOSE, LOOPCORE_BACKEND="selekt").startswith(
+        "loopcore.errors.UsageError: LOOPCORE_BACKEND=selekt: there is no backend 'selekt' (did you mean 'select'?)"
+    )
+
+
+# Names
+
+
+def test_argument_beats_the_environment(install, monkeypatch):
+    install(Entry("one", Fake), Entry("two", Fake))
+    monkeypatch.setenv("LOOPCORE_BACKEND", "one")
+    assert choose_backend().name == "one"
+    assert choose_backend("two")[::2] == ("two", "backend='two' asks for it")
+
+
+@pytest.mark.parametrize("value", ["", "  ", "\t"])
+def test_empty_variable_counts_as_unset(install, monkeypatch, value):
+    install(Entry("poll", Fake))
+    monkeypatch.setenv("LOOPCORE_BACKEND", value)
+    assert choose_backend().name == "poll"
+
+
+@pytest.mark.parametrize("spec", ["", " ", ",", " ,, "])
+def test_empty_argument_is_an_error(install, spec):
+    install(Entry("poll", Fake))
+    assert "names no backend" in refusal(UsageError, spec)
+
+
+def test_variable_of_commas_is_an_error(monkeypatch):
+    monkeypatch.setenv("LOOPCORE_BACKEND", ",")
+    assert "LOOPCORE_BACKEND=, names no backend" in refusal(UsageError)
+
+
+def test_argument_that_is_no_name_is_an_error():
+    assert "register_backend(name, factory)" in refusal(UsageError, Fake)
+
+
+@pytest.mark.parametrize("spec", [" one", "one,", ",one,,", "one , one"])
+def test_spaces_and_spare_commas_are_ignored(install, spec):
+    install(Entry("one", Fake))
+    assert choose_backend(spec).name == "one"
+
+
+def test_unknown_name_lists_what_exists(install):
+    install(Entry("epoll", Fake), Entry("poll", Fake))
+    text = refusal(UsageError, "EPOL")
+    assert text == "backend='EPOL': there is no backend 'EPOL' (did you mean 'epoll'?); installed: epoll, poll"
+
+
+def test_unknown_name_without_any_backend_says_so(install):
+    install()
+    assert "none is installed" in refusal(UsageError, "epoll")
+
+
+def test_factory_of_the_choice_makes_the_backend(install):
+    install(Entry("one", Fake))
+    assert isinstance(choose_backend("one").factory(), Fake)
+
+
+# Lists
+
+
+def test_list_takes_the_first_that_is_available(install):
+    third = Entry("third", Fake)
+    install(Entry("first", Absent), Entry("second", Fake), third)
+    choice = choose_backend("unknown,first,second,third")
+    assert choice.name == "second"
+    assert "there is no backend 'unknown'" in choice.reason
+    assert "wrong phase" in choice.reason
+    assert third.loaded == 0
+
+
+def test_list_without_an_available_backend_gives_every_reason(install):
+    install(Entry("first", Absent), Entry("second", ImportError("no module named moon")))
+    text = refusal(BackendUnavailableError, "first,second,third")
+    for reason in ("first: ", "wrong phase", "no module named moon", "there is no backend 'third'"):
+        assert reason in text
+
+
+def test_list_of_unknown_names_blames_the_caller(install):
+    install(Entry("one", Fake))
+    refusal(UsageError, "two,three")
+
+
+def test_single_name_never_becomes_another(install):
+    install(Entry("one", Absent), Entry("poll", Fake), Entry("select", Fake))
+    text = refusal(BackendUnavailableError, "one")
+    assert text == "backend='one': backend 'one' cannot run here: the moon is in the wrong phase"
+
+
+# auto
+
+
+def test_auto_takes_the_first_of_its_order(install):
+    install(Entry("select", Fake), Entry("poll", Fake), Entry("epoll", Absent))
+    choice = choose_backend("auto")
+    assert choice.name == "poll"
+    assert choice.reason.startswith("backend='auto' takes the first of epoll, poll, select")
+    assert choose_backend().reason.startswith("auto takes the first")
+
+
+def test_auto_imports_only_what_it_tries(install):
+    epoll, poll, uring = install(Entry("epoll", Fake), Entry("poll", Fake), Entry("uring", Fake))
+    assert choose_backend().name == "epoll"
+    assert (epoll.loaded, poll.loaded, uring.loaded) == (1, 0, 0)
+
+
+def test_auto_never_takes_uring(install):
+    install(Entry("uring", Fake), Entry("proactor", Fake), Entry("select", Absent))
+    refusal(BackendUnavailableError)
+
+
+def test_auto_ignores_strangers(install):
+    stranger = Entry("kqueue", Fake, distribution="stranger")
+    twin = Entry("select", Fake, distribution="twin")
+    install(stranger, twin, Entry("select", Fake))
+    discovery.register_backend("poll", Fake)
+    assert choose_backend().name == "select"
+    assert stranger.loaded == twin.loaded == 0
+
+
+def test_auto_can_end_a_list(install):
+    install(Entry("poll", Fake), Entry("uring", Absent))
+    assert choose_backend("uring,auto").name == "poll"
+
+
+def test_auto_without_an_installation_says_so(install):
+    install(Entry("select", Fake, distribution="stranger"))
+    assert "pip install loopcore" in refusal(BackendUnavailableError)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(
+    installed=st.dictionaries(st.sampled_from(["a", "b", "kqueue", "epoll", "poll", "select"]), st.booleans()),
+    wishes=st.lists(st.sampled_from(["a", "b", "c", "auto", "epoll", "select", "", " "]), max_size=5),
+)
+def test_choice_agrees_with_a_naive_model(install, installed, wishes):
+    install(*(Entry(name, Fake if works else Absent) for name, works in installed.items()))
+    tried = [name for wish in wishes for name in (discovery.AUTO_ORDER if wish == "auto" else [wish.strip()])]
+    working = [name for name in tried if installed.get(name)]
+    if working:
+        assert choose_backend(",".join(wishes)).name == working[0]
+    else:
+        with pytest.raises(LoopcoreError) as caught:
+            choose_backend(",".join(wishes))
+        assert all(name in str(caught.value) for name in wishes if name in installed)

@@ -1,0 +1,61 @@
+"""Which plugins a program gets."""
+
+import functools
+from types import ModuleType
+
+import pytest
+
+from loopcore.discovery import list_plugins, load_plugin, load_plugins
+from loopcore.errors import UsageError
+from tests.unit.discovery.fakes import Entry
+
+
+class Plugin:
+    pass
+
+
+def test_plugin_classes_and_functions_are_called_and_objects_are_taken_as_they_are(install):
+    made, module = Plugin(), ModuleType("a_plugin")
+    entries = {
+        "class": Plugin,
+        "function": lambda: 7,
+        "partial": functools.partial(dict, a=1),
+        "object": made,
+        "module": module,
+    }
+    install(*(Entry(name, target) for name, target in entries.items()), group="loopcore.plugins")
+    assert isinstance(load_plugin("class"), Plugin)
+    assert load_plugin("class") is not load_plugin("class")
+    assert load_plugin("function") == 7
+    assert load_plugin("partial") == {"a": 1}
+    assert load_plugin("object") is made
+    assert load_plugin("module") is module
+
+
+def test_plugins_come_from_the_environment_in_its_order(install, monkeypatch):
+    install(*(Entry(name, name.upper()) for name in "abc"), group="loopcore.plugins")
+    assert load_plugins() == []
+    monkeypatch.setenv("LOOPCORE_PLUGINS", " c,,a , c")
+    assert load_plugins() == [("c", "C"), ("a", "A")]
+    assert load_plugins("b") == [("b", "B")]
+    assert load_plugins(["b", "a"]) == [("b", "B"), ("a", "A")]
+    assert load_plugins([]) == []
+
+
+def test_unknown_plugin_lists_what_exists(install):
+    install(Entry("trace", Plugin), group="loopcore.plugins")
+    with pytest.raises(UsageError, match=r"no plugin 'trase' \(did you mean 'trace'\?\)"):
+        load_plugin("trase")
+
+
+def test_plugin_that_fails_names_its_distribution_and_cause(install):
+    def broken():
+        raise RuntimeError("no port")
+
+    install(Entry("broken", broken, "p"), Entry("missing", ImportError("gone"), "q"), group="loopcore.plugins")
+    with pytest.raises(UsageError, match=r"of p 1\.0.*RuntimeError: no port"):
+        load_plugin("broken")
+    with pytest.raises(UsageError, match=r"of q 1\.0.*cannot be imported: ImportError: gone"):
+        load_plugin("missing")
+    rows = list_plugins()
+    assert [(row.name, row.available) for row in rows] == [("broken", True), ("missing", False)]
