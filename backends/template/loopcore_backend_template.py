@@ -1,0 +1,115 @@
+"""A backend on poll(2): the smallest that keeps every promise of the port.
+
+It knows nothing of loopcore but the port (`loopcore.backend`), the bits of an interest, which are poll's own on
+Linux, and one error; it inherits nothing. Threads: `wake` may be called from any, and from a signal handler;
+all else is the loop's.
+"""
+
+import math
+import os
+import select
+import socket
+from collections.abc import Sequence
+
+from loopcore.backend import Capability, ProbeResult, ReadyEvent
+from loopcore.errors import BackendClosedError
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+
+LONGEST_MS = 2**31 - 1
+LARGEST_FD = 2**31 - 1
+
+
+class TemplateBackend:
+    """Readiness from poll(2)."""
+
+    name = "template"
+    capabilities = frozenset({Capability.LARGE_DESCRIPTORS, Capability.REGULAR_FILES})
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        available = hasattr(select, "poll")
+        return ProbeResult(available, "" if available else "this platform has no poll(2)")
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._registered: set[int] = set()
+        self._closed = False
+        # A byte in a pair of sockets ends a wait. Both ends are non-blocking: a full pair is as good as one byte.
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        for end in (self._wake_reader, self._wake_writer):
+            end.setblocking(False)
+        self._wake_fd = self._wake_reader.fileno()
+        self._poll.register(self._wake_fd, select.POLLIN)
+
+    def register(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd in self._registered:
+            raise FileExistsError(f"descriptor {fd} is registered already")
+        if not 0 <= fd <= LARGEST_FD:
+            raise ValueError(f"{fd} is {'negative' if fd < 0 else 'larger than any descriptor'}")
+        os.fstat(fd)  # raises OSError for a closed one: poll(2) itself would complain only in the wait
+        self._poll.register(fd, _to_poll(interest))
+        self._registered.add(fd)
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd not in self._registered:
+            raise FileNotFoundError(f"descriptor {fd} is not registered")
+        self._poll.modify(fd, _to_poll(interest))
+
+    def unregister(self, fd: int) -> None:
+        self._must_be_open()
+        if fd not in self._registered:
+            raise FileNotFoundError(f"descriptor {fd} is not registered")
+        self._registered.remove(fd)
+        self._poll.unregister(fd)
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self._must_be_open()
+        # Rounded up, because a wait that ends early spins until the deadline.
+        ready = self._poll.poll(None if timeout is None else math.ceil(min(timeout * 1e3, LONGEST_MS)))
+        events = [(fd, _from_poll(bits)) for fd, bits in ready if fd != self._wake_fd]
+        if len(events) < len(ready):
+            self._absorb_wakes()
+        return events
+
+    def wake(self) -> None:
+        try:
+            self._wake_writer.send(b"\0")
+        except OSError:
+            pass  # full: a wake is on its way. Closed: there is nobody to wake
+
+    def close(self) -> None:
+        self._closed = True
+        self._registered.clear()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    def __del__(self) -> None:
+        if not self._closed:
+            self.close()
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise BackendClosedError("the backend 'template' is closed")
+
+    def _absorb_wakes(self) -> None:
+        try:
+            while self._wake_reader.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+
+def _to_poll(interest: int) -> int:
+    return (select.POLLIN if interest & READ else 0) | (select.POLLOUT if interest & WRITE else 0)
+
+
+def _from_poll(bits: int) -> int:
+    return (
+        (READ if bits & select.POLLIN else 0)
+        | (WRITE if bits & select.POLLOUT else 0)
+        | (ERROR if bits & (select.POLLERR | select.POLLNVAL) else 0)
+        | (HANGUP if bits & select.POLLHUP else 0)
+    )
