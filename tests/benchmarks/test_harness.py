@@ -144,5 +144,6 @@ def test_ratios_are_reference_over_measured_and_floor_the_other_way_round() -> N
     ours = figures["loopcore"]
     assert (ours.value, ours.minima["cpu_ns"]) == (11, 10)
     assert (ours.best_peer, ours.to_best_peer, ours.to_reference) == ("uvloop", 2, 2)
+    assert ours.to_best_peer_by_minima == 20 / 10
     assert ours.to_floor == 11 / 5
     assert figures["uvloop"].best_peer == "asyncio"

@@ -19,7 +19,7 @@ SCHEMA = 1
 
 def table(figures: Iterable[Figure]) -> str:
     """Markdown, one line a figure, readable as it is."""
-    ratios = [f"x {REFERENCE}", "x best peer", "/ floor"]
+    ratios = [f"x {REFERENCE}", "x best peer", "by min", "/ floor"]
     head = ["row", "loop", "compared by", "median", "min", "wall ns", "/s", "p99 us", *ratios]
     lines = [head, *(_line(figure) for figure in figures)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
@@ -33,7 +33,7 @@ def _row(line: list[str], widths: list[int]) -> str:
 
 def _line(figure: Figure) -> list[str]:
     if figure.value is None:
-        return [figure.row, figure.loop, figure.note or "not measured", *[""] * 8]
+        return [figure.row, figure.loop, figure.note or "not measured", *[""] * 9]
     early = figure.medians.get("early")
     note = f"{early:.0f} too early" if early else figure.note
     unit = _UNITS.get(figure.primary, "")
@@ -49,6 +49,7 @@ def _line(figure: Figure) -> list[str]:
         _number(figure.medians.get("p99_us")),
         _ratio(figure.to_reference),
         f"{best} ({figure.best_peer})" if best else "",
+        _ratio(figure.to_best_peer_by_minima),
         _ratio(figure.to_floor),
     ]
 

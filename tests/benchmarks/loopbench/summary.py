@@ -1,7 +1,8 @@
 """From cells to figures: medians, minima, ratios. Pure functions.
 
 A ratio is reference divided by measured, so more is better and 1.0 is level; the ratio to the floor is the other way
-round (how many times the C server's cost), because it is a distance.
+round (how many times the C server's cost), because it is a distance. Ratios are of medians; the one by minima stands
+beside it, because noise of other programs only ever adds.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Figure:
     to_reference: float | None = None
     to_best_peer: float | None = None
     best_peer: str | None = None
+    to_best_peer_by_minima: float | None = None
     to_floor: float | None = None
     note: str | None = None
 
@@ -70,6 +72,7 @@ def _figure(row: Row, spec: LoopSpec, cells: list[Cell]) -> Figure:
 
 def _add_ratios(in_row: list[Figure], specs: list[LoopSpec]) -> None:
     values = {f.loop: f.value for f in in_row if f.value is not None and f.value > 0}
+    minima = {f.loop: f.minima[f.primary] for f in in_row if f.loop in values}
     peers = {spec.label for spec in specs if spec.is_peer}
     floors = {spec.label for spec in specs if spec.name == FLOOR}
     for figure in in_row:
@@ -80,6 +83,8 @@ def _add_ratios(in_row: list[Figure], specs: list[LoopSpec]) -> None:
         if others:
             figure.best_peer = min(others, key=lambda label: others[label])
             figure.to_best_peer = others[figure.best_peer] / value
+            least = min(minima[label] for label in others)
+            figure.to_best_peer_by_minima = least / minima[figure.loop] if minima[figure.loop] > 0 else None
         if REFERENCE in values:
             figure.to_reference = values[REFERENCE] / value
         for label in floors & values.keys():
