@@ -12,6 +12,7 @@ through that loop's `call_soon`.
 import asyncio
 import sys
 import traceback
+import warnings
 from asyncio import CancelledError, InvalidStateError
 from asyncio import events as asyncio_events
 from collections.abc import Callable, Generator
@@ -22,6 +23,11 @@ from typing import Any
 from loopcore.kernel.formatting import describe_future, extract_stack
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
 
 _PENDING = 0
 _CANCELLED = 1
@@ -67,6 +73,7 @@ class Future(Runnable):
         if loop.get_debug():
             self._source_traceback = extract_stack()
 
+    @classmethod
     def __class_getitem__(cls, item: Any) -> GenericAlias:
         return GenericAlias(cls, item)
 
@@ -97,8 +104,13 @@ class Future(Runnable):
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
 
     def get_loop(self) -> Any:
-        """Return the loop that the future belongs to."""
+        """Return the loop that the future belongs to. Raises RuntimeError if a subclass left out `__init__`."""
+        self._check_initialized()
         return self._loop
+
+    def _check_initialized(self) -> None:
+        if self._loop is None:
+            raise RuntimeError("Future object is not initialized.")
 
     def done(self) -> bool:
         """Tell whether there is a result, an exception, or a cancellation."""
@@ -113,6 +125,7 @@ class Future(Runnable):
         return self._cancel(msg)
 
     def _cancel(self, msg: Any) -> bool:
+        self._check_initialized()
         self._log_traceback_flag = False
         if self._status != _PENDING:
             return False
@@ -158,6 +171,7 @@ class Future(Runnable):
         self._set_result(result)
 
     def _set_result(self, result: Any) -> None:
+        self._check_initialized()
         if self._status != _PENDING:
             raise InvalidStateError(f"{self._state}: {self!r}")
         self._result = result
@@ -172,6 +186,7 @@ class Future(Runnable):
         self._set_exception(exception)
 
     def _set_exception(self, exception: Any) -> None:
+        self._check_initialized()
         if self._status != _PENDING:
             raise InvalidStateError(f"{self._state}: {self!r}")
         if isinstance(exception, type):
@@ -188,6 +203,7 @@ class Future(Runnable):
 
     def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
         """Have `fn(self)` called, through the loop, once the future is done; soon if it is done now."""
+        self._check_initialized()
         if self._status != _PENDING:
             self._loop.call_soon(fn, self, context=context)
             return
@@ -199,6 +215,7 @@ class Future(Runnable):
 
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
         """Remove every registration of `fn`; return how many there were."""
+        self._check_initialized()
         if not self._callback_list:
             return 0
         kept = []
@@ -294,18 +311,47 @@ class FutureIterator:
 
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
         """Raise an exception at the `await`, in the old form with three arguments or the new one with one."""
+        if val is not None or tb is not None:
+            _warn_of_old_throw()
+        error = _exception_to_throw(typ, val, tb)
         self._future = None
-        if not isinstance(typ, type):
-            raise typ.with_traceback(tb) if tb is not None else typ
-        if val is None:
-            val = typ()
-        elif not isinstance(val, typ):
-            val = typ(*val) if isinstance(val, tuple) else typ(val)
-        raise val.with_traceback(tb) if tb is not None else val
+        try:
+            raise error
+        finally:
+            # This frame is part of the traceback; holding the exception, it would make a cycle.
+            del error, typ, val
 
     def close(self) -> None:
         """Let the future go."""
         self._future = None
+
+
+def _warn_of_old_throw() -> None:
+    if sys.version_info >= (3, 12):
+        warnings.warn(
+            "the (type, exc, tb) signature of throw() is deprecated, use the single-arg signature instead.",
+            DeprecationWarning,
+            stacklevel=3 if not cython.compiled else 1,
+        )
+
+
+def _exception_to_throw(typ: Any, val: Any, tb: Any) -> BaseException:
+    if tb is not None and not isinstance(tb, TracebackType):
+        raise TypeError("throw() third argument must be a traceback")
+    if isinstance(typ, BaseException):
+        if val is not None:
+            raise TypeError("instance exception may not have a separate value")
+        error = typ
+    elif isinstance(typ, type) and issubclass(typ, BaseException):
+        if isinstance(val, typ):
+            error = val
+        elif isinstance(val, tuple):
+            error = typ(*val)
+        else:
+            error = typ() if val is None else typ(val)
+    else:
+        raise TypeError("exceptions must be classes deriving BaseException or instances of such a class")
+    return error if tb is None else error.with_traceback(tb)
 
 
 def _iterate(future: Future) -> Any:
@@ -342,3 +388,14 @@ def make_future(loop: Reactor) -> Future:
     future._cancel_message = None
     future._source_traceback = None
     return future
+
+
+def _default_of_uninitialized(future: Future, name: str) -> Any:
+    # A subclass that leaves out `__init__` has no slots filled yet; compiled attributes are zero or None by themselves.
+    if name in Future.__slots__ and name != "__weakref__":
+        return False if name in ("_status", "_asyncio_future_blocking", "_log_traceback_flag") else None
+    raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)
+
+
+if not cython.compiled:
+    Future.__getattr__ = _default_of_uninitialized  # type: ignore[attr-defined]

@@ -323,15 +323,19 @@ class Task(Future):
 
 def _failure_of(waiter: Any) -> BaseException | None:
     """Return what a future that is done makes its waiter raise, or None for a result."""
+    # Not by `result()`: what is raised there would keep this frame, and with it the future, in its traceback.
     if isinstance(waiter, Future):
         future = waiter
-        if future._status == _FINISHED and future._exception is None:
+        if future._status != _FINISHED:
+            return future._make_cancelled_error()
+        future._log_traceback_flag = False
+        if future._exception is None:
             return None
+        return future._exception.with_traceback(future._exception_traceback)
     try:
-        waiter.result()
-    except BaseException as exc:
-        return exc
-    return None
+        return waiter.exception()
+    except CancelledError as cancelled:
+        return cancelled
 
 
 def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:
