@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from loopcore.backend import ReadinessBackend
     from loopcore.kernel.handle import Handle
     from loopcore.kernel.reactor import Reactor
-    from loopcore.kernel.task import Task
 
 PROJECT = "loopcore"
 """The name that markers and plugin manager agree on."""
@@ -124,7 +123,7 @@ def loopcore_handle_scheduled(loop: "Reactor", handle: "Handle", source: str) ->
 
 @hookspec
 def loopcore_handle_begin(loop: "Reactor", handle: "Handle") -> None:
-    """A callback is about to run: a Handle, or a transport's reading or writing half. Task steps have their own hook."""
+    """A callback is about to run: a Handle, or a half of a transport. The steps of tasks have a hook of their own."""
 
 
 @hookspec
@@ -133,20 +132,20 @@ def loopcore_handle_end(loop: "Reactor", handle: "Handle") -> None:
 
 
 @hookspec
-def loopcore_task_spawned(loop: "Reactor", task: "Task[Any]") -> None:
+def loopcore_task_spawned(loop: "Reactor", task: "asyncio.Task[Any]") -> None:
     """A task was made; unless it starts eagerly its first step is on the ready queue."""
 
 
 @hookspec
-def loopcore_task_step_begin(loop: "Reactor", task: "Task[Any]") -> None:
+def loopcore_task_step_begin(loop: "Reactor", task: "asyncio.Task[Any]") -> None:
     """A task is about to run until its next suspension."""
 
 
 @hookspec
-def loopcore_task_step_end(loop: "Reactor", task: "Task[Any]") -> None:
+def loopcore_task_step_end(loop: "Reactor", task: "asyncio.Task[Any]") -> None:
     """The step of a task is over: it waits for something, stands in the ready queue again, or is done."""
 
 
 @hookspec
-def loopcore_task_done(loop: "Reactor", task: "Task[Any]") -> None:
+def loopcore_task_done(loop: "Reactor", task: "asyncio.Task[Any]") -> None:
     """A task has a result, an exception, or was cancelled. Called before its done callbacks are."""

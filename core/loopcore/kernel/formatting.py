@@ -41,7 +41,8 @@ def describe_callback(callback: Any, args: Any) -> str:
 
 def describe_future(future: Any) -> str:
     """Return the representation of a future; a future that contains itself is cut short."""
-    return base_futures._future_repr(future)
+    text: str = base_futures._future_repr(future)  # type: ignore[attr-defined]
+    return text
 
 
 def describe_task(task: Any) -> str:

@@ -10,9 +10,7 @@ through that loop's `call_soon`.
 """
 
 import asyncio
-import sys
 import traceback
-import warnings
 from asyncio import CancelledError, InvalidStateError
 from asyncio import events as asyncio_events
 from collections.abc import Callable, Generator
@@ -20,6 +18,7 @@ from contextvars import Context, copy_context
 from types import GenericAlias, TracebackType
 from typing import Any
 
+from loopcore.kernel.exceptions import exception_to_throw, warn_of_old_throw, wrapped_stop
 from loopcore.kernel.formatting import describe_future, extract_stack
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
@@ -32,7 +31,6 @@ except ImportError:
 _PENDING = 0
 _CANCELLED = 1
 _FINISHED = 2
-STOP_IS_WRAPPED = sys.version_info >= (3, 12, 2) or (3, 11, 8) <= sys.version_info < (3, 12)
 STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
 
 
@@ -59,7 +57,7 @@ class Future(Runnable):
         if loop is None:
             loop = asyncio_events.get_event_loop()
         self._loop: Any = loop
-        self._reactor: Reactor | None = loop if isinstance(loop, Reactor) else None
+        self._reactor: Any = loop if isinstance(loop, Reactor) else None
         self._status: int = _PENDING
         self._asyncio_future_blocking: bool = False
         self._log_traceback_flag: bool = False
@@ -77,8 +75,8 @@ class Future(Runnable):
     def __class_getitem__(cls, item: Any) -> GenericAlias:
         return GenericAlias(cls, item)
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return asyncio.Future
 
     # What asyncio's own code and its tests read by these names.
@@ -192,7 +190,7 @@ class Future(Runnable):
         if isinstance(exception, type):
             exception = exception()
         if isinstance(exception, StopIteration):
-            exception = _wrapped_stop(exception)
+            exception = wrapped_stop(exception)
         if not isinstance(exception, BaseException):
             raise TypeError(f"an exception is needed, not {exception!r}")
         self._exception = exception
@@ -231,7 +229,7 @@ class Future(Runnable):
         return removed
 
     def _add_waiter(self, waiter: Runnable) -> None:
-        """Put `waiter` on the ready queue once the future is done. Only for futures of a loopcore loop, and its tasks."""
+        """Put `waiter`, a task of the same loop, on the ready queue once the future is done."""
         if self._status != _PENDING:
             self._reactor.ready.push(waiter)
         elif self._waiter is None and self._callback_list is None:
@@ -255,7 +253,7 @@ class Future(Runnable):
                 else:
                     self._loop.call_soon(callback, self, context=context)
 
-    def __iter__(self) -> Generator[Any, None, Any]:
+    def __iter__(self) -> "FutureIterator":
         return _iterate(self)
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -267,7 +265,7 @@ class Future(Runnable):
     def __del__(self) -> None:
         if not self._log_traceback_flag:
             return
-        context = {
+        context: dict[str, Any] = {
             "message": f"{type(self).__name__} exception was never retrieved",
             "exception": self._exception,
             "future": self,
@@ -312,8 +310,8 @@ class FutureIterator:
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
         """Raise an exception at the `await`, in the old form with three arguments or the new one with one."""
         if val is not None or tb is not None:
-            _warn_of_old_throw()
-        error = _exception_to_throw(typ, val, tb)
+            warn_of_old_throw()
+        error = exception_to_throw(typ, val, tb)
         self._future = None
         try:
             raise error
@@ -326,50 +324,11 @@ class FutureIterator:
         self._future = None
 
 
-def _warn_of_old_throw() -> None:
-    if sys.version_info >= (3, 12):
-        warnings.warn(
-            "the (type, exc, tb) signature of throw() is deprecated, use the single-arg signature instead.",
-            DeprecationWarning,
-            stacklevel=3 if not cython.compiled else 1,
-        )
-
-
-def _exception_to_throw(typ: Any, val: Any, tb: Any) -> BaseException:
-    if tb is not None and not isinstance(tb, TracebackType):
-        raise TypeError("throw() third argument must be a traceback")
-    if isinstance(typ, BaseException):
-        if val is not None:
-            raise TypeError("instance exception may not have a separate value")
-        error = typ
-    elif isinstance(typ, type) and issubclass(typ, BaseException):
-        if isinstance(val, typ):
-            error = val
-        elif isinstance(val, tuple):
-            error = typ(*val)
-        else:
-            error = typ() if val is None else typ(val)
-    else:
-        raise TypeError("exceptions must be classes deriving BaseException or instances of such a class")
-    return error if tb is None else error.with_traceback(tb)
-
-
-def _iterate(future: Future) -> Any:
+def _iterate(future: Future) -> "FutureIterator":
     iterator = FutureIterator.__new__(FutureIterator)
     iterator._future = future
     iterator._asked = False
     return iterator
-
-
-def _wrapped_stop(stop: StopIteration) -> BaseException:
-    # Thrown into a coroutine it would end it silently (PEP 479). Since cpython#112182 asyncio wraps it; before, it refuses.
-    text = "StopIteration interacts badly with generators and cannot be raised into a Future"
-    if not STOP_IS_WRAPPED:
-        raise TypeError(text)
-    error = RuntimeError(text)
-    error.__cause__ = stop
-    error.__context__ = stop
-    return error
 
 
 def make_future(loop: Reactor) -> Future:

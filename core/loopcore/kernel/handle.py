@@ -25,7 +25,7 @@ else:
     copy_context = python_copy_context
 
 if TYPE_CHECKING:
-    from loopcore.kernel.reactor import Reactor
+    from loopcore.kernel.queues import Queues
 
 
 class Handle(Runnable):
@@ -46,20 +46,20 @@ class Handle(Runnable):
     )
 
     def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], loop: "Reactor", context: Context | None = None
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None = None
     ) -> None:
         self._callback: Callable[..., object] | None = callback
         self._args: tuple[Any, ...] | None = args
         self._context: Context = copy_context() if context is None else context
-        self._loop: Reactor = loop
+        self._loop: Queues = loop
         self._cancelled: bool = False
         self._source_traceback: traceback.StackSummary | None = None
         self._repr: str | None = None
         if loop.get_debug():
             self._source_traceback = extract_stack()
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return asyncio.Handle
 
     def _run(self) -> None:
@@ -128,7 +128,7 @@ class TimerHandle(Handle):
         when: float,
         callback: Callable[..., object],
         args: tuple[Any, ...],
-        loop: "Reactor",
+        loop: "Queues",
         context: Context | None = None,
     ) -> None:
         Handle.__init__(self, callback, args, loop, context)
@@ -136,8 +136,8 @@ class TimerHandle(Handle):
         self._sequence: int = 0
         self._scheduled: bool = False
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return asyncio.TimerHandle
 
     def when(self) -> float:
@@ -181,7 +181,7 @@ class TimerHandle(Handle):
 
 
 def make_handle(
-    callback: Callable[..., object], args: tuple[Any, ...], loop: "Reactor", context: Context | None
+    callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
 ) -> Handle:
     """Make a Handle as its constructor does outside debug mode, without the price of a constructor call."""
     handle = Handle.__new__(Handle)
@@ -196,7 +196,7 @@ def make_handle(
 
 
 def make_timer(
-    when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: "Reactor", context: Context | None
+    when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
 ) -> TimerHandle:
     """Make a TimerHandle as its constructor does outside debug mode, without the price of a constructor call."""
     timer = TimerHandle.__new__(TimerHandle)

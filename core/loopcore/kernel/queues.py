@@ -18,6 +18,7 @@ from loopcore.kernel.probes import Probes
 from loopcore.kernel.ready import ReadyQueue, UrgentQueues
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.timers import TimerHeap
+from loopcore.log import logger
 
 try:
     import cython
@@ -95,6 +96,22 @@ class Queues:
         self._closing: list[Closeable] = []
         probes.on_change(self._note_plugins)
         self._note_plugins()
+
+    def get_debug(self) -> bool:
+        """Tell whether debug mode is on."""
+        return bool(self._attention & _DEBUG)
+
+    def set_debug(self, enabled: bool) -> None:
+        """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from a wrong thread."""
+        self._set_attention(_DEBUG, bool(enabled))
+
+    def is_closed(self) -> bool:
+        """Tell whether the loop was closed."""
+        return bool(self._attention & _CLOSED)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Report something that no caller can be told of. The loop on top overrides this; here it is only logged."""
+        logger.error(context.get("message"), exc_info=context.get("exception"))
 
     # Scheduling, as in asyncio
 
@@ -180,7 +197,7 @@ class Queues:
     def add_phase_callback(
         self, phase: str, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Handle:
-        """Call `callback(*args)` in every tick's `phase` ("idle", "prepare" or "check") until the handle is cancelled."""
+        """Call `callback(*args)` in every tick's `phase` (idle, prepare or check) until the handle is cancelled."""
         handle = self._make(callback, args, context, "phase", "add_phase_callback")
         self.phase_callbacks.add(phase, handle)
         self._has_phase_callbacks = True
@@ -220,7 +237,8 @@ class Queues:
     ) -> Handle:
         if self._attention:
             return self._make_watched(callback, args, context, source, method)
-        return make_handle(callback, args, self, context)
+        handle: Handle = make_handle(callback, args, self, context)
+        return handle
 
     def _make_watched(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
@@ -235,7 +253,7 @@ class Queues:
             self.probes.fire("loopcore_handle_scheduled", self, handle, source)
 
     def _check(self, callback: Callable[..., object], method: str) -> None:
-        """Do what the ordinary case can leave out: refuse misuse, and keep order with callbacks posted before the run."""
+        """Do what the ordinary case can leave out: refuse misuse, keep order with what was posted before the run."""
         self._check_closed()
         if self._attention & _DEBUG:
             if method != "call_soon_threadsafe":
@@ -253,7 +271,7 @@ class Queues:
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
 
     def _empty_inbox_while_idle(self) -> None:
-        # Before the run there is no tick that would fetch them, and what they were posted before must not overtake them.
+        # Before the run no tick fetches them, and what is scheduled after them must not overtake them.
         if self._attention & _IDLE:
             self._empty_inbox()
 

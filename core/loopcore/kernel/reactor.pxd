@@ -54,6 +54,5 @@ cdef class Reactor(Queues):
     @cython.locals(position=Py_ssize_t, count=Py_ssize_t, runnable=Runnable)
     cdef int _run_batch(self, list batch) except -1
     cdef object _run_one(self, Runnable runnable)
-    cdef object _run_watched(self, Runnable runnable)
     @cython.locals(left=Py_ssize_t, handle=Handle)
     cdef object _run_urgent(self)

@@ -23,12 +23,12 @@ from loopcore.backend import ReadinessBackend, ReadyEvent
 from loopcore.clock import Clock, MonotonicClock
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import phases
-from loopcore.kernel.handle import Handle, TimerHandle
+from loopcore.kernel.handle import TimerHandle
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.queues import Queues
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
-from loopcore.log import logger, slow_logger
+from loopcore.kernel.watch import report_starvation, run_watched
 
 _CLOSED = 1
 _IDLE = 2
@@ -74,9 +74,7 @@ class Reactor(Queues):
         "_clock_resolution",
     )
 
-    def __init__(
-        self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None
-    ) -> None:
+    def __init__(self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None) -> None:
         clock = MonotonicClock() if clock is None else clock
         Queues.__init__(self, backend.wake, clock, Probes() if probes is None else probes)
         self.backend: ReadinessBackend = backend
@@ -118,18 +116,6 @@ class Reactor(Queues):
     def stop_ticks(self) -> None:
         """Make the current tick, or else the next one, the last of this run."""
         self._stopping = True
-
-    def get_debug(self) -> bool:
-        """Tell whether debug mode is on."""
-        return bool(self._attention & _DEBUG)
-
-    def set_debug(self, enabled: bool) -> None:
-        """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from a wrong thread."""
-        self._set_attention(_DEBUG, bool(enabled))
-
-    def is_closed(self) -> bool:
-        """Tell whether the loop was closed."""
-        return bool(self._attention & _CLOSED)
 
     def close_scheduler(self) -> None:
         """Drop what is queued, close what was given up, release the backend. Idempotent."""
@@ -352,28 +338,11 @@ class Reactor(Queues):
 
     def _run_one(self, runnable: Runnable) -> None:
         if self._attention & (_DEBUG | _WATCHING_HANDLES):
-            self._run_watched(runnable)
+            run_watched(self, runnable)
         else:
             runnable._run()
         if self._urgent_pending:
             self._run_urgent()
-
-    def _run_watched(self, runnable: Runnable) -> None:
-        # Cancelled handles are passed over in silence, and a task step has hooks of its own.
-        is_handle = isinstance(runnable, Handle)
-        if is_handle and runnable.cancelled():  # type: ignore[attr-defined]
-            return
-        announce = self.watching and (is_handle or not hasattr(runnable, "get_coro"))
-        if announce:
-            self.probes.fire("loopcore_handle_begin", self, runnable)
-        begin = self._now()
-        runnable._run()
-        seconds = self._now() - begin
-        if announce:
-            self.probes.fire("loopcore_handle_end", self, runnable)
-        if self._attention & _DEBUG and seconds >= self.slow_callback_duration:
-            slow_logger.warning("Executing %r took %.3f seconds", runnable, seconds)
-            self.probes.cold("loopcore_slow_callback", loop=self, runnable=runnable, seconds=seconds)
 
     def _run_urgent(self) -> None:
         left = self.urgent.budget
@@ -384,22 +353,11 @@ class Reactor(Queues):
                 return
             left -= 1
             if self._attention & (_DEBUG | _WATCHING_HANDLES):
-                self._run_watched(handle)
+                run_watched(self, handle)
             else:
                 handle._run()
         if len(self.urgent) == 0:
             self._urgent_pending = False
             return
         self.starvations += 1
-        if self.starvations == 1:
-            logger.warning(
-                "next_tick or queue_microtask ran %d callbacks in a row and %d wait; others go first now. "
-                "Further cases are counted in loop.starvations.",
-                self.urgent.budget,
-                len(self.urgent),
-            )
-        self.probes.cold("loopcore_starvation", loop=self, left=len(self.urgent))
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Report something that no caller can be told of. The loop on top overrides this; here it is only logged."""
-        logger.error(context.get("message"), exc_info=context.get("exception"))
+        report_starvation(self)

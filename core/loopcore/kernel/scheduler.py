@@ -33,9 +33,7 @@ class Scheduler(Reactor):
 
     __slots__ = ("_future_class", "_task_class", "_task_factory", "_own_tasks")
 
-    def __init__(
-        self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None
-    ) -> None:
+    def __init__(self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None) -> None:
         Reactor.__init__(self, backend, clock=clock, probes=probes)
         self._future_class: Any = Future
         self._task_class: Any = Task

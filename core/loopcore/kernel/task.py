@@ -88,8 +88,8 @@ class Task(Future):
             self._schedule_step()
         self._announce("loopcore_task_spawned")
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return asyncio.Task
 
     # What a task is, to others
@@ -333,7 +333,8 @@ def _failure_of(waiter: Any) -> BaseException | None:
             return None
         return future._exception.with_traceback(future._exception_traceback)
     try:
-        return waiter.exception()
+        failure: BaseException | None = waiter.exception()
+        return failure
     except CancelledError as cancelled:
         return cancelled
 

@@ -1,0 +1,53 @@
+"""Exceptions on their way through futures: thrown in through `await`, and the one that may not pass."""
+
+import sys
+import warnings
+from types import TracebackType
+from typing import Any
+
+STOP_IS_WRAPPED = sys.version_info >= (3, 12, 2) or (3, 11, 8) <= sys.version_info < (3, 12)
+"""Whether this Python's asyncio wraps a StopIteration that is set on a future (cpython#112182) or refuses it."""
+
+
+def warn_of_old_throw() -> None:
+    """Warn, where Python itself does, that `throw` was called in its form with three arguments."""
+    if sys.version_info >= (3, 12):
+        warnings.warn(
+            "the (type, exc, tb) signature of throw() is deprecated, use the single-arg signature instead.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+
+
+def exception_to_throw(typ: Any, val: Any, tb: Any) -> BaseException:
+    """Return the exception that `throw(typ, val, tb)` means. Raises TypeError if it means none."""
+    if tb is not None and not isinstance(tb, TracebackType):
+        raise TypeError("throw() third argument must be a traceback")
+    if isinstance(typ, BaseException):
+        if val is not None:
+            raise TypeError("instance exception may not have a separate value")
+        error = typ
+    elif isinstance(typ, type) and issubclass(typ, BaseException):
+        if isinstance(val, typ):
+            error = val
+        elif isinstance(val, tuple):
+            error = typ(*val)
+        else:
+            error = typ() if val is None else typ(val)
+    else:
+        raise TypeError("exceptions must be classes deriving BaseException or instances of such a class")
+    return error if tb is None else error.with_traceback(tb)
+
+
+def wrapped_stop(stop: StopIteration) -> BaseException:
+    """Return what stands for a StopIteration, which thrown into a coroutine would end it silently (PEP 479).
+
+    Raises TypeError on the Pythons whose asyncio refuses it.
+    """
+    text = "StopIteration interacts badly with generators and cannot be raised into a Future"
+    if not STOP_IS_WRAPPED:
+        raise TypeError(text)
+    error = RuntimeError(text)
+    error.__cause__ = stop
+    error.__context__ = stop
+    return error

@@ -1,0 +1,44 @@
+"""What the tick does differently while somebody looks: debug mode, or a plugin with hot hooks.
+
+Kept out of the tick itself, which runs the same instructions as if none of this existed.
+"""
+
+from typing import TYPE_CHECKING
+
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.runnable import Runnable
+from loopcore.log import logger, slow_logger
+
+if TYPE_CHECKING:
+    from loopcore.kernel.reactor import Reactor
+
+
+def run_watched(reactor: "Reactor", runnable: Runnable) -> None:
+    """Run `runnable` between its hooks; in debug mode, report it if it took long."""
+    if isinstance(runnable, Handle) and runnable.cancelled():
+        return  # passed over in silence
+    # A task has hooks of its own for its steps.
+    announced = reactor.watching and not hasattr(runnable, "get_coro")
+    if announced:
+        reactor.probes.fire("loopcore_handle_begin", reactor, runnable)
+    begin = reactor.time()
+    runnable._run()
+    seconds = reactor.time() - begin
+    if announced:
+        reactor.probes.fire("loopcore_handle_end", reactor, runnable)
+    if reactor.get_debug() and seconds >= reactor.slow_callback_duration:
+        slow_logger.warning("Executing %r took %.3f seconds", runnable, seconds)
+        reactor.probes.cold("loopcore_slow_callback", loop=reactor, runnable=runnable, seconds=seconds)
+
+
+def report_starvation(reactor: "Reactor") -> None:
+    """Tell plugins that the urgent queues used up their budget; say so in the log the first time."""
+    left = len(reactor.urgent)
+    if reactor.starvations == 1:
+        logger.warning(
+            "next_tick or queue_microtask ran %d callbacks in a row and %d wait; others go first now. "
+            "Further cases are counted in loop.starvations.",
+            reactor.urgent.budget,
+            left,
+        )
+    reactor.probes.cold("loopcore_starvation", loop=reactor, left=left)
