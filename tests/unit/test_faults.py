@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import logging
 import sys
 from collections.abc import Callable
@@ -192,6 +193,7 @@ def test_exception_of_a_task_that_nobody_asks_for_is_reported(loop_factory: Call
         await asyncio.wait([task])
 
     loop.run_until_complete(main())
+    gc.collect()  # interpreted, the frames of the loop can keep the task until then
     (fault,) = faults
     assert fault["message"] == "Task exception was never retrieved"
     assert isinstance(fault["exception"], ValueError)
