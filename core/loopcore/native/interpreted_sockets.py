@@ -11,8 +11,8 @@ import socket
 import threading
 from typing import Any, Final
 
-RECEIVE_LIMIT: Final = 256 * 1024
-"""Bytes that one `receive` takes at most."""
+RECEIVE_LIMIT: Final = 120 * 1024
+"""Bytes that one `receive` takes at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0005)."""
 
 VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
 """Buffers that one `send_many` passes at most."""

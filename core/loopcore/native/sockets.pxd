@@ -1,8 +1,8 @@
 # What the compiled transports take from the sockets API: recv(2), send(2), sendmsg(2), straight on the descriptor.
 #
-# The GIL is kept. These calls never block (the descriptors are non-blocking); they copy at most 256 KiB, which takes
-# some microseconds. Releasing and taking the GIL costs two lock operations when nobody wants it, and when another
-# thread does, up to the switch interval (5 ms) until it comes back: far more than the call itself.
+# The GIL is kept. These calls never block (the descriptors are non-blocking); they copy what fits the socket's buffers,
+# which takes microseconds. Releasing and taking the GIL costs two lock operations when nobody wants it, and when
+# another thread does, up to the switch interval (5 ms) until it comes back: far more than the call itself.
 #
 # Results, as in `interpreted_sockets.py`: None or -1 stand for "would block"; any other failure is an OSError.
 # `sock` is what the Python twins need; C needs `fd` alone.
@@ -25,7 +25,8 @@ cdef extern from *:
     #define MSG_NOSIGNAL 0
     #endif
 
-    #define LOOPCORE_RECEIVE_LIMIT (256 * 1024)
+    /* Below 128 KiB, where malloc turns to mmap(2): the `bytes` that are handed out must not be mapped (ADR 0005). */
+    #define LOOPCORE_RECEIVE_LIMIT (120 * 1024)
     #define LOOPCORE_VECTOR_LIMIT 1024
 
     /* One buffer for all receives of the process: it is filled and copied from without letting go of the GIL. */

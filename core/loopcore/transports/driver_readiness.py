@@ -43,14 +43,17 @@ WRITE_FAILED = "Fatal write error on socket transport"
 class ReadinessDriver(StreamDriver):
     """One connected, non-blocking socket over a readiness port. The contract is StreamDriver's."""
 
-    __slots__ = ("_readiness", "_fileno", "_queue", "_head", "_turn_asked", "_blocked")
+    __slots__ = ("_readiness", "_fileno", "_single", "_queue", "_head", "_turn_asked", "_blocked")
 
     def __init__(self, scheduler: "Scheduler", sink: StreamSink, sock: socket.socket, context: "Context") -> None:
         StreamDriver.__init__(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are
+        # What is queued is either the one item in `_single`, as nearly always, or the items of `_queue`: a list
+        # that fills and empties with each message would allocate and free its table each time.
+        self._single: Buffer | None = None
         self._queue: list[Buffer] = []
-        self._head: int = 0  # bytes of the queue's first item that have gone
+        self._head: int = 0  # bytes of the first item that have gone
         self._turn_asked: bool = False
         self._blocked: bool = False
 
@@ -113,7 +116,13 @@ class ReadinessDriver(StreamDriver):
             sink._end_of_file()
 
     def write(self, item: Buffer, size: int) -> None:
-        self._queue.append(item)
+        if self.unsent == 0:
+            self._single = item
+        else:
+            if self._single is not None:
+                self._queue.append(self._single)
+                self._single = None
+            self._queue.append(item)
         self.unsent += size
         if not self._turn_asked and not self._blocked:
             self._turn_asked = True
@@ -121,7 +130,7 @@ class ReadinessDriver(StreamDriver):
 
     def write_some(self, item: Buffer) -> int:
         self.flush()
-        if self._queue or self.sock is None:
+        if self.unsent or self.sock is None:
             return 0
         try:
             sent = send_one(self.sock, self.fd, item, 0)
@@ -133,7 +142,7 @@ class ReadinessDriver(StreamDriver):
         return sent if sent > 0 else 0
 
     def flush(self) -> None:
-        if self._queue and not self._blocked:
+        if self.unsent and not self._blocked:
             self._send()
 
     def take_turn(self) -> None:
@@ -142,41 +151,51 @@ class ReadinessDriver(StreamDriver):
             self._turn_asked = False
             if self._blocked:
                 return
-        if self._queue:
+        if self.unsent:
             self._send()
 
     def _send(self) -> None:
         """Send as much of the queue as the kernel takes, then wait for writability if that was not all."""
-        queue = self._queue
         try:
-            while queue:
-                count = len(queue)
-                if count == 1:
-                    sent = send_one(self.sock, self.fd, queue[0], self._head)
-                else:
-                    sent = send_many(self.sock, self.fd, queue, self._head)
-                if sent < 0:
-                    break
-                self.unsent -= sent
-                if self.unsent == 0:
-                    queue.clear()
+            if self._single is not None:
+                sent = send_one(self.sock, self.fd, self._single, self._head)
+                if sent == self.unsent:
+                    self._single = None
                     self._head = 0
-                else:
-                    self._drop(sent)
-                    if count <= VECTOR_LIMIT:
-                        break  # all was offered and not all was taken: the next call would be refused
+                    self.unsent = 0
+                elif sent > 0:
+                    self._head += sent
+                    self.unsent -= sent
+            else:
+                self._send_queue()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
             self.discard()
             self.sink._failed(exc, WRITE_FAILED)
             return
-        if not queue:
+        if self.unsent == 0:
             self._unblock()
         elif not self._blocked:
             self._blocked = True
             self._readiness.set_writer(self._fileno, self.sink)
         self.sink._written()
+
+    def _send_queue(self) -> None:
+        queue = self._queue
+        while True:
+            count = len(queue)
+            sent = send_many(self.sock, self.fd, queue, self._head)
+            if sent < 0:
+                return
+            self.unsent -= sent
+            if self.unsent == 0:
+                queue.clear()
+                self._head = 0
+                return
+            self._drop(sent)
+            if count <= VECTOR_LIMIT:
+                return  # all was offered and not all was taken: the next call would be refused
 
     def _drop(self, sent: int) -> None:
         """Forget the `sent` first bytes of the queue; more than that is in it."""
@@ -198,10 +217,14 @@ class ReadinessDriver(StreamDriver):
             self._readiness.clear_writer(self._fileno)
 
     def discard(self) -> None:
+        self._drop_all()
+        self._unblock()
+
+    def _drop_all(self) -> None:
+        self._single = None
         self._queue.clear()
         self._head = 0
         self.unsent = 0
-        self._unblock()
 
     def shut_down_writing(self) -> None:
         self.sock.shutdown(socket.SHUT_WR)
@@ -211,8 +234,7 @@ class ReadinessDriver(StreamDriver):
         if sock is None:
             return
         self.reading = False
-        self._queue.clear()
-        self.unsent = 0
+        self._drop_all()
         self._blocked = False
         self._readiness.forget(self._fileno)
         self.sock = None  # type: ignore[assignment]

@@ -94,7 +94,7 @@ class FlowControl(StreamSink):
         if self._driver.unsent > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
             try:
-                self._protocol.pause_writing()  # type: ignore[attr-defined]
+                self._protocol.pause_writing()
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as exc:
@@ -104,7 +104,7 @@ class FlowControl(StreamSink):
         """Tell the paused protocol that it may write again. Runs outside of any callback, so the context is free."""
         self._protocol_paused = False
         try:
-            run_in_context(self._context, self._protocol.resume_writing, ())  # type: ignore[attr-defined]
+            run_in_context(self._context, self._protocol.resume_writing, ())
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:

@@ -6,6 +6,7 @@ cdef class Connection(FlowControl):
     cdef public object _server
     cdef public int _state
     cdef public bint _refuses
+    cdef public bint _awaits_drain
     cdef public object _empty_waiter
 
     cpdef object close(self)

@@ -68,7 +68,7 @@ def known_facts(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, 
 class Connection(FlowControl):
     """What a transport is beside reading and writing. Subclasses make the driver."""
 
-    __slots__ = ("_extra", "_server", "_state", "_refuses", "_empty_waiter")
+    __slots__ = ("_extra", "_server", "_state", "_refuses", "_awaits_drain", "_empty_waiter")
 
     def __init__(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
         FlowControl.__init__(self, loop)
@@ -77,10 +77,12 @@ class Connection(FlowControl):
         self._state: int = OPEN
         self._refuses: bool = False
         """Whether `write` has to look closer: the end was written, the connection lost, or a file is being sent."""
+        self._awaits_drain: bool = False
+        """Whether something is to be done when all is sent: closing, the end of our half, `_empty_waiter`."""
         self._empty_waiter: asyncio.Future[None] | None = None
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return asyncio.Transport
 
     def __repr__(self) -> str:
@@ -96,7 +98,7 @@ class Connection(FlowControl):
         driver = getattr(self, "_driver", None)  # absent if the constructor failed
         if driver is None or driver.sock is None:
             return
-        warnings.warn(f"unclosed transport {self!r}", ResourceWarning, source=self)
+        warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
         driver.sock.close()
         if self._server is not None:
             self._server._detach(self)
@@ -132,7 +134,9 @@ class Connection(FlowControl):
         self._state = CLOSING
         self._driver.stop_reading()
         self._driver.flush()
-        if self._state == CLOSING and not self._driver.unsent:
+        if self._driver.unsent:
+            self._awaits_drain = True
+        elif self._state == CLOSING:
             self._lose(None)
 
     def abort(self) -> None:

@@ -20,7 +20,7 @@ import weakref
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
@@ -149,8 +149,7 @@ class Server(asyncio.AbstractServer):
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop that the server runs on."""
-        loop: Any = self._loop
-        return loop  # type: ignore[no-any-return]
+        return cast(asyncio.AbstractEventLoop, self._loop)
 
     def is_serving(self) -> bool:
         """Tell whether connections are being accepted."""
@@ -233,9 +232,10 @@ class Server(asyncio.AbstractServer):
         return waiter
 
     def _report_connection(self, exc: BaseException, protocol: asyncio.BaseProtocol | None) -> None:
-        context = {"message": "Error on transport creation for incoming connection", "exception": exc}
+        message = "Error on transport creation for incoming connection"
+        context: dict[str, Any] = {"message": message, "exception": exc}
         if protocol is not None:
-            context["protocol"] = protocol  # type: ignore[assignment]
+            context["protocol"] = protocol
         self._loop.call_exception_handler(context)
 
     # Closing

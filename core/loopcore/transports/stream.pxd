@@ -8,7 +8,6 @@ cdef class StreamTransport(Connection):
     cdef public int _lost_writes
     cdef public bint _paused
     cdef public bint _eof_written
-    cdef public bint _eof_pending
     cdef public bint _eof_received
     cdef public object _on_data
     cdef public object _on_get_buffer
@@ -19,7 +18,7 @@ cdef class StreamTransport(Connection):
     cpdef object _get_buffer(self)
     cpdef object _buffer_updated(self, Py_ssize_t nbytes)
     cpdef object _end_of_file(self)
-    @cython.locals(driver=StreamDriver, size=Py_ssize_t)
+    @cython.locals(driver=StreamDriver, item=bytes, size=Py_ssize_t)
     cpdef object write(self, object data)
     @cython.locals(size=Py_ssize_t)
     cdef object _write_other(self, object data)
@@ -27,4 +26,5 @@ cdef class StreamTransport(Connection):
     cpdef object _run(self)
     @cython.locals(driver=StreamDriver)
     cpdef object _written(self)
+    cdef object _drained(self)
     cpdef object _forget_protocol(self)

@@ -64,7 +64,6 @@ class StreamTransport(Connection):
         "_lost_writes",
         "_paused",
         "_eof_written",
-        "_eof_pending",
         "_eof_received",
         "_on_data",
         "_on_get_buffer",
@@ -89,7 +88,6 @@ class StreamTransport(Connection):
         self._lost_writes: int = 0
         self._paused: bool = False
         self._eof_written: bool = False
-        self._eof_pending: bool = False
         self._eof_received: bool = False
         disable_nagle(sock)
         self._driver = ReadinessDriver(scheduler, self, sock, self._context)
@@ -203,13 +201,14 @@ class StreamTransport(Connection):
         if type(data) is not bytes:
             self._write_other(data)
             return
-        size = len(data)
+        item: bytes = data
+        size = len(item)
         if self._refuses and self._refuse("write()", "write", size):
             return
         if size == 0:
             return
         driver = self._driver
-        driver.write(data, size)
+        driver.write(item, size)
         if driver.unsent > self._join_limit:
             self._relieve()
 
@@ -274,7 +273,7 @@ class StreamTransport(Connection):
         if self._state != OPEN:
             return
         if self._driver.unsent:
-            self._eof_pending = True
+            self._awaits_drain = True
         else:
             self._driver.shut_down_writing()
 
@@ -285,16 +284,19 @@ class StreamTransport(Connection):
         driver = self._driver
         if self._protocol_paused and driver.unsent <= self._low_water:
             self._resume_protocol()
-        if driver.unsent:
-            return
+        if self._awaits_drain and driver.unsent == 0:
+            self._drained()
+
+    def _drained(self) -> None:
+        """All is sent, and something was waiting for that."""
+        self._awaits_drain = False
         if self._empty_waiter is not None:
             resolve(self._empty_waiter)
         if self._state == CLOSING:
             self._lose(None)
-        elif self._eof_pending and self._state == OPEN:
-            self._eof_pending = False
+        elif self._eof_written and self._state == OPEN:
             try:
-                driver.shut_down_writing()
+                self._driver.shut_down_writing()
             except OSError as exc:
                 self._failed(exc, "Fatal write error on socket transport")
 
@@ -302,11 +304,13 @@ class StreamTransport(Connection):
         """Return a future that is resolved when all is sent; until `_reset_empty_waiter` nothing can be written."""
         if self._empty_waiter is not None:
             raise RuntimeError("Empty waiter is already set")
-        waiter = self._loop.create_future()
+        waiter: asyncio.Future[None] = self._loop.create_future()
         self._empty_waiter = waiter
         self._refuses = True
         self._driver.flush()
-        if not self._driver.unsent:
+        if self._driver.unsent:
+            self._awaits_drain = True
+        else:
             resolve(waiter)
         return waiter
 

@@ -1,0 +1,446 @@
+"""Server: accepting, refusing, running out of descriptors, and how a server ends."""
+
+import asyncio
+import contextlib
+import gc
+import socket
+import subprocess
+import sys
+import weakref
+from asyncio.trsock import TransportSocket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.transports.recorder import Handled, Recorder, receive_all, run, settle
+
+Loop = asyncio.AbstractEventLoop
+
+needs_312 = pytest.mark.skipif(sys.version_info < (3, 12), reason="wait_closed waits for connections since Python 3.12")
+
+
+@contextlib.asynccontextmanager
+async def serving(factory: Callable[[], Any], **options: Any) -> AsyncIterator[Any]:
+    """A server on a free port; closed in the end, and its connections aborted."""
+    made: list[Any] = []
+
+    def make() -> Any:
+        protocol = factory()
+        made.append(protocol)
+        return protocol
+
+    server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0, **options)
+    try:
+        yield server
+    finally:
+        server.close()
+        for protocol in made:
+            transport = getattr(protocol, "transport", None)
+            if transport is not None and transport._sock is not None:
+                transport.abort()
+        await server.wait_closed()
+        await settle()
+
+
+async def connect(server: Any) -> socket.socket:
+    sock = socket.socket()
+    sock.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(sock, server.sockets[0].getsockname())
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class Counter(Recorder):
+    """Recorders that know of each other, because a server makes them."""
+
+    def __init__(self, made: list[Any]) -> None:
+        super().__init__()
+        made.append(self)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def test_every_waiting_connection_is_accepted(loop: Loop) -> None:
+    made: list[Any] = []
+
+    async def main() -> None:
+        async with serving(lambda: Counter(made), backlog=50) as server:
+            with contextlib.ExitStack() as stack:
+                for _ in range(40):
+                    stack.enter_context(await connect(server))
+                await until(lambda: len(made) == 40)
+                await until(lambda: all("made" in each.kinds() for each in made))
+
+    run(loop, main())
+
+
+def test_an_accepted_connection_knows_its_addresses_and_has_no_delay(loop: Loop) -> None:
+    made: list[Any] = []
+
+    async def main() -> None:
+        async with serving(lambda: Counter(made)) as server:
+            with await connect(server) as peer:
+                await until(lambda: bool(made) and made[0].transport is not None)
+                transport = made[0].transport
+                assert transport.get_extra_info("peername") == peer.getsockname()
+                assert transport.get_extra_info("sockname") == server.sockets[0].getsockname()
+                assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    run(loop, main())
+
+
+def test_sockets_are_protected_and_gone_after_close(loop: Loop) -> None:
+    async def main() -> None:
+        async with serving(asyncio.Protocol) as server:
+            (sock,) = server.sockets
+            assert isinstance(sock, TransportSocket)
+            assert repr(server).startswith("<Server sockets=(<asyncio.TransportSocket fd=")
+            assert server.get_loop() is loop
+            server.close()
+            server.close()
+            assert server.sockets == ()
+            assert sock.fileno() == -1
+            assert repr(server) == "<Server sockets=()>"
+
+    run(loop, main())
+
+
+def test_an_address_can_be_used_again_as_soon_as_close_returns(loop: Loop) -> None:
+    async def main() -> None:
+        async with serving(asyncio.Protocol) as server:
+            address = server.sockets[0].getsockname()
+            server.close()
+            again = await loop.create_server(asyncio.Protocol, *address)
+            again.close()
+            await again.wait_closed()
+
+    run(loop, main())
+
+
+def test_start_serving_twice_is_once(loop: Loop) -> None:
+    made: list[Any] = []
+
+    async def main() -> None:
+        async with serving(lambda: Counter(made), start_serving=False) as server:
+            assert not server.is_serving()
+            await server.start_serving()
+            await server.start_serving()
+            assert server.is_serving()
+            with await connect(server):
+                await until(lambda: len(made) == 1)
+            server.close()
+            assert not server.is_serving()
+
+    run(loop, main())
+
+
+def test_a_server_that_never_started_closes_its_sockets(loop: Loop) -> None:
+    async def main() -> None:
+        async with serving(asyncio.Protocol, start_serving=False) as server:
+            (sock,) = server.sockets
+            server.close()
+            assert sock.fileno() == -1
+
+    run(loop, main())
+
+
+def test_serve_forever_ends_with_cancellation_and_closes(loop: Loop) -> None:
+    async def main() -> None:
+        async with serving(asyncio.Protocol, start_serving=False) as server:
+            task = loop.create_task(server.serve_forever())
+            await settle()
+            assert server.is_serving()
+            with pytest.raises(RuntimeError, match=r"is already being awaited on serve_forever\(\)"):
+                await server.serve_forever()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert server.sockets == ()
+            with pytest.raises(RuntimeError, match="is closed"):
+                await server.serve_forever()
+
+    run(loop, main())
+
+
+def test_close_ends_serve_forever(loop: Loop) -> None:
+    async def main() -> None:
+        async with serving(asyncio.Protocol) as server:
+            task = loop.create_task(server.serve_forever())
+            await settle()
+            server.close()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    run(loop, main())
+
+
+def test_async_with_closes_the_server(loop: Loop) -> None:
+    async def main() -> None:
+        async with serving(asyncio.Protocol) as server:
+            async with server as entered:
+                assert entered is server
+            assert server.sockets == ()
+
+    run(loop, main())
+
+
+def test_wait_closed_waits_for_close(loop: Loop) -> None:
+    async def main() -> None:
+        async with serving(asyncio.Protocol) as server:
+            task = loop.create_task(server.wait_closed())
+            await settle()
+            assert not task.done()
+            server.close()
+            await task
+            await server.wait_closed()
+
+    run(loop, main())
+
+
+@needs_312
+def test_wait_closed_waits_for_the_connections(loop: Loop) -> None:
+    made: list[Any] = []
+
+    async def main() -> None:
+        async with serving(lambda: Counter(made)) as server:
+            with await connect(server):
+                await until(lambda: bool(made) and made[0].transport is not None)
+                server.close()
+                task = loop.create_task(server.wait_closed())
+                await settle()
+                assert not task.done()
+                made[0].transport.close()
+                await task
+                assert "lost" in made[0].kinds()
+
+    run(loop, main())
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="wait_closed waits for connections since Python 3.12")
+def test_wait_closed_of_a_closed_server_returns_at_once(loop: Loop) -> None:
+    made: list[Any] = []
+
+    async def main() -> None:
+        async with serving(lambda: Counter(made)) as server:
+            with await connect(server):
+                await until(lambda: bool(made) and made[0].transport is not None)
+                server.close()
+                await server.wait_closed()
+                assert "lost" not in made[0].kinds()
+
+    run(loop, main())
+
+
+def needs_client_methods(backend_name: str) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 13):
+        pytest.skip("asyncio has close_clients and abort_clients since Python 3.13")
+
+
+def test_close_clients_sends_what_was_written(loop: Loop, backend_name: str) -> None:
+    needs_client_methods(backend_name)
+    made: list[Any] = []
+
+    async def main() -> None:
+        async with serving(lambda: Counter(made)) as server:
+            with await connect(server) as first, await connect(server) as second:
+                await until(lambda: len(made) == 2 and all(each.transport for each in made))
+                for each in made:
+                    each.transport.write(b"bye")
+                server.close()
+                server.close_clients()
+                assert await receive_all(first) == b"bye"
+                assert await receive_all(second) == b"bye"
+                await until(lambda: all("lost" in each.kinds() for each in made))
+
+    run(loop, main())
+
+
+def test_abort_clients_waits_for_nobody(loop: Loop, backend_name: str) -> None:
+    needs_client_methods(backend_name)
+    made: list[Any] = []
+
+    async def main() -> None:
+        async with serving(lambda: Counter(made)) as server:
+            with await connect(server):
+                await until(lambda: bool(made) and made[0].transport is not None)
+                made[0].transport.write(b"x" * 10_000_000)
+                server.abort_clients()
+                await made[0].seen("lost")
+                assert made[0].lost_with() is None
+
+    run(loop, main())
+
+
+def test_an_error_of_the_factory_ends_that_connection_only(loop: Loop, backend_name: str) -> None:
+    handled = Handled(loop)
+    made: list[Any] = []
+    calls = [0]
+
+    def factory() -> Any:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise ZeroDivisionError
+        return Counter(made)
+
+    async def main() -> None:
+        loop.set_debug(backend_name == "asyncio")  # asyncio keeps this to itself otherwise
+        async with serving(factory) as server:
+            with await connect(server) as refused:
+                await until(lambda: calls[0] == 1)
+                if backend_name != "asyncio":  # where the socket waits for the collector
+                    assert await receive_all(refused) == b""
+            with await connect(server):
+                await until(lambda: len(made) == 1)
+        gc.collect()
+        assert handled.messages() == ["Error on transport creation for incoming connection"]
+        assert isinstance(handled.contexts[0]["exception"], ZeroDivisionError)
+        handled.contexts.clear()
+
+    with contextlib.ExitStack() as stack:
+        if backend_name == "asyncio":
+            stack.enter_context(pytest.warns(ResourceWarning))
+        run(loop, main())
+        gc.collect()
+
+
+@pytest.mark.loopcore_only
+def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop: Loop) -> None:
+    handled = Handled(loop)
+
+    async def main() -> None:
+        server = await loop.create_server(lambda: None, "127.0.0.1", 0)  # type: ignore[arg-type, return-value]
+        for _ in range(2):
+            with await connect(server) as refused:
+                assert await receive_all(refused) == b""
+        server.close()
+        await server.wait_closed()
+
+    run(loop, main())
+    assert len(handled.contexts) == 2
+
+
+def test_an_error_in_connection_made_is_reported_and_the_connection_lives(loop: Loop) -> None:
+    handled = Handled(loop)
+    made: list[Any] = []
+
+    class Failing(Counter):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            raise ZeroDivisionError
+
+    async def main() -> None:
+        async with serving(lambda: Failing(made)) as server:
+            with await connect(server) as peer:
+                await loop.sock_sendall(peer, b"data")
+                await until(lambda: bool(made) and made[0].received() == b"data")
+
+    run(loop, main())
+    assert len(handled.contexts) == 1
+
+
+def test_a_server_closed_by_its_own_factory_leaves_nothing_open(loop: Loop, backend_name: str) -> None:
+    if backend_name == "asyncio":
+        pytest.skip("asyncio's transport fails an assertion then")
+    servers: list[Any] = []
+
+    def factory() -> Any:
+        servers[0].close()
+        return asyncio.Protocol()
+
+    async def main() -> None:
+        async with serving(factory) as server:
+            servers.append(server)
+            with await connect(server) as first:
+                assert await receive_all(first) == b""
+            await server.wait_closed()
+
+    run(loop, main())
+
+
+@pytest.mark.loopcore_only  # asyncio's is in a cycle of its own
+def test_nothing_keeps_a_closed_server_alive(loop: Loop) -> None:
+    async def main() -> "weakref.ref[Any]":
+        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+        with await connect(server):
+            await settle()
+        await settle(10)
+        server.close()
+        await server.wait_closed()
+        return weakref.ref(server)
+
+    gc.collect()
+    gc.disable()
+    try:
+        ref = run(loop, main())
+        run(loop, settle())
+        assert ref() is None
+    finally:
+        gc.enable()
+
+
+OUT_OF_DESCRIPTORS = """
+import asyncio, os, resource, socket, sys
+from {module} import {name} as make
+
+loop = make({argument})
+messages, accepted = [], []
+loop.set_exception_handler(lambda _, context: messages.append((context["message"], type(context["exception"]))))
+delays = []
+call_later = loop.call_later
+
+def soon(delay, callback, *args):  # the second of rest, without waiting for it
+    delays.append(delay)
+    return call_later(0.01, callback, *args)
+
+class Protocol(asyncio.Protocol):
+    def connection_made(self, transport):
+        accepted.append(transport)
+
+async def main():
+    server = await loop.create_server(Protocol, "127.0.0.1", 0, backlog=1)
+    peers = [socket.socket() for _ in range(3)]
+    for peer in peers:
+        peer.setblocking(False)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    loop.call_later = soon
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # below every number in use: no new descriptor at all
+    for peer in peers:
+        peer.connect_ex(server.sockets[0].getsockname())
+    while len(messages) < 2:  # it is tried again, and fails again
+        await asyncio.sleep(0.001)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    while len(accepted) < 3:
+        await asyncio.sleep(0.001)
+    server.close()
+    for peer in peers:
+        peer.close()
+    for transport in accepted:
+        transport.abort()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+loop.run_until_complete(asyncio.wait_for(main(), 10))
+loop.close()
+assert set(messages) == {{("socket.accept() out of system resource", OSError)}}, messages
+assert 1 in delays, delays
+"""
+
+
+def test_without_descriptors_accepting_rests_and_then_goes_on(backend_name: str) -> None:
+    if backend_name == "asyncio":
+        program = OUT_OF_DESCRIPTORS.format(module="asyncio", name="SelectorEventLoop", argument="")
+    else:
+        program = OUT_OF_DESCRIPTORS.format(module="loopcore", name="new_event_loop", argument=repr(backend_name))
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
