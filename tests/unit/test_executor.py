@@ -112,7 +112,7 @@ def test_shutdown_without_any_job_needs_no_thread(loop: Loop) -> None:
     try:
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
     assert started == []
 
 

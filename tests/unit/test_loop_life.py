@@ -2,13 +2,12 @@
 
 import asyncio
 import gc
-import inspect
 import subprocess
 import sys
 import threading
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -241,6 +240,18 @@ def test_closed_loop_can_be_collected(loop_factory: Factory) -> None:
     assert watch() is None
 
 
+def test_loop_that_could_not_be_made_leaves_nothing(loopcore_factory: Factory, backend_name: str) -> None:
+    class NoPlugin:
+        @loopcore.hookimpl
+        def loopcore_no_such_hook(self) -> None: ...
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UsageError):
+            loopcore.new_event_loop(backend_name, plugins=[NoPlugin()])
+        gc.collect()
+
+
 @pytest.mark.loopcore_only
 def test_repr_names_the_backend(loop: Loop, backend_name: str) -> None:
     assert repr(loop) == f"<EventLoop backend={backend_name} running=False closed=False debug=False>"
@@ -369,136 +380,3 @@ def test_unknown_task_class_is_an_error(loopcore_factory: Factory, monkeypatch: 
     monkeypatch.setenv("LOOPCORE_TASKS", "uvloop")
     with pytest.raises(UsageError, match=r"^LOOPCORE_TASKS='uvloop' is not known; it can be 'loopcore'"):
         loopcore_factory()
-
-
-# --- asynchronous generators ----------------------------------------------------------------------------
-
-
-async def numbers(log: list[str]) -> AsyncGenerator[int, None]:
-    try:
-        while True:
-            yield 1
-    finally:
-        await asyncio.sleep(0)
-        log.append("closed")
-
-
-def test_shutdown_asyncgens_closes_those_still_alive(loop: Loop) -> None:
-    log: list[str] = []
-    kept: list[Any] = []
-
-    async def main() -> None:
-        generator = numbers(log)
-        kept.append(generator)
-        await anext(generator)
-
-    loop.run_until_complete(main())
-    assert log == []
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    assert log == ["closed"]
-
-
-def test_dropped_generator_is_closed_by_the_loop(loop: Loop) -> None:
-    log: list[str] = []
-
-    async def main() -> None:
-        generator = numbers(log)
-        await anext(generator)
-        del generator
-        gc.collect()
-        for _ in range(5):
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
-    assert log == ["closed"]
-
-
-def test_generator_that_fails_to_close_is_reported(loop: Loop) -> None:
-    faults: list[dict[str, Any]] = []
-    loop.set_exception_handler(lambda _, context: faults.append(context))
-
-    async def bad() -> AsyncGenerator[int, None]:
-        try:
-            yield 1
-        finally:
-            raise ZeroDivisionError
-
-    async def main() -> None:
-        kept.append(bad())
-        await anext(kept[0])
-
-    kept: list[Any] = []
-    loop.run_until_complete(main())
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    (fault,) = faults
-    assert fault["message"].startswith("an error occurred during closing of asynchronous generator <async_generator")
-    assert fault["asyncgen"] is kept[0]
-    assert isinstance(fault["exception"], ZeroDivisionError)
-
-
-def test_generator_started_after_the_shutdown_warns(loop: Loop) -> None:
-    log: list[str] = []
-
-    async def main() -> None:
-        generator = numbers(log)
-        with pytest.warns(ResourceWarning, match=r"was scheduled after loop\.shutdown_asyncgens\(\) call$"):
-            await anext(generator)
-        await generator.aclose()
-
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.run_until_complete(main())
-
-
-def test_hooks_of_generators_are_restored(loop: Loop) -> None:
-    before = sys.get_asyncgen_hooks()
-    loop.run_until_complete(asyncio.sleep(0))
-    assert sys.get_asyncgen_hooks() == before
-
-
-# --- the surface ----------------------------------------------------------------------------------------
-
-LATER = {
-    "connect_read_pipe", "connect_write_pipe", "create_datagram_endpoint", "sendfile", "sock_sendfile",
-    "subprocess_exec", "subprocess_shell",
-}  # fmt: skip
-"""What later issues bring; until then it is AbstractEventLoop's NotImplementedError."""
-
-METHODS = [name for name, value in vars(asyncio.AbstractEventLoop).items() if inspect.isfunction(value)]
-
-
-@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("_")])
-def test_every_method_of_asyncio_is_there_or_known_to_be_missing(name: str) -> None:
-    missing = getattr(loopcore.EventLoop, name) is getattr(asyncio.AbstractEventLoop, name)
-    assert missing == (name in LATER)
-
-
-@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("_") and name not in LATER])
-def test_parameters_are_those_of_asyncio_and_newer_ones(name: str) -> None:
-    theirs = inspect.signature(getattr(asyncio.SelectorEventLoop, name)).parameters
-    ours = inspect.signature(getattr(loopcore.EventLoop, name)).parameters
-    common = [parameter for parameter in ours if parameter in theirs]
-    assert [*theirs] == common or "kwargs" in theirs
-    for parameter in common:
-        assert ours[parameter].kind == theirs[parameter].kind
-        assert ours[parameter].default == theirs[parameter].default, parameter
-    for parameter in ours.values():
-        if parameter.name not in theirs:
-            assert parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD) or parameter.default is None
-
-
-def test_no_method_overrides_the_scheduler_by_accident() -> None:
-    shared = {name for name in vars(loopcore.EventLoop) if hasattr(loopcore.EventLoop.__mro__[1], name)}
-    plumbing = {name for name in shared if name.startswith("__")}
-    assert shared - plumbing == {"set_debug", "call_exception_handler"}
-
-
-def test_loop_that_could_not_be_made_leaves_nothing(loopcore_factory: Factory, backend_name: str) -> None:
-    class NoPlugin:
-        @loopcore.hookimpl
-        def loopcore_no_such_hook(self) -> None: ...
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UsageError):
-            loopcore.new_event_loop(backend_name, plugins=[NoPlugin()])
-        gc.collect()

@@ -18,7 +18,7 @@ HOSTS = [
     "127.0.0.1", "::1", "0.0.0.0", "::", "::ffff:1.2.3.4", "fe80::1%lo", "fe80::1%1", "fe80::1%nowhere", "127.1",
     "1.2.3", "0x7f000001", "256.1.1.1", "1:2", b"127.0.0.1", b"::1", None, "", "192.0.2.255", "2001:db8::1",
 ]
-PORTS = [80, 0, "80", "0", "", None, b"80", 65535, 65536, -1]
+PORTS: list[Any] = [80, 0, "80", "0", "", None, b"80", 65535, 65536, -1]
 FAMILIES = [socket.AF_UNSPEC, socket.AF_INET, socket.AF_INET6]
 KINDS = [
     (0, 0), (socket.SOCK_STREAM, 0), (socket.SOCK_DGRAM, 0), (socket.SOCK_STREAM, socket.IPPROTO_TCP),

@@ -1,0 +1,42 @@
+"""The surface of the loop: asyncio's methods, all of them, with asyncio's parameters."""
+
+import asyncio
+import inspect
+
+import pytest
+
+import loopcore
+
+LATER = {
+    "connect_read_pipe", "connect_write_pipe", "create_datagram_endpoint", "sendfile", "sock_sendfile",
+    "subprocess_exec", "subprocess_shell",
+}  # fmt: skip
+"""What later issues bring; until then it is AbstractEventLoop's NotImplementedError."""
+
+METHODS = [name for name, value in vars(asyncio.AbstractEventLoop).items() if inspect.isfunction(value)]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("_")])
+def test_every_method_of_asyncio_is_there_or_known_to_be_missing(name: str) -> None:
+    missing = getattr(loopcore.EventLoop, name) is getattr(asyncio.AbstractEventLoop, name)
+    assert missing == (name in LATER)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("_") and name not in LATER])
+def test_parameters_are_those_of_asyncio_and_newer_ones(name: str) -> None:
+    theirs = dict(inspect.signature(getattr(asyncio.SelectorEventLoop, name)).parameters)
+    ours = dict(inspect.signature(getattr(loopcore.EventLoop, name)).parameters)
+    common = [parameter for parameter in ours if parameter in theirs]
+    assert [*theirs] == common or "kwargs" in theirs
+    for parameter in common:
+        assert ours[parameter].kind == theirs[parameter].kind
+        assert ours[parameter].default == theirs[parameter].default, parameter
+    for extra in ours.keys() - theirs.keys():
+        newer = ours[extra]
+        assert newer.kind in (newer.KEYWORD_ONLY, newer.VAR_KEYWORD) or newer.default is None
+
+
+def test_no_method_overrides_the_scheduler_by_accident() -> None:
+    shared = {name for name in vars(loopcore.EventLoop) if hasattr(loopcore.EventLoop.__mro__[1], name)}
+    plumbing = {name for name in shared if name.startswith("__")}
+    assert shared - plumbing == {"set_debug", "call_exception_handler"}
