@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     settings = Settings(
         options.scale, options.seconds, options.requests, options.warmup, options.gc, not options.no_pin
     )
-    facts = machine_facts()
+    facts = {**machine_facts(), "note": options.note}
     loops, specs = _installed(wanted)
     with tempfile.TemporaryDirectory(prefix="loopbench-") as scratch:
         net, rows = _prepare_net(rows, settings, Path(scratch))
@@ -90,6 +90,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--no-pin", action="store_true", help="do not confine server and client to a CPU each")
     parser.add_argument("--no-floor", action="store_true", help="leave the C server out")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    parser.add_argument("--note", default="", help="kept in the JSON: what was measured, e.g. a commit")
     parser.add_argument("--list", action="store_true", help="list the chosen rows and stop")
     return parser.parse_args(argv)
 
