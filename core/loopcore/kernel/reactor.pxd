@@ -44,6 +44,7 @@ cdef class Reactor(Queues):
     cdef object _poll_watched(self, object timeout)
     cdef object _collect_due(self, double now)
     cdef int _run_phase_callbacks(self, str phase) except -1
+    @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
     cdef int _run_pending(self) except -1
     @cython.locals(entry=Registration, bits=int, count=int)
     cdef int _run_io(self) except -1
@@ -51,7 +52,7 @@ cdef class Reactor(Queues):
     cdef int _run_timers(self) except -1
     cdef int _run_close(self) except -1
     cdef int _run_closing(self) except -1
-    @cython.locals(position=Py_ssize_t, count=Py_ssize_t, runnable=Runnable)
+    @cython.locals(position=Py_ssize_t, runnable=Runnable)
     cdef int _run_batch(self, list batch) except -1
     cdef object _run_one(self, Runnable runnable)
     @cython.locals(left=Py_ssize_t, handle=Handle)

@@ -123,7 +123,7 @@ class Reactor(Queues):
             return
         self._set_attention(_CLOSED, True)
         self._run_closing()
-        self.ready.take()
+        self.ready.clear()
         self.inbox.take()
         self.timers.clear()
         self.urgent.clear()
@@ -205,7 +205,7 @@ class Reactor(Queues):
     # Idle, prepare, poll
 
     def _has_work(self) -> bool:
-        if self.ready.is_filled() or self._urgent_pending or self._immediates or self._flushes or self._closing:
+        if len(self.ready) or self._urgent_pending or self._immediates or self._flushes or self._closing:
             return True
         return len(self.inbox) > 0 or (self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE)))
 
@@ -275,7 +275,19 @@ class Reactor(Queues):
             self._empty_inbox()
         if self._urgent_pending:
             self._run_urgent()
-        return self._run_batch(self.ready.take())
+        count = len(self.ready)
+        for _ in range(count):
+            runnable = self.ready.pop()
+            if runnable is None:
+                break  # a callback ran the loop itself, or closed it
+            # `_run_one`, written out: this is where a loop spends its time.
+            if self._attention & (_DEBUG | _WATCHING_HANDLES):
+                run_watched(self, runnable)
+            else:
+                runnable._run()
+            if self._urgent_pending:
+                self._run_urgent()
+        return count
 
     def _run_io(self) -> int:
         events = self._events
@@ -322,19 +334,16 @@ class Reactor(Queues):
         return len(closing)
 
     def _run_batch(self, batch: list[Any]) -> int:
-        count = len(batch)
         position = 0
         try:
-            while position < count:
-                runnable = batch[position]
-                # Let go of each as soon as it has run: a batch may hold a hundred thousand.
-                batch[position] = None
+            for runnable in batch:
                 position += 1
                 self._run_one(runnable)
         except BaseException:
-            self.ready.put_back(batch[position:])
+            for runnable in batch[position:]:
+                self.ready.push(runnable)
             raise
-        return count
+        return position
 
     def _run_one(self, runnable: Runnable) -> None:
         if self._attention & (_DEBUG | _WATCHING_HANDLES):

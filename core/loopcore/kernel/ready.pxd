@@ -5,13 +5,15 @@ from loopcore.kernel.runnable cimport Runnable
 
 
 cdef class ReadyQueue:
-    cdef list _incoming
+    cdef list _ring
+    cdef Py_ssize_t _first
+    cdef Py_ssize_t _count
 
-    cpdef bint is_filled(self)
     cpdef object push(self, Runnable runnable)
-    @cython.locals(batch=list)
-    cpdef list take(self)
-    cpdef object put_back(self, object batch)
+    @cython.locals(runnable=Runnable)
+    cpdef Runnable pop(self)
+    cpdef object clear(self)
+    cdef object _grow(self)
 
 
 @cython.final

@@ -1,44 +1,72 @@
 """The queues of a loop's own thread: what is ready, and what goes before everything else.
 
-ReadyQueue is drained a batch at a time: `take` hands over all that is there and starts afresh, so what a
-batch schedules belongs to the next tick. UrgentQueues is looked at after every single callback.
+A tick runs as many entries of ReadyQueue as were in it when the wait returned, so what they schedule belongs
+to the next tick. UrgentQueues is looked at after every single callback.
 """
 
 from collections import deque
-from collections.abc import Sequence
 
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.runnable import Runnable
 
+SMALL_RING = 64
+"""Entries of a new ring; a power of two, as every ring's size is."""
+
+LARGE_RING = 1 << 16
+"""Entries above which an empty ring is replaced by a small one."""
+
 
 class ReadyQueue:
-    """First in, first out; a batch at a time."""
+    """First in, first out, in a ring that is allocated once and doubled when it is full.
 
-    __slots__ = ("_incoming",)
+    A program at work pushes and pops all the time and rarely holds more than a few; a ring makes that free of
+    allocations. A ring that a burst made large is given back once it is empty.
+    """
+
+    __slots__ = ("_ring", "_first", "_count")
 
     def __init__(self) -> None:
-        self._incoming: list[Runnable] = []
+        self._ring: list[Runnable | None] = [None] * SMALL_RING
+        self._first: int = 0
+        self._count: int = 0
 
     def __len__(self) -> int:
-        return len(self._incoming)
-
-    def is_filled(self) -> bool:
-        """Tell whether anything is in the queue."""
-        return bool(self._incoming)
+        return self._count
 
     def push(self, runnable: Runnable) -> None:
         """Put `runnable` at the end."""
-        self._incoming.append(runnable)
+        if self._count == len(self._ring):
+            self._grow()
+        self._ring[(self._first + self._count) & (len(self._ring) - 1)] = runnable
+        self._count += 1
 
-    def take(self) -> list[Runnable]:
-        """Return everything in the queue, in order, and leave it empty."""
-        batch = self._incoming
-        self._incoming = []
-        return batch
+    def pop(self) -> Runnable | None:
+        """Take out what has waited longest, or None if the queue is empty."""
+        if self._count == 0:
+            return None
+        runnable = self._ring[self._first]
+        self._ring[self._first] = None
+        self._first = (self._first + 1) & (len(self._ring) - 1)
+        self._count -= 1
+        if self._count == 0 and len(self._ring) > LARGE_RING:
+            self.clear()
+        return runnable
 
-    def put_back(self, batch: Sequence[Runnable]) -> None:
-        """Put what is left of a batch that was broken off in front of all that came since."""
-        self._incoming[:0] = batch
+    def clear(self) -> None:
+        """Forget everything."""
+        self._ring = [None] * SMALL_RING
+        self._first = 0
+        self._count = 0
+
+    def snapshot(self) -> list[Runnable]:
+        """Return what is in the queue, in the order in which it will run."""
+        ring = self._ring[self._first :] + self._ring[: self._first]
+        return [runnable for runnable in ring if runnable is not None]
+
+    def _grow(self) -> None:
+        size = len(self._ring)
+        self._ring = [*self._ring[self._first :], *self._ring[: self._first], *[None] * size]
+        self._first = 0
 
 
 class UrgentQueues:
