@@ -8,10 +8,13 @@ cdef class Connection(FlowControl):
     cdef public bint _refuses
     cdef public bint _awaits_drain
     cdef public object _empty_waiter
+    cdef public object _on_data
+    cdef public object _on_get_buffer
+    cdef public object _on_buffer_updated
 
+    cpdef object set_protocol(self, object protocol)
     cpdef object close(self)
     cpdef object _failed(self, object exc, object message)
     cpdef object _force_close(self, object exc)
     cpdef object _lose(self, object exc)
     cpdef object _let_go(self)
-    cpdef object _forget_protocol(self)

@@ -21,7 +21,9 @@ Thread: the loop's own. Errors of the protocol and of the socket end the connect
 import asyncio
 import socket
 import warnings
+from asyncio import BufferedProtocol
 from asyncio.trsock import TransportSocket
+from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
@@ -42,9 +44,12 @@ STATES: Final = ("open", "closing", "closing", "closed")
 
 def disable_nagle(sock: socket.socket) -> None:
     """Let small writes leave at once (TCP_NODELAY); without effect on what is not TCP."""
-    if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.proto in (0, socket.IPPROTO_TCP):
+    # `proto` first: `family` makes an enum member of its number each time it is asked, which takes longer than all
+    # the rest. A socket that was made without a protocol has 0 for the default, TCP if the family is the Internet's.
+    proto = sock.proto
+    if proto == IPPROTO_TCP or (proto == 0 and sock.family in (socket.AF_INET, socket.AF_INET6)):
         try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         except OSError:
             pass  # macOS says EINVAL when the peer has gone already; the first receive will tell
 
@@ -68,7 +73,17 @@ def known_facts(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, 
 class Connection(FlowControl):
     """What a transport is beside reading and writing. Subclasses make the driver."""
 
-    __slots__ = ("_extra", "_server", "_state", "_refuses", "_awaits_drain", "_empty_waiter")
+    __slots__ = (
+        "_extra",
+        "_server",
+        "_state",
+        "_refuses",
+        "_awaits_drain",
+        "_empty_waiter",
+        "_on_data",
+        "_on_get_buffer",
+        "_on_buffer_updated",
+    )
 
     def __init__(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
         FlowControl.__init__(self, loop)
@@ -80,6 +95,9 @@ class Connection(FlowControl):
         self._awaits_drain: bool = False
         """Whether something is to be done when all is sent: closing, the end of our half, `_empty_waiter`."""
         self._empty_waiter: asyncio.Future[None] | None = None
+        self._on_data: Any = None
+        self._on_get_buffer: Any = None
+        self._on_buffer_updated: Any = None
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -120,6 +138,16 @@ class Connection(FlowControl):
     def get_protocol(self) -> asyncio.BaseProtocol:
         """Return the protocol that is called now; None once the connection is lost."""
         return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Call `protocol` from now on; what was received and not handed over yet goes to it."""
+        self._protocol = protocol
+        buffered = isinstance(protocol, BufferedProtocol)
+        # Bound methods, looked up once instead of with each message. A protocol may lack them, if it only writes.
+        self._on_data = None if buffered else getattr(protocol, "data_received", None)
+        self._on_get_buffer = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
+        self._on_buffer_updated = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
+        self._driver.buffered = buffered
 
     # Closing
 
@@ -171,13 +199,10 @@ class Connection(FlowControl):
         """Give up the socket and whatever could keep this transport alive, or be kept alive by it."""
         self._state = CLOSED
         self._driver.release()
-        self._forget_protocol()
+        self._protocol = None  # type: ignore[assignment]
+        self._on_data = self._on_get_buffer = self._on_buffer_updated = None
         if self._server is not None:
             self._server._detach(self)
             self._server = None
         if self._empty_waiter is not None and not self._empty_waiter.done():
             self._empty_waiter.set_exception(ConnectionError("Connection is closed by peer"))
-
-    def _forget_protocol(self) -> None:
-        """Let go of the protocol and of its methods."""
-        raise NotImplementedError

@@ -68,6 +68,8 @@ class Acceptor(Runnable):
         self.sock = sock
         self.fd = sock.fileno()
         self.backlog = max(1, backlog)
+        # Kept, because `socket.family` and `socket.type` make enum members of their numbers each time they are asked.
+        self.kind = (int(sock.family), int(sock.type), sock.proto)
         # Connections are accepted in the context that started the server; each transport copies it.
         self.context: Context = copy_context()
         self.retry: Any = None
@@ -88,18 +90,19 @@ class Acceptor(Runnable):
         self.context.run(self._accept)
 
     def _accept(self) -> None:
+        # `_accept` is what socket.accept() is made of, on every Python, without the enums.
         server = self.server
         for _ in range(self.backlog):
             if server._sockets is None:  # closed by the protocol of the connection before
                 return
             try:
-                connection, address = self.sock.accept()
+                fd, address = self.sock._accept()  # type: ignore[attr-defined]
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as exc:
                 self._rest(exc)
                 return
-            server._accepted(connection, address)
+            server._accepted(socket.socket(*self.kind, fileno=fd), address)
 
     def _rest(self, exc: OSError) -> None:
         """Look away for a while: the socket stays readable, and the loop would spin."""
@@ -137,8 +140,9 @@ class Server(asyncio.AbstractServer):
         self._ssl_context = ssl_context
         self._backlog = backlog
         self._after_close = after_close
-        # Weak, so that a transport the program dropped without closing can still be noticed.
-        self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Weak, so that a transport the program dropped without closing can still be noticed; it detaches itself then,
+        # so that no dead reference stays. By identity: a WeakSet is written in Python and costs ten times this.
+        self._clients: dict[int, weakref.ref[Any]] = {}
         self._waiters: list[asyncio.Future[None]] | None = []
         self._acceptors: list[Acceptor] = []
         self._serving = False
@@ -261,13 +265,16 @@ class Server(asyncio.AbstractServer):
 
     def close_clients(self) -> None:
         """Close every connection once what was written to it has been sent."""
-        for transport in self._clients.copy():
+        for transport in self._transports():
             transport.close()
 
     def abort_clients(self) -> None:
         """Close every connection at once."""
-        for transport in self._clients.copy():
+        for transport in self._transports():
             transport.abort()
+
+    def _transports(self) -> list[Any]:
+        return [transport for ref in self._clients.values() if (transport := ref()) is not None]
 
     async def wait_closed(self) -> None:
         """Wait until the server is closed; since Python 3.12, until its connections have ended as well."""
@@ -282,10 +289,10 @@ class Server(asyncio.AbstractServer):
     def _attach(self, transport: Any) -> None:
         if self._sockets is None:
             raise RuntimeError(f"server {self!r} is closed")
-        self._clients.add(transport)
+        self._clients[id(transport)] = weakref.ref(transport)
 
     def _detach(self, transport: Any) -> None:
-        self._clients.discard(transport)
+        self._clients.pop(id(transport), None)
         if self._sockets is None and not self._clients:
             self._wakeup()
 

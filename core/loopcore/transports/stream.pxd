@@ -9,9 +9,6 @@ cdef class StreamTransport(Connection):
     cdef public bint _paused
     cdef public bint _eof_written
     cdef public bint _eof_received
-    cdef public object _on_data
-    cdef public object _on_get_buffer
-    cdef public object _on_buffer_updated
     cdef object __weakref__
 
     cpdef object _received(self, bytes data)
@@ -27,4 +24,3 @@ cdef class StreamTransport(Connection):
     @cython.locals(driver=StreamDriver)
     cpdef object _written(self)
     cdef object _drained(self)
-    cpdef object _forget_protocol(self)

@@ -65,9 +65,6 @@ class StreamTransport(Connection):
         "_paused",
         "_eof_written",
         "_eof_received",
-        "_on_data",
-        "_on_get_buffer",
-        "_on_buffer_updated",
         "__weakref__",
     )
 
@@ -102,19 +99,6 @@ class StreamTransport(Connection):
         scheduler.call_soon(self._start_reading, context=self._context)
         if waiter is not None:
             scheduler.call_soon(resolve, waiter, context=self._context)
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Call `protocol` from now on; what was received and not handed over yet goes to it."""
-        self._protocol = protocol
-        buffered = isinstance(protocol, asyncio.BufferedProtocol)
-        # Bound methods, looked up once instead of with each message. A protocol may lack them, if it only writes.
-        self._on_data: Any = None if buffered else getattr(protocol, "data_received", None)
-        self._on_get_buffer: Any = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
-        self._on_buffer_updated: Any = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
-        self._driver.buffered = buffered
-
-    def _forget_protocol(self) -> None:
-        self._protocol = self._on_data = self._on_get_buffer = self._on_buffer_updated = None  # type: ignore[assignment]
 
     # Reading
 
