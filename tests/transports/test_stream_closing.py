@@ -1,11 +1,8 @@
 """How connections end: by us, by the peer, by an error; always with exactly one connection_lost."""
 
 import asyncio
-import gc
 import logging
 import socket
-import warnings
-import weakref
 from typing import Any
 
 import pytest
@@ -299,115 +296,3 @@ def test_closing_inside_any_callback_loses_the_connection_once(
         assert handled.contexts == []
 
     run(loop, main())
-
-
-@pytest.mark.parametrize("failing", ["data", "eof"])
-def test_an_error_of_the_protocol_ends_the_connection_with_it(loop: Loop, failing: str) -> None:
-    handled = Handled(loop)
-    protocol = Recorder()
-
-    def fail() -> None:
-        raise ZeroDivisionError
-
-    protocol.react[failing] = fail
-
-    async def main() -> None:
-        async with opened(protocol) as (_, peer):
-            await loop.sock_sendall(peer, b"data")
-            peer.shutdown(socket.SHUT_WR)
-            await protocol.seen("lost")
-        name = {"data": "data_received", "eof": "eof_received"}[failing]
-        assert handled.messages() == [f"Fatal error: protocol.{name}() call failed."]
-        assert isinstance(protocol.lost_with(), ZeroDivisionError)
-
-    run(loop, main())
-
-
-def test_an_error_in_connection_lost_is_reported_and_the_socket_closed(loop: Loop) -> None:
-    handled = Handled(loop)
-    protocol = Recorder()
-
-    def fail() -> None:
-        raise ZeroDivisionError
-
-    protocol.react["lost"] = fail
-
-    async def main() -> None:
-        async with opened(protocol) as (transport, peer):
-            sock = transport.get_extra_info("socket")
-            transport.close()
-            await settle()
-            assert sock.fileno() == -1
-            assert await receive_all(peer) == b""
-
-    run(loop, main())
-    assert len(handled.contexts) == 1
-
-
-def test_an_interrupt_in_a_callback_ends_the_run_and_not_the_connection(loop: Loop) -> None:
-    protocol = Recorder()
-
-    def interrupt() -> None:
-        protocol.react.clear()
-        raise KeyboardInterrupt
-
-    async def main(transport: Any, peer: socket.socket) -> None:
-        await loop.sock_sendall(peer, b"again")
-        await protocol.until(lambda: b"again" in protocol.received())
-        transport.close()
-        await protocol.seen("lost")
-
-    near, peer = unix_pair()
-    with peer:
-        transport, _ = run(loop, loop.connect_accepted_socket(lambda: protocol, near))
-        protocol.react["data"] = interrupt
-        peer.send(b"once")
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_forever()
-        run(loop, main(transport, peer))
-    assert protocol.received() == b"onceagain"
-
-
-def test_a_transport_that_is_dropped_warns_and_closes_its_socket(loop: Loop) -> None:
-    async def main() -> tuple[Any, socket.socket]:
-        near, peer = unix_pair()
-        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, near)
-        transport.pause_reading()
-        return transport, peer
-
-    transport, peer = run(loop, main())
-    fd = transport.get_extra_info("socket").fileno()
-    with peer, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        del transport
-        gc.collect()
-        assert peer.recv(1) == b""
-    # In the same cycle as the transport, the socket may be found, and warn, before it.
-    texts = [str(warning.message) for warning in caught if "unclosed transport <" in str(warning.message)]
-    assert len(texts) == 1
-    assert f"fd={fd}" in texts[0]
-
-
-@pytest.mark.loopcore_only  # asyncio's is in a cycle with its own bound method
-def test_nothing_keeps_a_lost_connection_alive(loop: Loop) -> None:
-    async def main() -> list[weakref.ref[Any]]:
-        near, peer = tcp_pair()
-        with peer:
-            protocol = Recorder()
-            transport, _ = await loop.connect_accepted_socket(lambda: protocol, near)
-            transport.write(b"x" * 10)
-            await loop.sock_sendall(peer, b"data")
-            await protocol.seen("data")
-            peer.shutdown(socket.SHUT_WR)
-            await protocol.seen("lost")
-            protocol.transport = None  # the program's own end of the cycle
-            return [weakref.ref(transport), weakref.ref(protocol)]
-
-    gc.collect()
-    gc.disable()
-    try:
-        refs = run(loop, main())
-        run(loop, settle())
-        assert [ref() for ref in refs] == [None, None]
-    finally:
-        gc.enable()

@@ -1,0 +1,64 @@
+"""A server that runs out of descriptors: accepting rests, and goes on."""
+
+import subprocess
+import sys
+
+OUT_OF_DESCRIPTORS = """
+import asyncio, os, resource, socket, sys
+from {module} import {name} as make
+
+loop = make({argument})
+messages, accepted = [], []
+loop.set_exception_handler(lambda _, context: messages.append((context["message"], type(context["exception"]))))
+delays = []
+call_later = loop.call_later
+
+def soon(delay, callback, *args):  # the second of rest, without waiting for it
+    delays.append(delay)
+    return call_later(0.01, callback, *args)
+
+class Protocol(asyncio.Protocol):
+    def connection_made(self, transport):
+        accepted.append(transport)
+
+async def main():
+    server = await loop.create_server(Protocol, "127.0.0.1", 0, backlog=1)
+    peers = [socket.socket() for _ in range(3)]
+    for peer in peers:
+        peer.setblocking(False)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    loop.call_later = soon
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # below every number in use: no new descriptor at all
+    for peer in peers:
+        peer.connect_ex(server.sockets[0].getsockname())
+    while len(messages) < 2:  # it is tried again, and fails again
+        await asyncio.sleep(0.001)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    while len(accepted) < 3:
+        await asyncio.sleep(0.001)
+    server.close()
+    for peer in peers:
+        peer.close()
+    for transport in accepted:
+        transport.abort()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+loop.run_until_complete(asyncio.wait_for(main(), 10))
+loop.close()
+assert set(messages) == {{("socket.accept() out of system resource", OSError)}}, messages
+assert 1 in delays, delays
+"""
+
+
+def test_without_descriptors_accepting_rests_and_then_goes_on(backend_name: str) -> None:
+    if backend_name == "asyncio":
+        program = OUT_OF_DESCRIPTORS.format(module="asyncio", name="SelectorEventLoop", argument="")
+    else:
+        program = OUT_OF_DESCRIPTORS.format(module="loopcore", name="new_event_loop", argument=repr(backend_name))
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
