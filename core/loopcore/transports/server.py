@@ -61,20 +61,13 @@ class MakeTransport(Protocol):
 
 
 class Acceptor(Runnable):
-    """One listening socket. To run it is to accept what waits, at most `backlog` connections an event.
-
-    How many wait is not said. Asking until the answer is "none" costs a system call and an exception for each
-    connection of a server where they come one by one. So it starts with one, and doubles while the socket is
-    still readable in the very next tick; "none" brings it down to what there was.
-    """
+    """One listening socket. To run it is to accept what waits, at most `backlog` connections an event."""
 
     def __init__(self, server: "Server", sock: socket.socket, backlog: int) -> None:
         self.server = server
         self.sock = sock
         self.fd = sock.fileno()
         self.backlog = max(1, backlog)
-        self.burst = 1
-        self.last_tick = -1
         # Kept, because `socket.family` and `socket.type` make enum members of their numbers each time they are asked.
         self.kind = (int(sock.family), int(sock.type), sock.proto)
         # Connections are accepted in the context that started the server; each transport copies it.
@@ -97,19 +90,14 @@ class Acceptor(Runnable):
         self.context.run(self._accept)
 
     def _accept(self) -> None:
+        # `_accept` is what socket.accept() is made of, on every Python, without the enums.
         server = self.server
-        tick = server._loop.readiness.tick
-        if tick == self.last_tick + 1:
-            self.burst = min(2 * self.burst, self.backlog)
-        self.last_tick = tick
-        for accepted in range(self.burst):
+        for _ in range(self.backlog):
             if server._sockets is None:  # closed by the protocol of the connection before
                 return
             try:
-                # What socket.accept() is made of, on every Python, without the enums.
                 fd, address = self.sock._accept()  # type: ignore[attr-defined]
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                self.burst = max(1, accepted)
                 return
             except OSError as exc:
                 self._rest(exc)
