@@ -83,15 +83,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--work", default="call_soon,call_soon_burst,sleep0,pingpong,spawn,timer_cancel,pair_echo")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="loopbench-hooks-") as scratch:
-        root = Path(scratch)
+        root = Path(scratch)  # directories of equal length: paths are allocated too, and counted
         try:
-            without = copy_source(root / "without-source")
+            without = copy_source(root / "bare-source")
             apply_cuts(without)
         except CutError as error:
             print(error, file=sys.stderr)
             return 2
-        bare = build(without, root / "without")
-        full = build(copy_source(root / "with-source"), root / "with")
+        bare = build(without, root / "bare")
+        full = build(copy_source(root / "full-source"), root / "full")
         loops = f"cut-out=loopcore@{bare},as-it-is=loopcore@{full}"
         command = ["--loops", loops, "--work", options.work, "--count", options.count, "--limit", options.limit]
         return instructions.main(command)
