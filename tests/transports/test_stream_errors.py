@@ -133,3 +133,24 @@ def test_nothing_keeps_a_lost_connection_alive(loop: Loop) -> None:
         assert [ref() for ref in refs] == [None, None]
     finally:
         gc.enable()
+
+
+def test_closing_after_the_loop_was_closed_says_so(loop_factory: Any) -> None:
+    async def main() -> Any:
+        near, peer = unix_pair()
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(asyncio.Protocol, near)
+        await settle()
+        transport.write(b"x" * 3_000_000)
+        return transport, peer
+
+    loop = loop_factory()
+    transport, peer = run(loop, main())
+    loop.close()
+    transport.close()
+    assert transport.is_closing()
+    with peer, pytest.raises(RuntimeError, match="Event loop is closed"):
+        transport.abort()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of the transport, whose socket stayed open
+        del transport, loop
+        gc.collect()

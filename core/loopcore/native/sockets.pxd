@@ -27,7 +27,11 @@ cdef extern from *:
 
     /* Below 128 KiB, where malloc turns to mmap(2): the `bytes` that are handed out must not be mapped (ADR 0005). */
     #define LOOPCORE_RECEIVE_LIMIT (120 * 1024)
+    #if defined(IOV_MAX) && IOV_MAX < 1024
+    #define LOOPCORE_VECTOR_LIMIT IOV_MAX
+    #else
     #define LOOPCORE_VECTOR_LIMIT 1024
+    #endif
 
     /* One buffer for all receives of the process: it is filled and copied from without letting go of the GIL. */
     static char loopcore_receive_buffer[LOOPCORE_RECEIVE_LIMIT];

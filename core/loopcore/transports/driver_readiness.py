@@ -65,7 +65,8 @@ class ReadinessDriver(StreamDriver):
     def stop_reading(self) -> None:
         if self.reading:
             self.reading = False
-            self._readiness.clear_reader(self._fileno)
+            if not self.scheduler.is_closed():  # or else the table is gone already
+                self._readiness.clear_reader(self._fileno)
 
     def _run(self) -> None:
         if not self.reading:
@@ -168,17 +169,17 @@ class ReadinessDriver(StreamDriver):
                     self.unsent -= sent
             else:
                 self._send_queue()
+            if self.unsent == 0:
+                self._unblock()
+            elif not self._blocked:
+                self._readiness.set_writer(self._fileno, self.sink)
+                self._blocked = True
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
             self.discard()
             self.sink._failed(exc, WRITE_FAILED)
             return
-        if self.unsent == 0:
-            self._unblock()
-        elif not self._blocked:
-            self._blocked = True
-            self._readiness.set_writer(self._fileno, self.sink)
         self.sink._written()
 
     def _send_queue(self) -> None:
@@ -214,7 +215,8 @@ class ReadinessDriver(StreamDriver):
     def _unblock(self) -> None:
         if self._blocked:
             self._blocked = False
-            self._readiness.clear_writer(self._fileno)
+            if not self.scheduler.is_closed():
+                self._readiness.clear_writer(self._fileno)
 
     def discard(self) -> None:
         self._drop_all()

@@ -70,7 +70,7 @@ class Acceptor(Runnable):
         self.backlog = max(1, backlog)
         # Kept, because `socket.family` and `socket.type` make enum members of their numbers each time they are asked.
         self.kind = (int(sock.family), int(sock.type), sock.proto)
-        # Connections are accepted in the context that started the server; each transport copies it.
+        # The context that started the server; each connection is made in a copy of it.
         self.context: Context = copy_context()
         self.retry: Any = None
 
@@ -87,9 +87,6 @@ class Acceptor(Runnable):
         self.sock.close()
 
     def _run(self) -> None:
-        self.context.run(self._accept)
-
-    def _accept(self) -> None:
         # `_accept` is what socket.accept() is made of, on every Python, without the enums.
         server = self.server
         for _ in range(self.backlog):
@@ -102,7 +99,7 @@ class Acceptor(Runnable):
             except OSError as exc:
                 self._rest(exc)
                 return
-            server._accepted(socket.socket(*self.kind, fileno=fd), address)
+            self.context.copy().run(server._accepted, socket.socket(*self.kind, fileno=fd), address)
 
     def _rest(self, exc: OSError) -> None:
         """Look away for a while: the socket stays readable, and the loop would spin."""
