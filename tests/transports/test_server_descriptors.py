@@ -1,5 +1,6 @@
 """A server that runs out of descriptors: accepting rests, and goes on."""
 
+import asyncio
 import subprocess
 import sys
 
@@ -62,3 +63,11 @@ def test_without_descriptors_accepting_rests_and_then_goes_on(backend_name: str)
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
+
+
+def test_a_server_can_be_closed_after_its_loop(loop: asyncio.AbstractEventLoop) -> None:
+    server = loop.run_until_complete(loop.create_server(asyncio.Protocol, "127.0.0.1", 0))
+    (sock,) = server.sockets  # type: ignore[attr-defined]
+    loop.close()
+    server.close()
+    assert sock.fileno() == -1

@@ -44,6 +44,7 @@ class ServingLoop(Protocol):
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Any: ...
     def call_exception_handler(self, context: dict[str, Any]) -> None: ...
     def get_debug(self) -> bool: ...
+    def is_closed(self) -> bool: ...
 
 
 class MakeTransport(Protocol):
@@ -83,7 +84,8 @@ class Acceptor(Runnable):
         """Close the socket, at once."""
         if self.retry is not None:
             self.retry.cancel()
-        self.server._loop.readiness.forget(self.fd)
+        if not self.server._loop.is_closed():  # or else the table is gone already
+            self.server._loop.readiness.forget(self.fd)
         self.sock.close()
 
     def _run(self) -> None:
