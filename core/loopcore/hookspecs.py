@@ -117,7 +117,7 @@ def loopcore_poll_end(loop: "Reactor", events: int, waited_ns: int) -> None:
 def loopcore_handle_scheduled(loop: "Reactor", handle: "Handle", source: str) -> None:
     """A callback was put on a queue.
 
-    `source` is one of soon, timer, threadsafe, immediate, next_tick, microtask. Thread: the caller's.
+    `source` is one of soon, timer, threadsafe, immediate, next_tick, microtask, phase. Thread: the caller's.
     """
 
 
@@ -133,7 +133,7 @@ def loopcore_handle_end(loop: "Reactor", handle: "Handle") -> None:
 
 @hookspec
 def loopcore_task_spawned(loop: "Reactor", task: "asyncio.Task[Any]") -> None:
-    """A task was made; unless it starts eagerly its first step is on the ready queue."""
+    """A task was made; its first step is on the ready queue, or, if it starts eagerly, follows at once."""
 
 
 @hookspec

@@ -74,6 +74,9 @@ class Handle(Runnable):
             raise
         except BaseException as exc:
             self._report(exc)
+        if not cython.compiled:
+            # The frames below keep this one alive as long as a traceback does: an exception must not hold its handle.
+            del self
 
     def _report(self, exc: BaseException) -> None:
         what = describe_callback(self._callback, self._args)

@@ -33,6 +33,7 @@ cdef class Reactor(Queues):
 
     cdef object _begin_tick(self)
     cdef object _finish_tick(self)
+    cdef object _put_off_timers(self)
     cdef object _process_watched(self)
     cdef int _run_phase(self, str phase) except -1
     @cython.locals(now=double)
@@ -42,6 +43,7 @@ cdef class Reactor(Queues):
     cdef double _time_to_deadline(self) except? -2
     cdef object _poll(self, double timeout)
     cdef object _poll_watched(self, object timeout)
+    @cython.locals(due=list)
     cdef object _collect_due(self, double now)
     cdef int _run_phase_callbacks(self, str phase) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
@@ -51,6 +53,7 @@ cdef class Reactor(Queues):
     cdef int _run_check(self) except -1
     cdef int _run_timers(self) except -1
     cdef int _run_close(self) except -1
+    @cython.locals(closing=list, count=int)
     cdef int _run_closing(self) except -1
     @cython.locals(position=Py_ssize_t, runnable=Runnable)
     cdef int _run_batch(self, list batch) except -1

@@ -130,6 +130,7 @@ class Reactor(Queues):
         self.phase_callbacks.clear()
         self._immediates.clear()
         self._flushes.clear()
+        self._due.clear()
         self.backend.close()
         self.probes.cold("loopcore_loop_closed", loop=self)
 
@@ -179,12 +180,19 @@ class Reactor(Queues):
                 self._run_timers()
             if self._flushes or self._closing:
                 self._run_close()
-        except BaseException:
-            # A program is being interrupted. Its timers are not due again by themselves; its events are.
-            for timer in self._due:
-                self.ready.push(timer)
-            self._due = []
+        except (SystemExit, KeyboardInterrupt):
+            self._put_off_timers()
             raise
+        except BaseException as exc:
+            # No Runnable may raise; asyncio, too, reports the RuntimeError of a context that is entered already.
+            self._put_off_timers()
+            self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
+
+    def _put_off_timers(self) -> None:
+        # The tick ends early. Its timers are not due again by themselves; its events are.
+        for timer in self._due:
+            self.ready.push(timer)
+        self._due = []
 
     def _process_watched(self) -> None:
         for phase in _AFTER_THE_WAIT:
@@ -253,7 +261,9 @@ class Reactor(Queues):
     def _collect_due(self, now: float) -> None:
         # What is due within one step of the clock is due now: waiting for it would be a wait of zero.
         if self.timers.earliest < now + self._clock_resolution:
-            self._due = self.timers.pop_due(now + self._clock_resolution)
+            due = self.timers.pop_due(now + self._clock_resolution)
+            # Added to, not replaced: a host may have left out `process_ready`, a callback may tick by itself.
+            self._due = self._due + due if self._due else due
 
     def _run_phase_callbacks(self, phase: str) -> int:
         watched = self._attention & _WATCHING_TICKS and phase != phases.CHECK
@@ -324,14 +334,17 @@ class Reactor(Queues):
     def _run_closing(self) -> int:
         closing = self._closing
         self._closing = []
+        count = 0
         for resource in closing:
+            count += 1
             try:
                 resource.close()
             except (SystemExit, KeyboardInterrupt):
+                self._closing = closing[count:] + self._closing
                 raise
             except BaseException as exc:
                 self.call_exception_handler({"message": f"Closing {resource!r} failed", "exception": exc})
-        return len(closing)
+        return count
 
     def _run_batch(self, batch: list[Any]) -> int:
         position = 0

@@ -6,6 +6,7 @@ from loopcore.kernel.runnable cimport Runnable
 
 cdef class ReadyQueue:
     cdef list _ring
+    cdef Py_ssize_t _mask
     cdef Py_ssize_t _first
     cdef Py_ssize_t _count
 
@@ -13,6 +14,7 @@ cdef class ReadyQueue:
     @cython.locals(runnable=Runnable)
     cpdef Runnable pop(self)
     cpdef object clear(self)
+    @cython.locals(ring=list, grown=list, size=Py_ssize_t)
     cdef object _grow(self)
 
 

@@ -2,6 +2,9 @@
 
 A tick runs as many entries of ReadyQueue as were in it when the wait returned, so what they schedule belongs
 to the next tick. UrgentQueues is looked at after every single callback.
+
+`push` may come in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that the
+garbage collector runs. So neither calls anything between reading its indices and writing them.
 """
 
 from collections import deque
@@ -23,10 +26,11 @@ class ReadyQueue:
     allocations. A ring that a burst made large is given back once it is empty.
     """
 
-    __slots__ = ("_ring", "_first", "_count")
+    __slots__ = ("_ring", "_mask", "_first", "_count")
 
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
+        self._mask: int = SMALL_RING - 1
         self._first: int = 0
         self._count: int = 0
 
@@ -35,9 +39,9 @@ class ReadyQueue:
 
     def push(self, runnable: Runnable) -> None:
         """Put `runnable` at the end."""
-        if self._count == len(self._ring):
+        while self._count > self._mask:
             self._grow()
-        self._ring[(self._first + self._count) & (len(self._ring) - 1)] = runnable
+        self._ring[(self._first + self._count) & self._mask] = runnable
         self._count += 1
 
     def pop(self) -> Runnable | None:
@@ -46,15 +50,16 @@ class ReadyQueue:
             return None
         runnable = self._ring[self._first]
         self._ring[self._first] = None
-        self._first = (self._first + 1) & (len(self._ring) - 1)
+        self._first = (self._first + 1) & self._mask
         self._count -= 1
-        if self._count == 0 and len(self._ring) > LARGE_RING:
+        if self._count == 0 and self._mask >= LARGE_RING:
             self.clear()
         return runnable
 
     def clear(self) -> None:
         """Forget everything."""
         self._ring = [None] * SMALL_RING
+        self._mask = SMALL_RING - 1
         self._first = 0
         self._count = 0
 
@@ -64,9 +69,13 @@ class ReadyQueue:
         return [runnable for runnable in ring if runnable is not None]
 
     def _grow(self) -> None:
-        size = len(self._ring)
-        self._ring = [*self._ring[self._first :], *self._ring[: self._first], *[None] * size]
-        self._first = 0
+        ring = self._ring
+        size = self._mask + 1
+        grown = [*ring[self._first :], *ring[: self._first], *[None] * size]
+        if self._ring is ring:  # else a finalizer has pushed while the lists were made, and grew the ring
+            self._ring = grown
+            self._mask = 2 * size - 1
+            self._first = 0
 
 
 class UrgentQueues:

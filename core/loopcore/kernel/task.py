@@ -81,12 +81,13 @@ class Task(Future):
         self._returned: bool = False
         self._must_cancel: bool = False
         self._num_cancels_requested: int = 0
+        self._registration = enlist(self)
         if eager_start and self._loop.is_running():
+            self._announce("loopcore_task_spawned")
             self._start_eagerly()
         else:
-            self._registration = enlist(self)
             self._schedule_step()
-        self._announce("loopcore_task_spawned")
+            self._announce("loopcore_task_spawned")
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -171,7 +172,10 @@ class Task(Future):
             finally:
                 context_exit(self._context)
         else:
+            # Interpreted, an exception keeps the frames of its coroutine, and these the frames that ran it. If they held
+            # the task (here, and in what follows), it would live until the next garbage collection, and so its report.
             self._context.run(self._step)
+            del self
 
     def _schedule_step(self) -> None:
         if self._reactor is not None:
@@ -182,6 +186,8 @@ class Task(Future):
     def _wakeup(self, future: Any) -> None:
         # For whoever enters the context himself: a `call_soon` of any loop, a future that is not loopcore's.
         self._step()
+        if not cython.compiled:
+            del self, future
 
     def _step(self) -> None:
         """Run the coroutine until it suspends or ends. The task's context is the current one."""
@@ -207,6 +213,8 @@ class Task(Future):
             leave_task(self._loop, previous)
             if watched:
                 self._announce("loopcore_task_step_end")
+            if not cython.compiled:
+                del self, thrown, waiter
 
     def _advance(self, thrown: BaseException | None) -> None:
         try:
@@ -230,6 +238,8 @@ class Task(Future):
                 self._schedule_step()
             else:
                 self._wait_for(yielded)
+        if not cython.compiled:
+            del self, thrown
 
     def _wait_for(self, yielded: Any) -> None:
         if isinstance(yielded, Future) and self._reactor is not None:
@@ -304,9 +314,7 @@ class Task(Future):
         try:
             self._context.run(self._wakeup, None)
         finally:
-            if self._status == _PENDING:
-                self._registration = enlist(self)
-            else:
+            if self._status != _PENDING:
                 self._coro = None
 
     def __repr__(self) -> str:

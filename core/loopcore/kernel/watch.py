@@ -22,13 +22,16 @@ def run_watched(reactor: "Reactor", runnable: Runnable) -> None:
     if announced:
         reactor.probes.fire("loopcore_handle_begin", reactor, runnable)
     begin = reactor.time()
-    runnable._run()
+    try:
+        runnable._run()
+    finally:
+        if announced:
+            reactor.probes.fire("loopcore_handle_end", reactor, runnable)
     seconds = reactor.time() - begin
-    if announced:
-        reactor.probes.fire("loopcore_handle_end", reactor, runnable)
     if reactor.get_debug() and seconds >= reactor.slow_callback_duration:
         slow_logger.warning("Executing %r took %.3f seconds", runnable, seconds)
         reactor.probes.cold("loopcore_slow_callback", loop=reactor, runnable=runnable, seconds=seconds)
+    del runnable  # this frame lives as long as the traceback of what was run, and would keep it alive
 
 
 def report_starvation(reactor: "Reactor") -> None:

@@ -20,3 +20,5 @@ def advance(coro: Coroutine[Any, Any, Any], task: Any) -> Any:
     except StopIteration as stop:
         task._returned = True
         return stop.value
+    finally:
+        del coro, task  # this frame may live as long as a traceback does, and would keep them alive
