@@ -35,9 +35,13 @@ CUTS: tuple[tuple[str, str, str], ...] = (
     # A callback: only debug mode is left in the test.
     (_REACTOR, "if self._attention & (_DEBUG | _WATCHING_HANDLES):", "if self._attention & _DEBUG:"),
     (f"{_KERNEL}/queues.py", "        if self.watching:\n", "        if False:\n"),
-    # A task: no announcement at birth, at its steps and at its end.
-    (f"{_KERNEL}/task.py", "watched = self._reactor is not None and self._reactor.watching", "watched = False"),
-    (f"{_KERNEL}/task.py", '        self._announce("loopcore_task_done")\n', ""),
+    # A task: no announcement at its end. Its steps are announced where watched callbacks are run.
+    (
+        f"{_KERNEL}/task.py",
+        "        if self._reactor is not None and self._reactor.watching:\n"
+        '            self._announce("loopcore_task_done")\n',
+        "",
+    ),
 )
 
 

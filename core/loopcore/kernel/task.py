@@ -185,9 +185,12 @@ class Task(Future):
 
     def _wakeup(self, future: Any) -> None:
         # For whoever enters the context himself: a `call_soon` of any loop, a future that is not loopcore's.
-        self._step()
-        if not cython.compiled:
-            del self, future
+        # The hooks of a step that the tick runs are called there, at no price when there are none.
+        self._announce("loopcore_task_step_begin")
+        try:
+            self._step()
+        finally:
+            self._announce("loopcore_task_step_end")
 
     def _step(self) -> None:
         """Run the coroutine until it suspends or ends. The task's context is the current one."""
@@ -203,16 +206,11 @@ class Task(Future):
             if not isinstance(thrown, CancelledError):
                 thrown = self._make_cancelled_error()
             self._must_cancel = False
-        watched = self._reactor is not None and self._reactor.watching
-        if watched:
-            self._announce("loopcore_task_step_begin")
         previous = enter_task(self._loop, self)
         try:
             self._advance(thrown)
         finally:
             leave_task(self._loop, previous)
-            if watched:
-                self._announce("loopcore_task_step_end")
             if not cython.compiled:
                 del self, thrown, waiter
 
@@ -304,7 +302,8 @@ class Task(Future):
         if self._registration is not None:
             delist(self._registration)
             self._registration = None
-        self._announce("loopcore_task_done")
+        if self._reactor is not None and self._reactor.watching:
+            self._announce("loopcore_task_done")
 
     def _announce(self, hook: str) -> None:
         if self._reactor is not None and self._reactor.watching:

@@ -17,16 +17,16 @@ def run_watched(reactor: "Reactor", runnable: Runnable) -> None:
     """Run `runnable` between its hooks; in debug mode, report it if it took long."""
     if isinstance(runnable, Handle) and runnable.cancelled():
         return  # passed over in silence
-    # A task has hooks of its own for its steps.
-    announced = reactor.watching and not hasattr(runnable, "get_coro")
+    announced = reactor.watching
+    what = "task_step" if hasattr(runnable, "get_coro") else "handle"
     if announced:
-        reactor.probes.fire("loopcore_handle_begin", reactor, runnable)
+        reactor.probes.fire(f"loopcore_{what}_begin", reactor, runnable)
     begin = reactor.time()
     try:
         runnable._run()
     finally:
         if announced:
-            reactor.probes.fire("loopcore_handle_end", reactor, runnable)
+            reactor.probes.fire(f"loopcore_{what}_end", reactor, runnable)
     seconds = reactor.time() - begin
     if reactor.get_debug() and seconds >= reactor.slow_callback_duration:
         slow_logger.warning("Executing %r took %.3f seconds", runnable, seconds)
