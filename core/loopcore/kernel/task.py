@@ -172,8 +172,8 @@ class Task(Future):
             finally:
                 context_exit(self._context)
         else:
-            # Interpreted, an exception keeps the frames of its coroutine, and these the frames that ran it. If they held
-            # the task (here, and in what follows), it would live until the next garbage collection, and so its report.
+            # Interpreted, an exception keeps its coroutine's frame, and that the frames that ran it. If they kept the
+            # task (here, and in what follows), it would live until the next garbage collection, and so its report.
             self._context.run(self._step)
             del self
 
