@@ -1,0 +1,68 @@
+"""Stand-ins for what the kernel stands on: a clock that is set by hand, a backend that does as it is told."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from loopcore.backend import Capability, ProbeResult, ReadyEvent
+
+
+class VirtualClock:
+    """Time that passes only when a test, or a wait of the fake backend, lets it."""
+
+    resolution: float = 1e-9
+
+    def __init__(self, at: float = 1000.0) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+
+class FakeBackend:
+    """Records every call; a wait returns the next scripted events and, if it may block, lets the clock advance."""
+
+    name = "fake"
+    capabilities: frozenset[Capability] = frozenset()
+
+    def __init__(self, clock: VirtualClock | None = None) -> None:
+        self.clock = clock
+        self.calls: list[tuple[Any, ...]] = []
+        self.timeouts: list[float | None] = []
+        self.script: deque[Sequence[ReadyEvent]] = deque()
+        self.refuse: BaseException | None = None
+        self.wakes = 0
+        self.is_closed = False
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        return ProbeResult(True)
+
+    def register(self, fd: int, interest: int) -> None:
+        self._record("register", fd, interest)
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._record("modify", fd, interest)
+
+    def unregister(self, fd: int) -> None:
+        self._record("unregister", fd)
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self.timeouts.append(timeout)
+        events = self.script.popleft() if self.script else ()
+        if timeout is None and not events and not self.wakes:
+            raise AssertionError("a wait without limit that nothing would ever end")
+        if timeout and self.clock is not None and not events:
+            self.clock.at += timeout
+        return events
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _record(self, *call: Any) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.calls.append(call)

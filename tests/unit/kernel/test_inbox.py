@@ -1,0 +1,128 @@
+"""The inbox: callbacks of other threads. One wake a batch, and none lost."""
+
+import threading
+from collections import deque
+from typing import Any
+
+import pytest
+
+from loopcore.kernel import inbox as inbox_module
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.inbox import Inbox
+from loopcore.kernel.reactor import Reactor
+from tests.unit.kernel.fakes import FakeBackend
+
+compiled = not inbox_module.__file__.endswith(".py")
+needs_python = pytest.mark.skipif(compiled, reason="looks inside the interpreted inbox; compiled it cannot be")
+
+
+class Quiet:
+    def get_debug(self) -> bool:
+        return False
+
+
+def handle() -> Handle:
+    return Handle(print, (), Quiet())  # type: ignore[arg-type]
+
+
+def test_a_batch_wakes_once_and_keeps_its_order() -> None:
+    woken: list[int] = []
+    inbox = Inbox(lambda: woken.append(1))
+    handles = [handle() for _ in range(5)]
+    for one in handles:
+        inbox.post(one)
+    assert len(inbox) == 5
+    assert woken == [1]
+    assert inbox.take() == handles
+    assert len(inbox) == 0
+
+
+def test_after_a_batch_was_taken_the_next_one_wakes_again() -> None:
+    inbox = Inbox(lambda: None)
+    for batches in range(1, 4):
+        inbox.post(handle())
+        inbox.post(handle())
+        assert inbox.wakes == batches
+        assert len(inbox.take()) == 2
+
+
+def test_interrupt_wakes_and_leaves_nothing() -> None:
+    woken: list[int] = []
+    inbox = Inbox(lambda: woken.append(1))
+    inbox.interrupt()
+    assert woken == [1]
+    assert inbox.take() == []
+
+
+def test_many_threads_post_and_every_handle_comes_out_once_in_the_order_of_its_thread() -> None:
+    per_thread = 2000
+    ready = threading.Event()
+    inbox = Inbox(ready.set)
+    origin: dict[int, tuple[int, int]] = {}
+    batches = [[handle() for _ in range(per_thread)] for _ in range(4)]
+    for writer, batch in enumerate(batches):
+        for number, one in enumerate(batch):
+            origin[id(one)] = (writer, number)
+
+    def write(batch: list[Handle]) -> None:
+        for one in batch:
+            inbox.post(one)
+
+    threads = [threading.Thread(target=write, args=(batch,)) for batch in batches]
+    for thread in threads:
+        thread.start()
+    taken: list[Handle] = []
+    while len(taken) < 4 * per_thread:
+        assert ready.wait(10), "a wake was lost"
+        ready.clear()
+        taken += inbox.take()
+    for thread in threads:
+        thread.join()
+    seen = [origin[id(one)] for one in taken]
+    assert sorted(seen) == sorted(origin.values())
+    for writer in range(4):
+        numbers = [number for who, number in seen if who == writer]
+        assert numbers == sorted(numbers)
+
+
+@needs_python
+def test_a_handle_that_is_taken_before_its_writer_raises_the_flag_does_not_silence_later_ones() -> None:
+    """The race: append, [loop takes it], flag up. The flag then stands over an empty inbox."""
+    backend = FakeBackend()
+    reactor = Reactor(backend)
+    ran: list[str] = []
+
+    class Overtaken(deque[Any]):
+        def append(self, one: Any) -> None:
+            super().append(one)
+            if not ran:
+                ran.append("overtaken")
+                reactor.inbox.take()
+
+    reactor.inbox._handles = Overtaken()
+    reactor.inbox.post(Handle(print, (), reactor))
+    assert len(reactor.inbox) == 0
+    assert backend.wakes == 1
+    reactor.tick()  # the wait that the wake ends; it must lower the flag, though there is nothing to take
+    reactor.inbox.post(Handle(ran.append, ("later",), reactor))
+    assert backend.wakes == 2
+    reactor.tick()
+    assert ran == ["overtaken", "later"]
+
+
+@needs_python
+def test_what_comes_in_while_the_inbox_is_emptied_wakes_again() -> None:
+    inbox = Inbox(lambda: None)
+    late = handle()
+
+    class Interrupted(deque[Any]):
+        def popleft(self) -> Any:
+            first = super().popleft()
+            if first is not late:
+                inbox.post(late)
+            return first
+
+    inbox._handles = Interrupted()
+    inbox.post(handle())
+    assert len(inbox.take()) == 2
+    assert inbox.wakes == 2

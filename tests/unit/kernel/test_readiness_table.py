@@ -1,0 +1,111 @@
+"""The readiness table: what it tells the backend, and which events it lets through."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from loopcore.interest import READ, WRITE
+from loopcore.kernel.readiness import Readiness
+from loopcore.kernel.runnable import Runnable
+from tests.unit.kernel.fakes import FakeBackend
+
+descriptors = st.integers(3, 6)
+
+
+class ReadinessMachine(RuleBasedStateMachine):
+    """The table against a dict; the backend's calls against the interests they add up to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backend = FakeBackend()
+        self.table = Readiness(self.backend)
+        self.model: dict[int, dict[int, Runnable]] = {}
+        self.interests: dict[int, int] = {}
+
+    def _wanted(self) -> dict[int, int]:
+        return {fd: sum(halves) for fd, halves in self.model.items() if halves}
+
+    @rule(fd=descriptors, half=st.sampled_from([READ, WRITE]))
+    def set(self, fd: int, half: int) -> None:
+        runnable = Runnable()
+        replaced = (self.table.set_reader if half == READ else self.table.set_writer)(fd, runnable)
+        assert replaced is self.model.setdefault(fd, {}).get(half)
+        self.model[fd][half] = runnable
+
+    @rule(fd=descriptors, half=st.sampled_from([READ, WRITE]))
+    def clear(self, fd: int, half: int) -> None:
+        cleared = (self.table.clear_reader if half == READ else self.table.clear_writer)(fd)
+        assert cleared is self.model.get(fd, {}).pop(half, None)
+
+    @rule(fd=descriptors)
+    def forget(self, fd: int) -> None:
+        self.table.forget(fd)
+        self.model.pop(fd, None)
+
+    @rule(fd=descriptors, half=st.sampled_from([READ, WRITE]))
+    def be_refused(self, fd: int, half: int) -> None:
+        if half in self.model.get(fd, {}):
+            return  # replacing asks the backend nothing
+        self.backend.refuse = OSError("refused")
+        with pytest.raises(OSError, match="refused"):
+            (self.table.set_reader if half == READ else self.table.set_writer)(fd, Runnable())
+        self.backend.refuse = None
+
+    @invariant()
+    def the_backend_was_told_each_change_once(self) -> None:
+        for call in self.backend.calls:
+            fd = call[1]
+            if call[0] == "register":
+                assert fd not in self.interests
+            else:
+                assert self.interests[fd] != (call[2] if call[0] == "modify" else 0)
+            if call[0] == "unregister":
+                del self.interests[fd]
+            else:
+                self.interests[fd] = call[2]
+        assert len(self.backend.calls) <= 1
+        self.backend.calls.clear()
+        assert self.interests == self._wanted()
+
+    @invariant()
+    def lookups_find_what_was_set(self) -> None:
+        self.table.tick += 1
+        assert sorted(self.table.watched()) == sorted(self._wanted())
+        assert len(self.table) == len(self._wanted())
+        for fd in range(3, 7):
+            entry = self.table.lookup(fd)
+            halves = self.model.get(fd, {})
+            assert (entry and entry.reader, entry and entry.writer) == (halves.get(READ), halves.get(WRITE))
+
+
+ReadinessMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestReadinessAgainstADict = ReadinessMachine.TestCase
+
+
+def test_an_entry_is_not_for_events_of_the_tick_it_was_made_in() -> None:
+    table = Readiness(FakeBackend())
+    table.set_reader(5, Runnable())
+    assert table.lookup(5) is None
+    table.tick += 1
+    assert table.lookup(5) is not None
+    table.forget(5)
+    table.set_reader(5, Runnable())
+    assert table.lookup(5) is None
+
+
+def test_forgetting_empties_an_entry_that_a_dispatch_holds() -> None:
+    table = Readiness(FakeBackend())
+    table.set_reader(5, Runnable())
+    table.set_writer(5, Runnable())
+    table.tick += 1
+    entry = table.lookup(5)
+    assert entry is not None
+    table.forget(5)
+    assert (entry.reader, entry.writer) == (None, None)
+
+
+def test_forgetting_an_unknown_descriptor_is_fine_and_unheard() -> None:
+    backend = FakeBackend()
+    Readiness(backend).forget(77)
+    assert backend.calls == []

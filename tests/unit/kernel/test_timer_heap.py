@@ -1,0 +1,138 @@
+"""The timer heap: order of firing, cancellation, and how much it may hold."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from loopcore.kernel.handle import TimerHandle
+from loopcore.kernel.timers import COMPACT_ABOVE, TimerHeap
+
+NEVER = float("inf")
+
+
+class Owner:
+    """The loop, as far as a TimerHandle sees it."""
+
+    def __init__(self) -> None:
+        self.timers = TimerHeap()
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        raise AssertionError(context)
+
+    def _timer_handle_cancelled(self, timer: TimerHandle) -> None:
+        self.timers.note_cancelled(timer)
+
+    def set(self, when: float) -> TimerHandle:
+        timer = TimerHandle(when, print, (), self)
+        self.timers.push(timer)
+        return timer
+
+
+class TimerHeapMachine(RuleBasedStateMachine):
+    """The heap against a list that is sorted whenever it is asked."""
+
+    handles = Bundle("handles")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owner = Owner()
+        self.heap = self.owner.timers
+        self.live: list[TimerHandle] = []
+
+    @rule(target=handles, when=st.integers(0, 20))
+    def push(self, when: int) -> TimerHandle:
+        timer = self.owner.set(float(when))
+        self.live.append(timer)
+        return timer
+
+    @rule(count=st.integers(1, 200), when=st.integers(0, 20), keep=st.integers(1, 9))
+    def push_many_and_cancel_most(self, count: int, when: int, keep: int) -> None:
+        timers = [self.owner.set(when + number % 7) for number in range(count)]
+        for number, timer in enumerate(timers):
+            if number % keep:
+                timer.cancel()
+            else:
+                self.live.append(timer)
+
+    @rule(timer=handles)
+    def cancel(self, timer: TimerHandle) -> None:
+        timer.cancel()
+        self.live = [other for other in self.live if other is not timer]
+
+    @rule(limit=st.integers(0, 30))
+    def pop_due(self, limit: int) -> None:
+        in_order = sorted(self.live, key=TimerHandle.when)  # stable: equal deadlines in the order of registration
+        expected = [timer for timer in in_order if timer.when() < limit]
+        due = self.heap.pop_due(limit)
+        assert [id(timer) for timer in due] == [id(timer) for timer in expected]
+        self.live = [timer for timer in self.live if timer.when() >= limit]
+
+    @rule()
+    def ask_for_the_next_deadline(self) -> None:
+        assert self.heap.next_deadline() == min((timer.when() for timer in self.live), default=NEVER)
+
+    @rule()
+    def clear(self) -> None:
+        self.heap.clear()
+        self.live = []
+
+    @invariant()
+    def holds_at_most_twice_the_live_timers(self) -> None:
+        assert len(self.heap) <= max(2 * len(self.live), COMPACT_ABOVE)
+
+    @invariant()
+    def earliest_is_never_later_than_the_first_live_timer(self) -> None:
+        assert self.heap.earliest <= min((timer.when() for timer in self.live), default=NEVER)
+
+
+TimerHeapMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestTimerHeapAgainstASortedList = TimerHeapMachine.TestCase
+
+
+def test_equal_deadlines_fire_in_the_order_they_were_set_also_after_a_rebuild() -> None:
+    owner = Owner()
+    timers = [owner.set(5.0) for _ in range(300)]
+    for timer in timers[::2]:
+        timer.cancel()
+    timers[1].cancel()  # more than half: rebuilt
+    assert len(owner.timers) < 300
+    assert [id(timer) for timer in owner.timers.pop_due(6.0)] == [id(timer) for timer in timers[3::2]]
+
+
+def test_a_timer_is_not_due_at_the_limit_itself() -> None:
+    owner = Owner()
+    timer = owner.set(5.0)
+    assert owner.timers.pop_due(5.0) == []
+    assert owner.timers.pop_due(5.1) == [timer]
+
+
+def test_a_timer_that_never_fires_is_not_due_and_not_the_next() -> None:
+    owner = Owner()
+    owner.set(NEVER)
+    assert owner.timers.next_deadline() == NEVER
+    assert owner.timers.pop_due(1e300) == []
+
+
+def test_cancelling_a_timer_that_was_taken_out_is_not_counted() -> None:
+    owner = Owner()
+    taken = [owner.set(1.0) for _ in range(100)]
+    assert len(owner.timers.pop_due(2.0)) == 100
+    waiting = [owner.set(3.0) for _ in range(COMPACT_ABOVE + 1)]
+    for timer in taken:
+        timer.cancel()
+    assert len(owner.timers) == len(waiting)
+    assert owner.timers.next_deadline() == 3.0
+
+
+def test_cancelling_twice_counts_once() -> None:
+    owner = Owner()
+    timers = [owner.set(float(number)) for number in range(100)]
+    for _ in range(100):
+        timers[0].cancel()
+    assert len(owner.timers) == 100
+    assert owner.timers.next_deadline() == 1.0
