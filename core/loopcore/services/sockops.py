@@ -11,7 +11,6 @@ the first then waits for ever. That is the caller's mistake, and it is not detec
 
 import asyncio
 import errno
-import functools
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -173,7 +172,7 @@ class SockOps:
             return sock.recv(n)
         except (BlockingIOError, InterruptedError):
             pass
-        received: bytes = await self._until(sock, READING, functools.partial(sock.recv, n))
+        received: bytes = await self._until(sock, READING, lambda: sock.recv(n))
         return received
 
     async def recv_into(self, sock: socket.socket, buf: Any) -> int:
@@ -183,7 +182,7 @@ class SockOps:
             return sock.recv_into(buf)
         except (BlockingIOError, InterruptedError):
             pass
-        count: int = await self._until(sock, READING, functools.partial(sock.recv_into, buf))
+        count: int = await self._until(sock, READING, lambda: sock.recv_into(buf))
         return count
 
     async def recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
@@ -193,7 +192,7 @@ class SockOps:
             return sock.recvfrom(bufsize)
         except (BlockingIOError, InterruptedError):
             pass
-        datagram: tuple[bytes, Any] = await self._until(sock, READING, functools.partial(sock.recvfrom, bufsize))
+        datagram: tuple[bytes, Any] = await self._until(sock, READING, lambda: sock.recvfrom(bufsize))
         return datagram
 
     async def recvfrom_into(self, sock: socket.socket, buf: Any, nbytes: int = 0) -> tuple[int, Any]:
@@ -204,8 +203,7 @@ class SockOps:
             return sock.recvfrom_into(buf, limit)
         except (BlockingIOError, InterruptedError):
             pass
-        again = functools.partial(sock.recvfrom_into, buf, limit)
-        received: tuple[int, Any] = await self._until(sock, READING, again)
+        received: tuple[int, Any] = await self._until(sock, READING, lambda: sock.recvfrom_into(buf, limit))
         return received
 
     async def sendall(self, sock: socket.socket, data: Any) -> None:
@@ -226,7 +224,7 @@ class SockOps:
             return sock.sendto(data, address)
         except (BlockingIOError, InterruptedError):
             pass
-        count: int = await self._until(sock, WRITING, functools.partial(sock.sendto, data, address))
+        count: int = await self._until(sock, WRITING, lambda: sock.sendto(data, address))
         return count
 
     async def accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
@@ -236,7 +234,7 @@ class SockOps:
             return _accept(sock)
         except (BlockingIOError, InterruptedError):
             pass
-        accepted: tuple[socket.socket, Any] = await self._until(sock, READING, functools.partial(_accept, sock))
+        accepted: tuple[socket.socket, Any] = await self._until(sock, READING, lambda: _accept(sock))
         return accepted
 
     async def connect(self, sock: socket.socket, address: Any) -> None:
@@ -255,7 +253,7 @@ class SockOps:
             pass  # goes on in the background (connect(2), EINTR)
         else:
             return
-        await self._until(sock, WRITING, functools.partial(_finish_connect, sock, address))
+        await self._until(sock, WRITING, lambda: _finish_connect(sock, address))
 
     async def _until(self, sock: socket.socket, direction: bool, again: Callable[[], Any]) -> Any:
         fd = self._free_descriptor(sock.fileno())
