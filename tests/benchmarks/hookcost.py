@@ -38,8 +38,9 @@ CUTS: tuple[tuple[str, str, str], ...] = (
     # A task: no announcement at its end. Its steps are announced where watched callbacks are run.
     (
         f"{_KERNEL}/task.py",
-        "        if self._reactor is not None and self._reactor.watching:\n"
-        '            self._announce("loopcore_task_done")\n',
+        """        if self._reactor is not None and self._reactor.watching:
+            self._announce("loopcore_task_done")
+""",
         "",
     ),
 )

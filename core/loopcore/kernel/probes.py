@@ -23,15 +23,14 @@ class Probes:
     """The plugins of a loop. Thread: the loop's own, except that `cold` may be called from any."""
 
     def __init__(self) -> None:
-        self._manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self._manager.add_hookspecs(hookspecs)
+        # Made with the first plugin: to read the specs takes four times as long as the rest of a new loop.
+        self._manager: pluggy.PluginManager | None = None
         self._listeners: list[Callable[[], None]] = []
         self._resolved: dict[str, tuple[tuple[object, Probe], ...]] = {}
         self.watching_ticks: bool = False
         self.watching_handles: bool = False
         self.failures: dict[str, int] = {}
         """How often each plugin (by name) was taken out because it raised."""
-        self._resolve()
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener()` whenever the set of plugins changes."""
@@ -43,38 +42,44 @@ class Probes:
         Raises UsageError if it is registered already, has a hook that does not exist or takes arguments
         the hook does not have, or wraps a tick or hot hook.
         """
+        if self._manager is None:
+            self._manager = pluggy.PluginManager(hookspecs.PROJECT)
+            self._manager.add_hookspecs(hookspecs)
+        manager = self._manager
         try:
-            registered = self._manager.register(plugin, name)
-            self._manager.check_pending()
+            registered = manager.register(plugin, name)
+            manager.check_pending()
         except (ValueError, pluggy.PluginValidationError) as exc:
-            if self._manager.is_registered(plugin) and isinstance(exc, pluggy.PluginValidationError):
-                self._manager.unregister(plugin)
+            if manager.is_registered(plugin) and isinstance(exc, pluggy.PluginValidationError):
+                manager.unregister(plugin)
             raise UsageError(f"plugin {name or plugin!r} cannot be registered: {exc}") from exc
         assert registered is not None  # None only for blocked names, and nothing here blocks one
         try:
-            self._resolve()
+            self._resolve(manager)
         except UsageError:
-            self._manager.unregister(plugin)
-            self._resolve()
+            manager.unregister(plugin)
+            self._resolve(manager)
             raise
         self._notify()
         return registered
 
     def unregister(self, plugin: object) -> None:
         """Remove a plugin, also while the loop runs. Raises UsageError if it is not registered."""
-        if not self._manager.is_registered(plugin):
+        if self._manager is None or not self._manager.is_registered(plugin):
             raise UsageError(f"plugin {plugin!r} is not registered with this loop")
         self._manager.unregister(plugin)
-        self._resolve()
+        self._resolve(self._manager)
         self._notify()
 
     def plugins(self) -> list[tuple[str, object]]:
         """Return name and object of every registered plugin, in the order of registration."""
-        return self._manager.list_name_plugin()
+        return [] if self._manager is None else self._manager.list_name_plugin()
 
     def cold(self, hook: str, **arguments: Any) -> None:
         """Call a cold hook; `arguments` are those of its spec."""
-        for plugin, probe in self._calls(hook, tuple(arguments)):
+        if self._manager is None:
+            return
+        for plugin, probe in _calls(self._manager, hook, tuple(arguments)):
             self._call(hook, plugin, probe, tuple(arguments.values()))
 
     def fire(self, hook: str, *arguments: Any) -> None:
@@ -91,32 +96,34 @@ class Probes:
             self._remove_failed(hook, plugin)
 
     def _remove_failed(self, hook: str, plugin: object) -> None:
-        name = self._manager.get_name(plugin)
+        name = None if self._manager is None else self._manager.get_name(plugin)
         if name is None:
             return  # it failed in a nested call, and is out already
         self.failures[name] = self.failures.get(name, 0) + 1
         plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
         self.unregister(plugin)
 
-    def _resolve(self) -> None:
+    def _resolve(self, manager: pluggy.PluginManager) -> None:
         for hook in (*hookspecs.TICK_HOOKS, *hookspecs.HOT_HOOKS):
-            spec = getattr(self._manager.hook, hook).spec
-            self._resolved[hook] = tuple(self._calls(hook, spec.argnames))
+            spec = getattr(manager.hook, hook).spec
+            self._resolved[hook] = tuple(_calls(manager, hook, spec.argnames))
         self.watching_ticks = any(self._resolved[hook] for hook in hookspecs.TICK_HOOKS)
         self.watching_handles = any(self._resolved[hook] for hook in hookspecs.HOT_HOOKS)
-
-    def _calls(self, hook: str, names: tuple[str, ...]) -> list[tuple[object, Probe]]:
-        calls: list[tuple[object, Probe]] = []
-        # pluggy lists implementations in the reverse of the order in which it calls them.
-        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            if implementation.hookwrapper or implementation.wrapper:
-                raise UsageError(f"{hook} of plugin {implementation.plugin_name!r} is a wrapper; observers cannot wrap")
-            calls.append((implementation.plugin, _positional(implementation.function, implementation.argnames, names)))
-        return calls
 
     def _notify(self) -> None:
         for listener in self._listeners:
             listener()
+
+
+def _calls(manager: pluggy.PluginManager, hook: str, names: tuple[str, ...]) -> list[tuple[object, Probe]]:
+    """Return plugin and call of each implementation of `hook`, in pluggy's order; calls take `names` by position."""
+    calls: list[tuple[object, Probe]] = []
+    # pluggy lists implementations in the reverse of the order in which it calls them.
+    for implementation in reversed(getattr(manager.hook, hook).get_hookimpls()):
+        if implementation.hookwrapper or implementation.wrapper:
+            raise UsageError(f"{hook} of plugin {implementation.plugin_name!r} is a wrapper; observers cannot wrap")
+        calls.append((implementation.plugin, _positional(implementation.function, implementation.argnames, names)))
+    return calls
 
 
 def _positional(function: Probe, wanted: tuple[str, ...], given: tuple[str, ...]) -> Probe:

@@ -131,6 +131,7 @@ class Reactor(Queues):
         self._immediates.clear()
         self._flushes.clear()
         self._due.clear()
+        self.readiness.clear()
         self.backend.close()
         self.probes.cold("loopcore_loop_closed", loop=self)
 

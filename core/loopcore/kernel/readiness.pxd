@@ -28,6 +28,7 @@ cdef class Readiness:
     cpdef object forget(self, object fd)
     @cython.locals(entry=Registration)
     cpdef Registration lookup(self, object fd)
+    cpdef object clear(self)
     cpdef list watched(self)
     @cython.locals(entry=Registration, wanted=int)
     cpdef Registration _entry(self, object fd, int interest)

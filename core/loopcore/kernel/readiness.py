@@ -85,6 +85,10 @@ class Readiness:
             entry.writer = None
             self._backend.unregister(fd)
 
+    def clear(self) -> None:
+        """Forget everything without telling the backend, which is being closed."""
+        self._table.clear()
+
     def lookup(self, fd: int) -> Registration | None:
         """Return the entry that an event of the current tick for `fd` is meant for, or None if it is stale."""
         entry = self._table.get(fd)
