@@ -23,6 +23,7 @@ cdef class UrgentQueues:
     cdef public Py_ssize_t budget
     cdef object _next_ticks
     cdef object _microtasks
+    cdef bint _at_microtasks
 
     cpdef object push_next_tick(self, Handle handle)
     cpdef object push_microtask(self, Handle handle)

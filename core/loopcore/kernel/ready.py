@@ -81,17 +81,19 @@ class ReadyQueue:
 class UrgentQueues:
     """The next-tick queue and the microtask queue, which run after the current callback, before the next one.
 
-    Node's rule: next-ticks first, then microtasks, and again until both are empty. Unlike Node's, the
+    Node's rule: all next-ticks, then all microtasks, and again until both are empty; what either adds to its own
+    queue belongs to the same round, so a next-tick set by a microtask waits for the last microtask. Unlike Node's, the
     turn ends after `budget` callbacks and the rest waits for the next callback, so a recursive
     `next_tick` cannot hold up I/O for ever.
     """
 
-    __slots__ = ("budget", "_next_ticks", "_microtasks")
+    __slots__ = ("budget", "_next_ticks", "_microtasks", "_at_microtasks")
 
     def __init__(self, budget: int) -> None:
         self.budget: int = budget
         self._next_ticks: deque[Handle] = deque()
         self._microtasks: deque[Handle] = deque()
+        self._at_microtasks: bool = False
 
     def __len__(self) -> int:
         return len(self._next_ticks) + len(self._microtasks)
@@ -106,9 +108,11 @@ class UrgentQueues:
 
     def pop(self) -> Handle | None:
         """Take out what runs next, or None when both queues are empty."""
-        if self._next_ticks:
+        if self._next_ticks and not (self._at_microtasks and self._microtasks):
+            self._at_microtasks = False
             return self._next_ticks.popleft()
-        return self._microtasks.popleft() if self._microtasks else None
+        self._at_microtasks = len(self._microtasks) > 0
+        return self._microtasks.popleft() if self._at_microtasks else None
 
     def clear(self) -> None:
         """Forget everything."""
