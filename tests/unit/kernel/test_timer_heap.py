@@ -83,7 +83,7 @@ class TimerHeapMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds_at_most_twice_the_live_timers(self) -> None:
-        assert len(self.heap) <= max(2 * len(self.live), COMPACT_ABOVE)
+        assert len(self.heap) <= 2 * len(self.live) + COMPACT_ABOVE
 
     @invariant()
     def earliest_is_never_later_than_the_first_live_timer(self) -> None:

@@ -1,0 +1,281 @@
+"""The phases of a tick beyond asyncio's: idle, prepare, check, immediates, the urgent queues, close."""
+
+import logging
+from typing import Any
+
+import pytest
+
+import loopcore
+from loopcore.interest import READ
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.runnable import Runnable
+from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+
+
+class Step(Runnable):
+    def __init__(self, log: list[Any], name: str) -> None:
+        self.log, self.name = log, name
+
+    def _run(self) -> None:
+        self.log.append(self.name)
+
+    def close(self) -> None:
+        self.log.append(self.name)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def backend(clock: VirtualClock) -> FakeBackend:
+    return FakeBackend(clock)
+
+
+@pytest.fixture
+def reactor(backend: FakeBackend, clock: VirtualClock) -> Reactor:
+    made = Reactor(backend, clock=clock)
+    made.poll_skip_ticks = 0
+    return made
+
+
+@pytest.fixture
+def log() -> list[Any]:
+    return []
+
+
+def watch(reactor: Reactor, fd: int, callback: Any, *args: Any) -> None:
+    reactor.readiness.set_reader(fd, Handle(callback, args, reactor))
+
+
+def test_the_eight_phases_in_order(reactor: Reactor, backend: FakeBackend, log: list[Any]) -> None:
+    reactor.close_soon(Step(log, "close"))
+    reactor.flush_soon(Step(log, "flush"))
+    reactor.call_later(0, log.append, "timers")
+    for phase in ("check", "prepare", "idle"):
+        reactor.add_phase_callback(phase, log.append, phase)
+    reactor.call_immediate(log.append, "immediate")
+    watch(reactor, 5, log.append, "io")
+    reactor.call_soon(log.append, "pending")
+    backend.script.append([(5, READ)])
+    reactor.tick()
+    assert log == ["idle", "prepare", "pending", "io", "immediate", "check", "timers", "flush", "close"]
+
+
+def test_phase_callbacks_run_in_every_tick_until_they_are_cancelled(reactor: Reactor, log: list[Any]) -> None:
+    first = reactor.add_phase_callback("check", log.append, "first")
+    second = reactor.add_phase_callback("check", log.append, "second")
+    reactor.add_phase_callback("idle", log.append, "idle").cancel()
+    reactor.call_soon(log.append, "soon")
+    reactor.tick()
+    first.cancel()
+    reactor.call_soon(log.append, "soon")
+    reactor.tick()
+    second.cancel()
+    reactor.call_soon(log.append, "soon")
+    reactor.tick()
+    assert log == ["soon", "first", "second", "soon", "second", "soon"]
+
+
+def test_only_an_idle_callback_keeps_the_poll_from_blocking(
+    reactor: Reactor, backend: FakeBackend, log: list[Any]
+) -> None:
+    reactor.add_phase_callback("prepare", log.append, "prepare")
+    reactor.add_phase_callback("check", log.append, "check")
+    reactor.call_later(7, log.append, "timer")
+    reactor.tick()
+    idle = reactor.add_phase_callback("idle", log.append, "idle")
+    reactor.call_later(3, log.append, "timer")
+    reactor.tick()
+    idle.cancel()
+    reactor.tick()
+    assert [round(timeout or 0, 6) for timeout in backend.timeouts] == [7, 0, 3]
+
+
+def test_other_phases_take_no_callbacks(reactor: Reactor) -> None:
+    with pytest.raises(ValueError, match="idle, prepare, check, not to 'poll'"):
+        reactor.add_phase_callback("poll", print)
+
+
+def test_a_phase_callback_that_raises_is_reported_and_called_again(
+    reactor: Reactor, log: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        log.append("failed")
+        raise ValueError
+
+    reactor.add_phase_callback("idle", fail)
+    reactor.tick()
+    reactor.tick()
+    assert log == ["failed", "failed"]
+    assert len(caplog.records) == 2
+
+
+def test_an_immediate_set_in_an_io_callback_precedes_a_timer_without_delay(
+    reactor: Reactor, backend: FakeBackend, log: list[Any]
+) -> None:
+    def read() -> None:
+        reactor.call_later(0, log.append, "timer")
+        reactor.call_immediate(log.append, "immediate")
+        log.append("io")
+
+    watch(reactor, 5, read)
+    backend.script.append([(5, READ)])
+    reactor.tick()
+    reactor.tick()
+    assert log == ["io", "immediate", "timer"]
+
+
+def test_immediates_set_in_the_check_phase_or_later_belong_to_the_next_tick(reactor: Reactor, log: list[Any]) -> None:
+    def immediate() -> None:
+        log.append("first")
+        reactor.call_immediate(log.append, "set in check")
+
+    reactor.call_immediate(immediate)
+    reactor.call_later(0, reactor.call_immediate, log.append, "set in timers")
+    reactor.tick()
+    assert log == ["first"]
+    reactor.tick()
+    assert log == ["first", "set in check", "set in timers"]
+
+
+def test_an_immediate_can_be_cancelled_by_one_before_it(reactor: Reactor, log: list[Any]) -> None:
+    handles: list[Handle] = []
+    reactor.call_immediate(lambda: handles[0].cancel())
+    handles.append(reactor.call_immediate(log.append, "cancelled"))
+    reactor.tick()
+    assert log == []
+
+
+def test_next_ticks_then_microtasks_then_the_next_callback(reactor: Reactor, log: list[Any]) -> None:
+    def first() -> None:
+        reactor.call_soon(log.append, "next tick of the loop")
+        reactor.queue_microtask(reactor.next_tick, log.append, "next-tick from a microtask")
+        reactor.queue_microtask(log.append, "microtask")
+        reactor.next_tick(reactor.queue_microtask, log.append, "microtask from a next-tick")
+        reactor.next_tick(log.append, "next-tick")
+
+    reactor.call_soon(first)
+    reactor.call_soon(log.append, "second")
+    reactor.tick()
+    assert log == ["next-tick", "microtask", "microtask from a next-tick", "next-tick from a microtask", "second"]
+
+
+@pytest.mark.parametrize("phase", ["io", "immediate", "timer", "idle", "check"])
+def test_the_urgent_queues_are_emptied_after_callbacks_of_every_phase(
+    reactor: Reactor, backend: FakeBackend, log: list[Any], phase: str
+) -> None:
+    def schedule(callback: Any, *args: Any) -> None:
+        if phase == "io":
+            fd = 5 + len(reactor.readiness)
+            watch(reactor, fd, callback, *args)
+            backend.script = type(backend.script)([[(fd, READ) for fd in reactor.readiness.watched()]])
+        elif phase == "immediate":
+            reactor.call_immediate(callback, *args)
+        elif phase == "timer":
+            reactor.call_later(0, callback, *args)
+        else:
+            reactor.call_soon(int)  # something to wake up for
+            reactor.add_phase_callback(phase, callback, *args)
+
+    schedule(reactor.next_tick, log.append, "urgent")
+    schedule(log.append, "second")
+    reactor.tick()
+    assert log == ["urgent", "second"]
+
+
+def test_urgent_callbacks_set_outside_a_run_go_first_and_keep_the_poll_from_blocking(
+    reactor: Reactor, backend: FakeBackend, log: list[Any]
+) -> None:
+    reactor.call_soon(log.append, "soon")
+    reactor.next_tick(log.append, "urgent")
+    reactor.tick()
+    reactor.queue_microtask(log.append, "alone")
+    reactor.tick()
+    assert log == ["urgent", "soon", "alone"]
+    assert backend.timeouts == [0.0, 0.0]
+
+
+def test_a_budget_that_runs_out_is_reported_once_and_io_and_timers_still_run(
+    reactor: Reactor, backend: FakeBackend, log: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[int] = []
+
+    class Plugin:
+        @loopcore.hookimpl
+        def loopcore_starvation(self, loop: Any, left: int) -> None:
+            assert loop is reactor
+            told.append(left)
+
+    reactor.probes.register(Plugin())
+    reactor.urgent.budget = 10
+    count = [0]
+
+    def again() -> None:
+        count[0] += 1
+        reactor.next_tick(again)
+
+    reactor.call_soon(again)
+    reactor.tick()
+    assert count == [11]
+    watch(reactor, 5, log.append, "io")
+    reactor.call_later(0, log.append, "timer")
+    backend.script.append([(5, READ)])
+    reactor.tick()
+    assert log == ["io", "timer"]
+    assert reactor.starvations == len(told) == 4  # after `again`; at the begin of pending; after io; after timers
+    assert set(told) == {1}
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "10 callbacks in a row" in caplog.text
+
+
+def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothing_waiting(
+    reactor: Reactor, backend: FakeBackend, log: list[Any]
+) -> None:
+    class Again(Step):
+        def _run(self) -> None:
+            super()._run()
+            reactor.flush_soon(Step(log, "second flush"))
+
+        def close(self) -> None:
+            super().close()
+            reactor.close_soon(Step(log, "second close"))
+
+    reactor.flush_soon(Again(log, "flush"))
+    reactor.close_soon(Again(log, "close"))
+    reactor.tick()
+    assert log == ["flush", "close"]
+    reactor.tick()
+    assert log == ["flush", "close", "second flush", "second close"]
+    assert backend.timeouts == [0.0, 0.0]
+
+
+def test_a_close_that_fails_is_reported_and_the_others_are_closed(
+    reactor: Reactor, log: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def close(self) -> None:
+            raise OSError("broken")
+
+    reactor.close_soon(Broken())
+    reactor.close_soon(Step(log, "closed"))
+    reactor.tick()
+    assert log == ["closed"]
+    assert "Broken" in caplog.text
+
+
+def test_closing_the_loop_closes_what_was_given_up_and_drops_the_rest(
+    reactor: Reactor, backend: FakeBackend, log: list[Any]
+) -> None:
+    reactor.close_soon(Step(log, "closed"))
+    for schedule in (reactor.call_soon, reactor.call_immediate, reactor.next_tick, reactor.call_soon_threadsafe):
+        schedule(log.append, "never")
+    reactor.call_later(1, log.append, "never")
+    reactor.close_scheduler()
+    reactor.close_scheduler()
+    assert log == ["closed"]
+    assert backend.is_closed
+    assert reactor.is_closed()
+    assert (len(reactor.ready), len(reactor.timers), len(reactor.urgent), len(reactor.inbox)) == (0, 0, 0, 0)
