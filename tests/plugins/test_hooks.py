@@ -1,0 +1,189 @@
+"""Every hook is called, when its spec says, with what its spec says."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import loopcore
+from loopcore.discovery import choose_backend
+from loopcore.kernel.phases import PHASES
+from tests.plugins.recorder import HOOKS, Recorder
+
+pytestmark = pytest.mark.loopcore_only
+
+
+@pytest.fixture
+def recorder(loop: Any) -> Recorder:
+    made = Recorder()
+    loop.probes.register(made)
+    return made
+
+
+async def child() -> str:
+    await asyncio.sleep(0)
+    return "result"
+
+
+async def program(loop: Any) -> None:
+    """Something of everything, on one thread and without time passing that could be told."""
+    loop.call_immediate(int)
+    loop.next_tick(int)
+    loop.queue_microtask(int)
+    loop.call_later(0, int)
+    check = loop.add_phase_callback("check", int)
+    task = loop.create_task(child())
+    future = loop.create_future()
+    loop.call_soon(future.set_result, 1)
+    await future
+    await task
+    check.cancel()
+
+
+def run_everything(loop: Any) -> None:
+    """Make every hook but loopcore_loop_created called."""
+    loop.set_exception_handler(lambda *_: None)
+    loop.run_until_complete(program(loop))
+    loop.call_exception_handler({"message": "reported"})
+    loop.urgent.budget = 1
+    loop.next_tick(loop.next_tick, int)
+    loop.set_debug(True)
+    loop.slow_callback_duration = 0.0
+    loop.run_until_complete(child())
+    loop.close()
+
+
+def test_every_hook_is_called_with_its_loop(backend_name: str) -> None:
+    recorder = Recorder()
+    loop = loopcore.EventLoop(choose_backend(backend_name).factory(), plugins=[("recorder", recorder)])
+    run_everything(loop)
+    assert recorder.names() == set(HOOKS)
+    assert all(arguments["loop"] is loop for _, arguments in recorder.seen)
+    (created,) = recorder.of("loop_created")
+    assert created["backend"] is loop.backend
+
+
+def test_cold_hooks_of_a_run_come_in_order_and_once_each(loop: Any, recorder: Recorder) -> None:
+    run_everything(loop)
+    cold = ("loopcore_run_started", "loopcore_run_stopped", "loopcore_loop_closed")
+    order = [hook for hook, _ in recorder.seen if hook in cold]
+    assert order == [*cold[:2], *cold]
+    assert [arguments["context"]["message"] for arguments in recorder.of("exception")] == ["reported"]
+    assert recorder.of("starvation")[0]["left"] == 1
+    assert all(arguments["seconds"] >= 0 for arguments in recorder.of("slow_callback"))
+    assert any(asyncio.isfuture(arguments["runnable"]) for arguments in recorder.of("slow_callback"))
+
+
+def test_a_run_that_an_exception_ends_is_told_as_stopped(loop: Any, recorder: Recorder) -> None:
+    def leave() -> None:
+        raise KeyboardInterrupt
+
+    loop.call_soon(leave)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_forever()
+    assert len(recorder.of("run_stopped")) == 1
+    assert len(recorder.of("handle_end")) == len(recorder.of("handle_begin"))
+
+
+def test_phases_begin_and_end_in_order_and_say_how_many_callbacks_they_ran(loop: Any, recorder: Recorder) -> None:
+    for phase in ("idle", "prepare", "check"):
+        loop.add_phase_callback(phase, int)
+    for _ in range(3):
+        loop.call_soon(int)
+    loop.call_later(0, int)
+    loop.stop()
+    loop.run_forever()
+    begun = [arguments["phase"] for arguments in recorder.of("phase_begin")]
+    ended = {arguments["phase"]: arguments["count"] for arguments in recorder.of("phase_end")}
+    assert begun == list(PHASES)
+    assert ended == {
+        "idle": 1, "prepare": 1, "poll": 0, "pending": 3, "io": 0, "check": 1, "timers": 1, "close": 0,
+    }  # fmt: skip
+
+
+def test_polls_say_their_timeout_and_how_long_they_took(loop: Any, recorder: Recorder) -> None:
+    loop.call_later(0.001, loop.stop)
+    loop.run_forever()
+    timeouts = [arguments["timeout"] for arguments in recorder.of("poll_begin")]
+    assert all(0 <= timeout <= 0.001 for timeout in timeouts)
+    ends = recorder.of("poll_end")
+    assert len(ends) == len(timeouts)
+    assert all(isinstance(end["waited_ns"], int) and end["waited_ns"] >= 0 for end in ends)
+
+
+def test_a_wait_without_limit_is_told_as_none(loop: Any, recorder: Recorder) -> None:
+    def wake(timeout: Any) -> None:
+        if timeout is None:
+            threading.Thread(target=loop.call_soon_threadsafe, args=(loop.stop,)).start()
+
+    class Waker:
+        @loopcore.hookimpl
+        def loopcore_poll_begin(self, timeout: Any) -> None:
+            wake(timeout)
+
+    loop.probes.register(Waker())
+    loop.run_forever()
+    assert recorder.of("poll_begin")[-1]["timeout"] is None
+
+
+def test_scheduling_says_from_where(loop: Any, recorder: Recorder) -> None:
+    handles = {
+        "soon": loop.call_soon(int),
+        "timer": loop.call_later(0, int),
+        "threadsafe": loop.call_soon_threadsafe(int),
+        "immediate": loop.call_immediate(int),
+        "next_tick": loop.next_tick(int),
+        "microtask": loop.queue_microtask(int),
+        "phase": loop.add_phase_callback("check", int),
+    }
+    seen = {arguments["source"]: arguments["handle"] for arguments in recorder.of("handle_scheduled")}
+    assert seen == handles
+    loop.stop()
+    loop.run_forever()
+    for hook in ("handle_begin", "handle_end"):
+        assert {id(arguments["handle"]) for arguments in recorder.of(hook)} == {id(one) for one in handles.values()}
+
+
+def test_cancelled_callbacks_are_not_announced(loop: Any, recorder: Recorder) -> None:
+    loop.call_soon(int).cancel()
+    loop.call_later(0, int).cancel()
+    loop.stop()
+    loop.run_forever()
+    assert recorder.of("handle_begin") == []
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_task_is_spawned_stepped_and_done_in_that_order(loop: Any, recorder: Recorder, eager: bool) -> None:
+    made: list[Any] = []
+
+    async def main() -> None:
+        made.append(loop.create_task(child(), eager_start=eager))
+        await made[0]
+
+    loop.run_until_complete(main())
+    (task,) = made
+    order = [hook.removeprefix("loopcore_task_") for hook, told in recorder.seen if told.get("task") is task]
+    assert order == ["spawned", "step_begin", "step_end", "step_begin", "done", "step_end"]
+
+
+def test_steps_of_tasks_are_not_announced_as_handles(loop: Any, recorder: Recorder) -> None:
+    loop.run_until_complete(child())
+    assert all(isinstance(told["handle"], asyncio.Handle) for told in recorder.of("handle_begin"))
+
+
+def test_the_stream_of_probes_is_the_same_on_every_backend(backend_name: str) -> None:
+    def stream(name: str) -> list[tuple[Any, ...]]:
+        recorder = Recorder()
+        loop = loopcore.new_event_loop(name)
+        loop.poll_skip_time = float("inf")  # by ticks only: real time differs from run to run
+        loop.probes.register(recorder)
+        loop.run_until_complete(program(loop))
+        loop.close()
+        plain = (str, int)
+        return [
+            (hook, *(told[key] for key in told if isinstance(told[key], plain) and key != "waited_ns"))
+            for hook, told in recorder.seen
+        ]
+
+    assert stream(backend_name) == stream("select")

@@ -1,0 +1,230 @@
+"""Registering plugins: order, subsets of arguments, mistakes, failures, and leaving at run time."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from loopcore import hookimpl
+from loopcore.errors import UsageError
+from loopcore.kernel.probes import Probes
+from loopcore.kernel.reactor import Reactor
+from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+
+
+@pytest.fixture
+def reactor() -> Reactor:
+    clock = VirtualClock()
+    return Reactor(FakeBackend(clock), clock=clock)
+
+
+@pytest.fixture
+def log() -> list[Any]:
+    return []
+
+
+def plugin(log: list[Any], name: str, **options: bool) -> object:
+    class Plugin:
+        @hookimpl(**options)
+        def loopcore_handle_begin(self) -> None:
+            log.append(name)
+
+        @hookimpl(**options)
+        def loopcore_run_started(self) -> None:
+            log.append(name)
+
+    return Plugin()
+
+
+def test_plugins_are_called_as_pluggy_would_call_them(reactor: Reactor, log: list[Any]) -> None:
+    reactor.probes.register(plugin(log, "first"))
+    reactor.probes.register(plugin(log, "trylast", trylast=True))
+    reactor.probes.register(plugin(log, "tryfirst", tryfirst=True))
+    reactor.probes.register(plugin(log, "second"))
+    reactor.call_soon(int)
+    reactor.tick()
+    hot = list(log)
+    log.clear()
+    reactor.probes.cold("loopcore_run_started", loop=reactor)
+    assert hot == log == ["tryfirst", "second", "first", "trylast"]
+
+
+def test_a_plugin_takes_the_arguments_it_names_in_any_order(reactor: Reactor, log: list[Any]) -> None:
+    class Plugin:
+        @hookimpl
+        def loopcore_phase_end(self, count: int, phase: str) -> None:
+            log.append((phase, count))
+
+        @hookimpl
+        def loopcore_handle_scheduled(self, source: str, loop: Any) -> None:
+            log.append((source, loop is reactor))
+
+    reactor.probes.register(Plugin())
+    reactor.call_soon(int)
+    reactor.tick()
+    assert ("soon", True) in log
+    assert ("pending", 1) in log
+
+
+def test_a_module_can_be_a_plugin(reactor: Reactor, log: list[Any]) -> None:
+    import types
+
+    module = types.ModuleType("a_plugin")
+
+    @hookimpl
+    def loopcore_handle_begin(handle: Any) -> None:
+        log.append(handle)
+
+    module.loopcore_handle_begin = loopcore_handle_begin  # type: ignore[attr-defined]
+    assert reactor.probes.register(module) == "a_plugin"
+    handle = reactor.call_soon(int)
+    reactor.tick()
+    assert log == [handle]
+
+
+def unknown_hook() -> object:
+    class Plugin:
+        @hookimpl
+        def loopcore_no_such_hook(self) -> None: ...
+
+    return Plugin()
+
+
+def unknown_argument() -> object:
+    class Plugin:
+        @hookimpl
+        def loopcore_handle_begin(self, nothing: Any) -> None: ...
+
+    return Plugin()
+
+
+def wrapper() -> object:
+    class Plugin:
+        @hookimpl(wrapper=True)
+        def loopcore_handle_begin(self) -> Any:
+            return (yield)
+
+    return Plugin()
+
+
+@pytest.mark.parametrize("mistaken", [unknown_hook, unknown_argument, wrapper])
+def test_a_mistaken_plugin_is_refused_and_leaves_nothing_behind(
+    reactor: Reactor, mistaken: Any, log: list[Any]
+) -> None:
+    reactor.probes.register(plugin(log, "good"), "good")
+    with pytest.raises(UsageError, match="plugin"):
+        reactor.probes.register(mistaken(), "mistaken")
+    assert [name for name, _ in reactor.probes.plugins()] == ["good"]
+    reactor.call_soon(int)
+    reactor.tick()
+    assert log == ["good"]
+
+
+def test_the_same_plugin_twice_is_refused_and_stays_once(reactor: Reactor, log: list[Any]) -> None:
+    one = plugin(log, "one")
+    reactor.probes.register(one)
+    with pytest.raises(UsageError, match="cannot be registered"):
+        reactor.probes.register(one)
+    reactor.call_soon(int)
+    reactor.tick()
+    assert log == ["one"]
+
+
+def test_unregistering_a_stranger_is_an_error(reactor: Reactor) -> None:
+    with pytest.raises(UsageError, match="is not registered"):
+        reactor.probes.unregister(object())
+
+
+@pytest.mark.parametrize("hook", ["loopcore_handle_begin", "loopcore_phase_begin", "loopcore_loop_closed"])
+def test_a_plugin_that_raises_is_logged_once_counted_and_out_and_the_loop_goes_on(
+    reactor: Reactor, log: list[Any], caplog: pytest.LogCaptureFixture, hook: str
+) -> None:
+    def fail(self: Any) -> None:
+        log.append("failed")
+        raise ValueError("plugin")
+
+    broken = type("Broken", (), {hook: hookimpl(fail)})()
+    reactor.probes.register(broken, "broken")
+    reactor.probes.register(plugin(log, "other"))
+    for number in range(3):
+        reactor.call_soon(log.append, number)
+    reactor.tick()
+    reactor.close_scheduler()
+    assert log.count("failed") == 1
+    assert [entry for entry in log if isinstance(entry, int)] == [0, 1, 2]
+    assert log.count("other") == 3
+    assert reactor.probes.failures == {"broken": 1}
+    (record,) = caplog.records
+    assert record.name == "loopcore.plugin"
+    assert record.levelno == logging.ERROR
+    assert hook in record.getMessage()
+    assert len(reactor.probes.plugins()) == 1
+
+
+def test_a_plugin_that_exits_ends_the_run_and_loses_nothing(reactor: Reactor, log: list[Any]) -> None:
+    class Exit:
+        @hookimpl
+        def loopcore_handle_end(self) -> None:
+            raise SystemExit
+
+    leaving = Exit()
+    reactor.probes.register(leaving)
+    reactor.call_soon(log.append, 1)
+    reactor.call_soon(log.append, 2)
+    reactor.call_later(0, log.append, 3)
+    with pytest.raises(SystemExit):
+        reactor.run_ticks()
+    reactor.probes.unregister(leaving)
+    reactor.tick()
+    assert log == [1, 2, 3]
+
+
+def test_a_plugin_may_come_and_go_while_the_loop_runs(reactor: Reactor, log: list[Any]) -> None:
+    visitor = plugin(log, "seen")
+    reactor.call_soon(log.append, "before")
+    reactor.call_soon(reactor.probes.register, visitor)
+    reactor.call_soon(log.append, "between")
+    reactor.call_soon(reactor.probes.unregister, visitor)
+    reactor.call_soon(log.append, "after")
+    reactor.tick()
+    assert log == ["before", "seen", "between", "seen", "after"]
+
+
+def test_a_plugin_may_unregister_itself_inside_a_hook(reactor: Reactor, log: list[Any]) -> None:
+    class Once:
+        @hookimpl
+        def loopcore_phase_begin(self, loop: Any) -> None:
+            log.append("once")
+            loop.probes.unregister(self)
+
+    reactor.probes.register(Once())
+    reactor.call_soon(log.append, "callback")
+    reactor.tick()
+    assert log == ["once", "callback"]
+
+
+def test_without_plugins_no_hook_code_runs_in_a_tick(reactor: Reactor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise AssertionError("a probe was fired")
+
+    monkeypatch.setattr(Probes, "fire", fail)
+    monkeypatch.setattr(Probes, "_call", fail)
+    ran: list[str] = []
+    reactor.call_soon_threadsafe(ran.append, "threadsafe")
+    for schedule in (reactor.call_soon, reactor.call_immediate, reactor.next_tick, reactor.queue_microtask):
+        schedule(ran.append, schedule.__name__)
+    reactor.call_later(0, ran.append, "timer")
+    reactor.call_soon(reactor.stop_ticks)
+    reactor.run_ticks()
+    assert len(ran) == 6
+    assert not reactor.watching
+
+
+def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Reactor) -> None:
+    class Cold:
+        @hookimpl
+        def loopcore_run_started(self) -> None: ...
+
+    reactor.probes.register(Cold())
+    assert not reactor.watching
+    assert not reactor.probes.watching_ticks

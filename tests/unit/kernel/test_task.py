@@ -1,0 +1,318 @@
+"""Tasks and futures: order of waking, cancellation, what goes wrong, what is reported."""
+
+import asyncio
+import contextvars
+import gc
+import io
+import weakref
+from typing import Any
+
+import pytest
+
+import loopcore
+
+Loop = asyncio.AbstractEventLoop
+
+
+async def suspended(loop: Loop, log: list[Any]) -> None:
+    await loop.create_future()
+
+
+def collect_reports(loop: Loop) -> list[dict[str, Any]]:
+    reports: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context))
+    return reports
+
+
+def test_waiters_and_callbacks_of_a_future_come_in_the_order_they_were_added(loop: Loop) -> None:
+    log: list[str] = []
+
+    async def wait(future: Any, name: str) -> None:
+        await future
+        log.append(name)
+
+    async def main() -> None:
+        for kinds in ("wcwc", "cwwc", "ww", "cc", "wccw"):
+            log.clear()
+            future = loop.create_future()
+            tasks = []
+            for number, kind in enumerate(kinds):
+                if kind == "w":
+                    tasks.append(loop.create_task(wait(future, f"w{number}")))
+                    await asyncio.sleep(0)
+                else:
+                    future.add_done_callback(lambda _, number=number: log.append(f"c{number}"))
+            future.set_result(None)
+            await asyncio.sleep(0)
+            assert log == [f"{kind}{number}" for number, kind in enumerate(kinds)]
+            await asyncio.gather(*tasks)
+
+    loop.run_until_complete(main())
+
+
+def test_callbacks_get_the_future_and_their_context_and_can_be_removed(loop: Loop) -> None:
+    variable = contextvars.ContextVar("variable", default="none")
+    log: list[Any] = []
+    future = loop.create_future()
+
+    def callback(done: Any) -> None:
+        log.append((done is future, variable.get()))
+
+    def removed(_: Any) -> None:
+        log.append("removed")
+
+    variable.set("when added")
+    future.add_done_callback(callback)
+    future.add_done_callback(removed)
+    future.add_done_callback(removed)
+    own = contextvars.copy_context()
+    own.run(variable.set, "own")
+    future.add_done_callback(callback, context=own)
+    variable.set("later")
+    assert future.remove_done_callback(removed) == 2
+    future.set_result(1)
+    future.add_done_callback(callback)
+    loop.stop()
+    loop.run_forever()
+    assert log == [(True, "when added"), (True, "own"), (True, "later")]
+
+
+def test_a_future_is_finished_once(loop: Loop) -> None:
+    future = loop.create_future()
+    with pytest.raises(asyncio.InvalidStateError):
+        future.result()
+    future.set_result(5)
+    for finish in (lambda: future.set_result(6), lambda: future.set_exception(ValueError())):
+        with pytest.raises(asyncio.InvalidStateError):
+            finish()
+    assert future.cancel() is False
+    assert (future.result(), future.exception(), future.done(), future.cancelled()) == (5, None, True, False)
+
+
+def test_cancellation_is_counted_and_can_be_refused(loop: Loop) -> None:
+    async def stubborn() -> tuple[str, int, int]:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            await loop.create_future()
+        except asyncio.CancelledError as error:
+            return str(error), task.cancelling(), task.uncancel()
+        return "not cancelled", 0, 0
+
+    async def main() -> None:
+        task = loop.create_task(stubborn())
+        await asyncio.sleep(0)
+        assert task.cancel("first")
+        assert task.cancel("second")
+        assert await task == ("first", 2, 1)
+        assert task.cancel() is False
+        assert task.uncancel() == 0
+        assert task.uncancel() == 0
+
+    loop.run_until_complete(main())
+
+
+def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> None:
+    log: list[str] = []
+
+    async def never() -> None:
+        log.append("ran")
+
+    async def main() -> None:
+        task = loop.create_task(never())
+        task.cancel("why")
+        with pytest.raises(asyncio.CancelledError, match="why"):
+            await task
+
+    loop.run_until_complete(main())
+    assert log == []
+
+
+def test_a_task_runs_in_one_context_of_its_own(loop: Loop) -> None:
+    variable = contextvars.ContextVar("variable", default=0)
+    seen: list[int] = []
+
+    async def count() -> None:
+        for _ in range(3):
+            variable.set(variable.get() + 1)
+            await asyncio.sleep(0)
+        seen.append(variable.get())
+
+    variable.set(10)
+    own = contextvars.copy_context()
+    own.run(variable.set, 100)
+    first, second = loop.create_task(count()), loop.create_task(count(), context=own)
+    loop.run_until_complete(asyncio.wait([first, second]))  # type: ignore[arg-type]
+    assert seen == [13, 103]
+    assert (variable.get(), own[variable]) == (10, 103)
+
+
+def test_names_coroutines_generics_and_weak_references(loop: Loop) -> None:
+    async def nothing() -> None: ...
+
+    coro = nothing()
+    task = loop.create_task(coro, name="mine")
+    assert (task.get_name(), task.get_coro()) == ("mine", coro)
+    task.set_name(17)  # type: ignore[arg-type]
+    assert task.get_name() == "17"
+    other = loop.create_task(nothing())
+    assert other.get_name().startswith("Task-")
+    assert "nothing" in repr(other)
+    assert weakref.ref(task)() is task
+    assert type(task)[int].__args__ == (int,)  # type: ignore[index]
+    loop.run_until_complete(asyncio.wait([task, other]))  # type: ignore[arg-type]
+    future = loop.create_future()
+    assert "pending" in repr(future)
+    assert weakref.ref(future)() is future
+    assert type(future)[int].__args__ == (int,)  # type: ignore[index]
+
+
+def test_stacks_of_suspended_and_failed_tasks(loop: Loop) -> None:
+    async def fail() -> None:
+        raise ValueError("mine")
+
+    async def main() -> None:
+        waiting, failed = loop.create_task(suspended(loop, [])), loop.create_task(fail())
+        await asyncio.sleep(0)
+        assert [frame.f_code.co_name for frame in waiting.get_stack()] == ["suspended"]
+        assert [frame.f_code.co_name for frame in failed.get_stack(limit=1)] == ["fail"]
+        text = io.StringIO()
+        waiting.print_stack(file=text)
+        failed.print_stack(file=text)
+        assert "in suspended" in text.getvalue()
+        assert "ValueError: mine" in text.getvalue()
+        assert isinstance(failed.exception(), ValueError)
+        waiting.cancel()
+
+    loop.run_until_complete(main())
+
+
+class Yields:
+    """An awaitable that hands out whatever it is given."""
+
+    def __init__(self, *what: Any) -> None:
+        self.what = what
+
+    def __await__(self) -> Any:
+        yield from self.what
+
+
+def test_bad_yields_are_errors_in_the_coroutine_and_it_may_go_on(loop: Loop) -> None:
+    errors: list[str] = []
+
+    async def expect_error(awaitable: Any) -> None:
+        try:
+            await awaitable
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    async def main() -> None:
+        future = loop.create_future()
+        await expect_error(Yields(17))
+        await expect_error(Yields(future))
+        await expect_error(Yields(character for character in "a"))
+        await expect_error(asyncio.current_task())
+        await Yields(None, None)
+
+    loop.run_until_complete(main())
+    expected = ["bad yield: 17", "yield was used instead of yield from", "yield from for generator", "await on itself"]
+    assert len(errors) == len(expected)
+    for error, part in zip(errors, expected, strict=True):
+        assert part in error
+
+
+def test_a_future_of_another_loop_is_an_error(loop: Loop, loop_factory: Any) -> None:
+    stranger = loop_factory().create_future()
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="attached to a different loop"):
+            await stranger
+
+    loop.run_until_complete(main())
+
+
+def test_an_exception_nobody_asks_for_is_reported_when_the_task_goes(loop: Loop) -> None:
+    reports = collect_reports(loop)
+
+    async def fail() -> None:
+        raise ValueError("mine")
+
+    async def main() -> None:
+        loop.create_task(fail())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        future = loop.create_future()
+        future.set_exception(KeyError("mine too"))
+
+    gc.disable()  # reference counting is enough: nothing keeps the task in a cycle
+    try:
+        loop.run_until_complete(main())
+    finally:
+        gc.enable()
+    assert [report["message"] for report in reports] == [
+        "Task exception was never retrieved",
+        "Future exception was never retrieved",
+    ]
+    assert [repr(report["exception"]) for report in reports] == ["ValueError('mine')", "KeyError('mine too')"]
+
+
+def test_an_exception_that_was_seen_is_not_reported(loop: Loop) -> None:
+    reports = collect_reports(loop)
+
+    async def main() -> None:
+        for see in ("exception", "result"):
+            future = loop.create_future()
+            future.set_exception(ValueError())
+            try:
+                getattr(future, see)()
+            except ValueError:
+                assert see == "result"
+
+    loop.run_until_complete(main())
+    gc.collect()
+    assert reports == []
+
+
+def test_a_pending_task_that_goes_is_reported(loop: Loop) -> None:
+    reports = collect_reports(loop)
+    loop.create_task(suspended(loop, []), name="lost")
+    loop.stop()
+    loop.run_forever()
+    gc.collect()
+    (report,) = reports
+    assert report["message"] == "Task was destroyed but it is pending!"
+    assert "lost" in repr(report["task"])
+
+
+@pytest.mark.loopcore_only
+def test_a_task_finished_from_outside_is_reported_and_does_not_end_the_run(loop: Any) -> None:
+    reports = collect_reports(loop)
+
+    async def never() -> None: ...
+
+    coro = never()
+    task = loop.create_task(coro)
+    loopcore.Future.set_result(task, 1)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    coro.close()
+    assert [type(report["exception"]) for report in reports] == [asyncio.InvalidStateError]
+
+
+@pytest.mark.parametrize("wrong", [17, "text", None, len])
+def test_only_coroutines_make_tasks(loop: Loop, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="a coroutine was expected"):
+        loop.create_task(wrong)
+
+
+def test_a_stop_iteration_does_not_pass_for_a_result(loop: Loop) -> None:
+    async def main() -> None:
+        future = loop.create_future()
+        try:
+            future.set_exception(StopIteration())
+        except TypeError:
+            return
+        with pytest.raises(RuntimeError, match="StopIteration interacts badly"):
+            await future
+
+    loop.run_until_complete(main())
