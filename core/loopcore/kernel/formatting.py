@@ -34,8 +34,13 @@ def drop_own_frames(exc: BaseException) -> None:
     exc.__traceback__ = trace
 
 
-def describe_callback(callback: Any, args: Any) -> str:
-    """Return `name(args) at file:line` for a callback, as far as it can be told."""
+def describe_callback(callback: Any, args: Any, debug: bool) -> str:
+    """Return `name(args) at file:line` for a callback, as far as it can be told.
+
+    Since Python 3.13 asyncio shows the arguments in debug mode only; so it is here.
+    """
+    if sys.version_info >= (3, 13):
+        return format_helpers._format_callback_source(callback, args, debug=debug)
     return format_helpers._format_callback_source(callback, args)
 
 

@@ -79,7 +79,7 @@ class Handle(Runnable):
             del self
 
     def _report(self, exc: BaseException) -> None:
-        what = describe_callback(self._callback, self._args)
+        what = describe_callback(self._callback, self._args, self._loop.get_debug())
         context: dict[str, Any] = {"message": f"Exception in callback {what}", "exception": exc, "handle": self}
         if self._source_traceback:
             context["source_traceback"] = self._source_traceback
@@ -109,7 +109,7 @@ class Handle(Runnable):
         if self._cancelled:
             info.append("cancelled")
         if self._callback is not None:
-            info.append(describe_callback(self._callback, self._args))
+            info.append(describe_callback(self._callback, self._args, self._loop.get_debug()))
         if self._source_traceback:
             frame = self._source_traceback[len(self._source_traceback) - 1]
             info.append(f"created at {frame.filename}:{frame.lineno}")
