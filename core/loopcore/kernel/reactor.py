@@ -10,8 +10,8 @@ A tick is three public steps, so that another loop can host it: `poll_events` (i
 
 Skipping the poll: a wait costs a system call, and while callbacks are ready it could only look, not block.
 So it is left out for at most `poll_skip_ticks` ticks in a row, or fewer when the clock, which is looked at
-in every eighth of them, shows that `poll_skip_time` seconds have passed. The first and the last tick of a
-run always poll.
+in every eighth of them, shows that `poll_skip_time` seconds have passed. The first tick of a run
+always polls, and so does one that begins after `stop_ticks`.
 """
 
 import threading
