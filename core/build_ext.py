@@ -260,4 +260,10 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("modules", nargs="+")
     arguments = parser.parse_args()
-    build(arguments.modules, arguments.out)
+    try:
+        build(arguments.modules, arguments.out)
+    except Exception as error:
+        # The tools have said what is wrong with which source; where in them it was raised helps nobody.
+        if not isinstance(error, ImportError) and not type(error).__name__.endswith(("CompileError", "LinkError")):
+            raise
+        sys.exit(str(error))

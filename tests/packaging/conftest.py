@@ -71,11 +71,12 @@ def build_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> BuildW
         key = (python, *map(str, sorted(environment.items())))
         if key not in built:
             folder = tmp_path_factory.mktemp("wheel")
-            command = (python, "-m", "pip", "wheel", "-v", "--no-deps", "-w", folder, sdist)
+            # Without the cache: pip takes one sdist for one wheel, whatever the environment says.
+            command = (python, "-m", "pip", "wheel", "-v", "--no-cache-dir", "--no-deps", "-w", folder, sdist)
             result = call(*command, cwd=folder, **environment)
             assert result.returncode == 0, result.stdout + result.stderr
             (wheel,) = folder.glob("*.whl")
-            built[key] = (wheel, result.stdout)
+            built[key] = (wheel, result.stdout + result.stderr)
         return built[key]
 
     return build
