@@ -21,6 +21,7 @@ cdef class TimerHeap:
     cpdef list pop_due(self, double limit)
     @cython.locals(timer=TimerHandle)
     cpdef object clear(self)
+    cdef bint _is_mostly_cancelled(self) except -1
     @cython.locals(timer=TimerHandle, live=list)
     cdef object _compact(self, TimerHandle cancelling)
     @cython.locals(heap=list, timer=TimerHandle, last=TimerHandle, first=TimerHandle)

@@ -48,7 +48,7 @@ class TimerHeap:
         if not timer._scheduled:
             return
         self._cancelled_count += 1
-        if len(self._heap) > COMPACT_ABOVE and self._cancelled_count * 2 > len(self._heap):
+        if self._is_mostly_cancelled():
             self._compact(timer)
 
     def next_deadline(self) -> float:
@@ -70,6 +70,8 @@ class TimerHeap:
                 self._cancelled_count -= 1
             else:
                 due.append(timer)
+        if self._is_mostly_cancelled():
+            self._compact(None)
         return due
 
     def clear(self) -> None:
@@ -80,7 +82,10 @@ class TimerHeap:
         self.earliest = _NEVER
         self._cancelled_count = 0
 
-    def _compact(self, cancelling: TimerHandle) -> None:
+    def _is_mostly_cancelled(self) -> bool:
+        return len(self._heap) > COMPACT_ABOVE and self._cancelled_count * 2 > len(self._heap)
+
+    def _compact(self, cancelling: TimerHandle | None) -> None:
         # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others.
         live: list[TimerHandle] = []
         for timer in self._heap:
