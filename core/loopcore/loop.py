@@ -6,7 +6,7 @@ in its constructor behind a Protocol that names the few methods it uses, so a pr
 on a loop (`loop.getaddrinfo = ...`) is heard as it is by asyncio.
 
 Signatures, errors and their texts are asyncio's; parameters that asyncio got in later Pythons are taken on all.
-Datagrams, pipes, subprocesses and sendfile raise AbstractEventLoop's NotImplementedError for now.
+Pipes, subprocesses and sendfile raise AbstractEventLoop's NotImplementedError for now.
 
 Thread: the loop's own, except call_soon_threadsafe, and run_in_executor as far as asyncio allows it.
 """
@@ -307,6 +307,16 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._endpoints.unix.create_unix_server(
             protocol_factory, path, sock=sock, backlog=backlog, ssl=ssl, ssl_handshake_timeout=ssl_handshake_timeout,
             ssl_shutdown_timeout=ssl_shutdown_timeout, start_serving=start_serving, cleanup_socket=cleanup_socket,
+        )
+
+    async def create_datagram_endpoint(  # type: ignore[override]  # asyncio removed reuse_address in 3.11
+        self, protocol_factory: Any, local_addr: Any = None, remote_addr: Any = None, *, family: int = 0,
+        proto: int = 0, flags: int = 0, reuse_port: bool | None = None, allow_broadcast: bool | None = None,
+        sock: socket.socket | None = None,
+    ) -> Any:
+        return await self._endpoints.datagrams.create_datagram_endpoint(
+            protocol_factory, local_addr, remote_addr, family=family, proto=proto, flags=flags, reuse_port=reuse_port,
+            allow_broadcast=allow_broadcast, sock=sock,
         )
 
     async def connect_accepted_socket(

@@ -8,7 +8,7 @@ import pytest
 import loopcore
 
 LATER = {
-    "connect_read_pipe", "connect_write_pipe", "create_datagram_endpoint", "sendfile", "sock_sendfile",
+    "connect_read_pipe", "connect_write_pipe", "sendfile", "sock_sendfile",
     "subprocess_exec", "subprocess_shell",
 }  # fmt: skip
 """What later issues bring; until then it is AbstractEventLoop's NotImplementedError."""

@@ -8,6 +8,7 @@ those need: the scheduler itself. The facade calls `assemble` once and delegates
     create_unix_connection       endpoints.unix
     create_unix_server           endpoints.unix
     connect_accepted_socket      endpoints.opener
+    create_datagram_endpoint     endpoints.datagrams
     start_tls                    endpoints.tls
 """
 
@@ -19,10 +20,12 @@ from typing import Any, NamedTuple
 
 from loopcore.endpoints.accepted import StreamOpener
 from loopcore.endpoints.connect import Connector
+from loopcore.endpoints.datagram import DatagramEndpoints
 from loopcore.endpoints.listen import Listener
 from loopcore.endpoints.needs import NameResolver, ProtocolFactory, SocketConnector
 from loopcore.endpoints.tls import Tls, TlsSettings
 from loopcore.endpoints.unix import UnixEndpoints
+from loopcore.transports.datagram import DatagramTransport
 from loopcore.transports.server import Server
 from loopcore.transports.stream import StreamTransport
 
@@ -34,6 +37,7 @@ class Endpoints(NamedTuple):
     listener: Listener
     unix: UnixEndpoints
     opener: StreamOpener
+    datagrams: DatagramEndpoints
     tls: Tls
 
 
@@ -41,6 +45,7 @@ def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector) -> 
     """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
     # Any: it is an asyncio.Transport through `__class__`, which no type checker sees.
     make_transport: Any = partial(StreamTransport, loop)
+    make_datagram_transport: Any = partial(DatagramTransport, loop)
     tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
     opener = StreamOpener(
         create_future=loop.create_future, make_transport=make_transport, tls=tls, get_debug=loop.get_debug
@@ -77,5 +82,12 @@ def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector) -> 
         listener=Listener(resolver=resolver, make_server=make_server, get_debug=loop.get_debug),
         unix=UnixEndpoints(sockops=sockops, opener=opener, make_server=make_server),
         opener=opener,
+        datagrams=DatagramEndpoints(
+            resolver=resolver,
+            sockops=sockops,
+            create_future=loop.create_future,
+            make_transport=make_datagram_transport,
+            get_debug=loop.get_debug,
+        ),
         tls=tls,
     )

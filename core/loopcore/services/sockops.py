@@ -173,7 +173,7 @@ class SockOps:
             return sock.recv(n)
         except (BlockingIOError, InterruptedError):
             pass
-        received: bytes = await self._until(sock, READING, functools.partial(sock.recv, n))
+        received: bytes = await self._until(sock, READING, lambda: sock.recv(n))
         return received
 
     async def recv_into(self, sock: socket.socket, buf: Any) -> int:
@@ -183,7 +183,7 @@ class SockOps:
             return sock.recv_into(buf)
         except (BlockingIOError, InterruptedError):
             pass
-        count: int = await self._until(sock, READING, functools.partial(sock.recv_into, buf))
+        count: int = await self._until(sock, READING, lambda: sock.recv_into(buf))
         return count
 
     async def recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
@@ -193,7 +193,7 @@ class SockOps:
             return sock.recvfrom(bufsize)
         except (BlockingIOError, InterruptedError):
             pass
-        datagram: tuple[bytes, Any] = await self._until(sock, READING, functools.partial(sock.recvfrom, bufsize))
+        datagram: tuple[bytes, Any] = await self._until(sock, READING, lambda: sock.recvfrom(bufsize))
         return datagram
 
     async def recvfrom_into(self, sock: socket.socket, buf: Any, nbytes: int = 0) -> tuple[int, Any]:
@@ -204,8 +204,7 @@ class SockOps:
             return sock.recvfrom_into(buf, limit)
         except (BlockingIOError, InterruptedError):
             pass
-        again = functools.partial(sock.recvfrom_into, buf, limit)
-        received: tuple[int, Any] = await self._until(sock, READING, again)
+        received: tuple[int, Any] = await self._until(sock, READING, lambda: sock.recvfrom_into(buf, limit))
         return received
 
     async def sendall(self, sock: socket.socket, data: Any) -> None:
@@ -226,7 +225,7 @@ class SockOps:
             return sock.sendto(data, address)
         except (BlockingIOError, InterruptedError):
             pass
-        count: int = await self._until(sock, WRITING, functools.partial(sock.sendto, data, address))
+        count: int = await self._until(sock, WRITING, lambda: sock.sendto(data, address))
         return count
 
     async def accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
