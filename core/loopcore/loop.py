@@ -6,7 +6,7 @@ in its constructor behind a Protocol that names the few methods it uses, so a pr
 on a loop (`loop.getaddrinfo = ...`) is heard as it is by asyncio.
 
 Signatures, errors and their texts are asyncio's; parameters that asyncio got in later Pythons are taken on all.
-Pipes, subprocesses and sendfile raise AbstractEventLoop's NotImplementedError for now.
+Sendfile raises AbstractEventLoop's NotImplementedError for now.
 
 Thread: the loop's own, except call_soon_threadsafe, and run_in_executor as far as asyncio allows it.
 """
@@ -31,6 +31,7 @@ from loopcore.kernel.future import Future
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.task import Task
 from loopcore.services.asyncgens import AsyncGenerators
+from loopcore.services.children import Children
 from loopcore.services.executor import Executors
 from loopcore.services.resolver import Resolver
 from loopcore.services.signals import Signals
@@ -70,7 +71,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._resolver = Resolver(self)
         self._signals = Signals(self, self)
         self._sockops = SockOps(self, self, self._transports)
-        self._endpoints = assemble(self, resolver=self, sockops=self)
+        self._children = Children(self)
+        self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children)
         try:
             for name, plugin in plugins:
                 self.probes.register(plugin, name)
@@ -139,6 +141,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         if self.get_debug():
             report_logger.debug("Close %r", self)
         self._signals.close()
+        self._children.close()
         self._executors.close()
         self.close_scheduler()
 
@@ -327,6 +330,18 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             protocol_factory, sock, ssl=ssl, ssl_handshake_timeout=ssl_handshake_timeout,
             ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
+
+    async def connect_read_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
+        return await self._endpoints.pipes.connect_read_pipe(protocol_factory, pipe)
+
+    async def connect_write_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
+        return await self._endpoints.pipes.connect_write_pipe(protocol_factory, pipe)
+
+    async def subprocess_exec(self, protocol_factory: Any, program: Any, *args: Any, **kwargs: Any) -> Any:
+        return await self._endpoints.processes.subprocess_exec(protocol_factory, program, *args, **kwargs)
+
+    async def subprocess_shell(self, protocol_factory: Any, cmd: Any, **kwargs: Any) -> Any:
+        return await self._endpoints.processes.subprocess_shell(protocol_factory, cmd, **kwargs)
 
     async def start_tls(
         self, transport: Any, protocol: Any, sslcontext: Any, *, server_side: bool = False,

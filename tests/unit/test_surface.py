@@ -7,10 +7,7 @@ import pytest
 
 import loopcore
 
-LATER = {
-    "connect_read_pipe", "connect_write_pipe", "sendfile", "sock_sendfile",
-    "subprocess_exec", "subprocess_shell",
-}  # fmt: skip
+LATER = {"sendfile", "sock_sendfile"}
 """What later issues bring; until then it is AbstractEventLoop's NotImplementedError."""
 
 METHODS = [name for name, value in vars(asyncio.AbstractEventLoop).items() if inspect.isfunction(value)]

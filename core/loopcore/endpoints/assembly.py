@@ -9,6 +9,8 @@ those need: the scheduler itself. The facade calls `assemble` once and delegates
     create_unix_server           endpoints.unix
     connect_accepted_socket      endpoints.opener
     create_datagram_endpoint     endpoints.datagrams
+    connect_read/write_pipe      endpoints.pipes
+    subprocess_exec/_shell       endpoints.processes
     start_tls                    endpoints.tls
 """
 
@@ -23,9 +25,14 @@ from loopcore.endpoints.connect import Connector
 from loopcore.endpoints.datagram import DatagramEndpoints
 from loopcore.endpoints.listen import Listener
 from loopcore.endpoints.needs import NameResolver, ProtocolFactory, SocketConnector
+from loopcore.endpoints.pipes import PipeEndpoints
+from loopcore.endpoints.process import ProcessEndpoints
 from loopcore.endpoints.tls import Tls, TlsSettings
 from loopcore.endpoints.unix import UnixEndpoints
+from loopcore.services.children import Children
 from loopcore.transports.datagram import DatagramTransport
+from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
+from loopcore.transports.process import ProcessTransport
 from loopcore.transports.server import Server
 from loopcore.transports.stream import StreamTransport
 
@@ -38,10 +45,12 @@ class Endpoints(NamedTuple):
     unix: UnixEndpoints
     opener: StreamOpener
     datagrams: DatagramEndpoints
+    pipes: PipeEndpoints
+    processes: ProcessEndpoints
     tls: Tls
 
 
-def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector) -> Endpoints:
+def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector, children: Children) -> Endpoints:
     """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
     # Any: it is an asyncio.Transport through `__class__`, which no type checker sees.
     make_transport: Any = partial(StreamTransport, loop)
@@ -89,5 +98,26 @@ def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector) -> 
             make_transport=make_datagram_transport,
             get_debug=loop.get_debug,
         ),
+        pipes=assemble_pipes(loop),
+        processes=assemble_processes(loop, children),
         tls=tls,
+    )
+
+
+def assemble_pipes(loop: Any) -> PipeEndpoints:
+    """Return the endpoints for pipes of `loop`."""
+    return PipeEndpoints(
+        create_future=loop.create_future,
+        make_reader=partial(ReadPipeTransport, loop),
+        make_writer=partial(WritePipeTransport, loop),
+        get_debug=loop.get_debug,
+    )
+
+
+def assemble_processes(loop: Any, children: Children) -> ProcessEndpoints:
+    """Return the endpoints for subprocesses of `loop`; `children` tells when they end."""
+    return ProcessEndpoints(
+        create_future=loop.create_future,
+        make_transport=partial(ProcessTransport, loop, children),
+        get_debug=loop.get_debug,
     )
