@@ -117,7 +117,5 @@ def assemble_pipes(loop: Any) -> PipeEndpoints:
 def assemble_processes(loop: Any, children: Children) -> ProcessEndpoints:
     """Return the endpoints for subprocesses of `loop`; `children` tells when they end."""
     return ProcessEndpoints(
-        create_future=loop.create_future,
-        make_transport=partial(ProcessTransport, loop, children),
-        get_debug=loop.get_debug,
+        pipes=loop, make_transport=partial(ProcessTransport, loop, children), get_debug=loop.get_debug
     )

@@ -6,14 +6,12 @@ What it can do with pipes beyond bytes (text, buffers) is refused: the pipes are
 Popen blocks until the child has called execve(2) or failed to: some milliseconds, as in asyncio.
 """
 
-import asyncio
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from loopcore.endpoints.needs import CreateFuture
 from loopcore.log import logger
 
 STDIN_IS_A_SOCKET: Final = sys.platform.startswith("aix")
@@ -21,20 +19,24 @@ STDIN_IS_A_SOCKET: Final = sys.platform.startswith("aix")
 
 
 class MakeProcess(Protocol):
-    """Makes the transport of a running process, and hands this and its pipes over to it, unless it raises."""
+    """Makes the transport of a running process, and hands this and its pipes over to it unless it raises."""
 
-    def __call__(
-        self, process: "subprocess.Popen[bytes]", protocol: Any, *, waiter: "asyncio.Future[Any] | None" = None
-    ) -> Any: ...
+    def __call__(self, process: "subprocess.Popen[bytes]", protocol: Any) -> Any: ...
+
+
+class PipeConnector(Protocol):
+    """Connects the pipes to the process."""
+
+    async def connect_read_pipe(self, protocol_factory: Any, pipe: Any) -> Any: ...
+
+    async def connect_write_pipe(self, protocol_factory: Any, pipe: Any) -> Any: ...
 
 
 class ProcessEndpoints:
     """`subprocess_exec` and `subprocess_shell`. Thread: the loop's own. Errors are asyncio's and Popen's."""
 
-    def __init__(
-        self, *, create_future: CreateFuture, make_transport: MakeProcess, get_debug: Callable[[], bool]
-    ) -> None:
-        self._create_future = create_future
+    def __init__(self, *, pipes: PipeConnector, make_transport: MakeProcess, get_debug: Callable[[], bool]) -> None:
+        self._pipes = pipes
         self._make_transport = make_transport
         self._get_debug = get_debug
 
@@ -63,16 +65,15 @@ class ProcessEndpoints:
     ) -> tuple[Any, Any]:
         protocol = protocol_factory()
         process = spawn(args, shell=shell, **options)
-        waiter = self._create_future()
         try:
-            transport = self._make_transport(process, protocol, waiter=waiter)
+            transport = self._make_transport(process, protocol)
         except BaseException:
             _give_up(process)
             raise
         if self._get_debug():
             logger.debug("process %r created: pid %s", args if shell else args[0], process.pid)
         try:
-            await waiter
+            await transport.connect_pipes(self._pipes.connect_read_pipe, self._pipes.connect_write_pipe)
         except BaseException:
             transport.close()
             await transport._wait()

@@ -8,6 +8,8 @@ What a protocol is told, in asyncio's order:
     process_exited                         once, anywhere among these: a pipe may outlive the process
     connection_lost                        last of all, when the process has ended and every pipe too
 
+What happens while the pipes are being connected is told after `connection_made`; nothing is told if that fails.
+
 The transport owns the pipes; each is closed by its own transport. The child is reaped by `loopcore.services.children`,
 once, in the loop's thread; so until this transport knows the return code, the process's number is taken,
 and a signal sent to it can hit nobody else.
@@ -24,13 +26,13 @@ import asyncio
 import errno
 import signal as signals
 import warnings
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from loopcore.log import logger
 from loopcore.services.children import Children, Process
-from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
 from loopcore.transports.stream import resolve
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ TICKS_TO_STAND_BACK: Final = 6
 """From the end of file of a pipe to `connection_lost` of the process it takes four ticks, and a poll before."""
 
 PIPE_NAMES: Final = ("stdin", "stdout", "stderr")
+
+ConnectPipe: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+"""`connect_read_pipe` or `connect_write_pipe` of the loop: from a factory and a file to a transport and a protocol."""
 
 
 class PipeProtocol(asyncio.Protocol):
@@ -77,12 +82,10 @@ class ProcessTransport(asyncio.SubprocessTransport):
         process: Process,
         protocol: asyncio.SubprocessProtocol,
         *,
-        waiter: "asyncio.Future[None] | None" = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        """Watch `process` and take over its pipes. If this raises, both are still the caller's."""
+        """Watch `process`; `connect_pipes` comes next. If this raises, the process is still the caller's."""
         self._closed = True  # until there is something to close
-        connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
         super().__init__(extra)
         self._extra["subprocess"] = process
         self._loop = scheduler
@@ -93,19 +96,32 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._returncode: int | None = None
         self._exit_waiters: list[asyncio.Future[int]] = []
         self._pipes: dict[int, Any] = {}
+        files = (process.stdin, process.stdout, process.stderr)
+        self._files = {fd: file for fd, file in enumerate(files) if file is not None}
+        """The pipes that have no transport yet."""
+        self._alive = set(self._files)
+        """The child's descriptors whose pipes have not ended."""
+        self._put_off: list[Callable[[], object]] | None = []
+        """What the protocol is told after `connection_made`; None from then on."""
         self._child = children.watch(process, self._process_exited)
-        for fd, pipe, kind in (
-            (0, process.stdin, WritePipeTransport),
-            (1, process.stdout, ReadPipeTransport),
-            (2, process.stderr, ReadPipeTransport),
-        ):
-            if pipe is not None:
-                self._pipes[fd] = kind(scheduler, pipe, PipeProtocol(self, fd))
-        self._connected = set(self._pipes)
         self._closed = False
-        self._call(connection_made, self)
-        if waiter is not None:
-            self._call(resolve, waiter)
+
+    async def connect_pipes(self, connect_read_pipe: ConnectPipe, connect_write_pipe: ConnectPipe) -> None:
+        """Give each pipe a transport, then tell the protocol; return when it has been told.
+
+        If this raises, the caller closes the transport and waits for the end of the process.
+        """
+        for fd, file in sorted(self._files.items()):
+            connect = connect_read_pipe if fd else connect_write_pipe
+            self._pipes[fd], _ = await connect(partial(PipeProtocol, self, fd), file)
+            del self._files[fd]
+        self._put_off, put_off = None, self._put_off or []
+        self._call(self._protocol.connection_made, self)
+        for call in put_off:
+            self._call(call)
+        told = self._loop.create_future()
+        self._call(resolve, told)
+        await told
 
     def __repr__(self) -> str:
         info = [type(self).__name__]
@@ -164,7 +180,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         if self._closed:
             return
         self._closed = True
-        for pipe in self._pipes.values():
+        for pipe in (*self._pipes.values(), *self._files.values()):
             pipe.close()
         if self._proc is None or self._returncode is not None or not self._child.is_running():
             return
@@ -186,25 +202,31 @@ class ProcessTransport(asyncio.SubprocessTransport):
     def _call(self, callback: Callable[..., object], *args: Any) -> None:
         self._loop.call_soon(callback, *args, context=self._context)
 
+    def _tell(self, callback: Callable[..., object], *args: Any) -> None:
+        if self._put_off is None:
+            self._call(callback, *args)
+        else:
+            self._put_off.append(partial(callback, *args))
+
     def _pipe_received(self, fd: int, data: bytes) -> None:
-        self._call(self._protocol.pipe_data_received, fd, data)
+        self._tell(self._protocol.pipe_data_received, fd, data)
 
     def _pipe_lost(self, fd: int, exc: BaseException | None) -> None:
-        self._call(self._protocol.pipe_connection_lost, fd, exc)
-        self._connected.discard(fd)
+        self._tell(self._protocol.pipe_connection_lost, fd, exc)
+        self._alive.discard(fd)
         self._end_if_all_has_ended()
 
     def _process_exited(self, code: int) -> None:
         if self._loop.get_debug():
             logger.info("%r exited with return code %r", self, code)
         self._returncode = code
-        self._call(self._protocol.process_exited)
+        self._tell(self._protocol.process_exited)
         self._end_if_all_has_ended()
         self._call(self._wake_waiters, TICKS_TO_STAND_BACK)
 
     def _end_if_all_has_ended(self) -> None:
-        if self._returncode is not None and not self._connected:
-            self._call(self._call_connection_lost)
+        if self._returncode is not None and not self._alive:
+            self._tell(self._call_connection_lost)
 
     def _call_connection_lost(self) -> None:
         try:
