@@ -35,6 +35,12 @@ HEADER: Final = 8 if sys.version_info >= (3, 13) else 0
 """Bytes that a queued datagram counts beside its own."""
 
 
+class SeenAs(asyncio.Transport, asyncio.DatagramTransport):
+    """What a DatagramTransport is for `isinstance`: asyncio's own passes for both of these, and is tested for both."""
+
+    __slots__ = ()
+
+
 class DatagramTransport(Connection):
     """Datagrams both ways, over a non-blocking socket, which it owns from now on.
 
@@ -79,7 +85,7 @@ class DatagramTransport(Connection):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return asyncio.DatagramTransport
+        return SeenAs
 
     # Receiving
 
