@@ -27,6 +27,7 @@ import os
 import signal
 import subprocess
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -50,6 +51,8 @@ class ChildHost(Protocol):
     """What watching needs of a loop."""
 
     readiness: Readiness
+
+    def close_soon(self, resource: Any) -> None: ...
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
 
@@ -163,13 +166,15 @@ class Child(Runnable):
 class Children:
     """The children of one loop. Thread: its own."""
 
-    __slots__ = ("_host", "_uses_pidfd", "_watched")
+    __slots__ = ("_host", "_uses_pidfd", "_watched", "survivors")
 
     def __init__(self, host: ChildHost, *, use_pidfd: bool = HAS_PIDFD) -> None:
         """With `use_pidfd=False` every child gets a thread; that is for tests, and for sandboxes."""
         self._host = host
         self._uses_pidfd = use_pidfd
         self._watched: set[Child] = set()
+        self.survivors: weakref.WeakSet[Any] = weakref.WeakSet()
+        """What is left of processes that have ended: pipes in the hands of others. Closed with the loop."""
 
     def watch(self, process: Process, exited: Exited) -> Child:
         """Call `exited(code)` once `process` has ended, never from inside this call.
@@ -191,10 +196,12 @@ class Children:
         return child
 
     def close(self) -> None:
-        """Watch no longer; nothing is called any more."""
+        """Watch no longer; nothing is called any more. To be called when the loop is about to close."""
         for child in self._watched:
             child.stop()
         self._watched.clear()
+        for survivor in self.survivors:
+            self._host.close_soon(survivor)
 
 
 def _await_end(host: ChildHost, child: Child) -> None:

@@ -17,7 +17,8 @@ and a signal sent to it can hit nobody else.
 `wait` ends with the process (CPython since gh-119710), not with its pipes: a grandchild may hold these for
 days. But the kernel closes a process's descriptors before it reports the end, so when nobody holds them the
 loop hears of both at the same time, and `connection_lost` is a few ticks away. For these ticks `wait` stands back,
-so that a program which ends after it leaves nothing open.
+so that a program which ends after it leaves nothing open. Pipes that others hold beyond that are closed with the loop,
+without a warning: asyncio.subprocess.Process gives nobody the means to close them.
 
 Thread: the loop's own. What the protocol raises goes to the loop's exception handler.
 """
@@ -103,6 +104,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         """The child's descriptors whose pipes have not ended."""
         self._put_off: list[Callable[[], object]] | None = []
         """What the protocol is told after `connection_made`; None from then on."""
+        self._survivors = children.survivors
         self._child = children.watch(process, self._process_exited)
         self._closed = False
 
@@ -115,7 +117,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
             connect = connect_read_pipe if fd else connect_write_pipe
             self._pipes[fd], _ = await connect(partial(PipeProtocol, self, fd), file)
             del self._files[fd]
-        self._put_off, put_off = None, self._put_off or []
+        put_off, self._put_off = self._put_off or [], None
         self._call(self._protocol.connection_made, self)
         for call in put_off:
             self._call(call)
@@ -180,6 +182,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         if self._closed:
             return
         self._closed = True
+        self._survivors.discard(self)
         for pipe in (*self._pipes.values(), *self._files.values()):
             pipe.close()
         if self._proc is None or self._returncode is not None or not self._child.is_running():
@@ -222,6 +225,8 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._returncode = code
         self._tell(self._protocol.process_exited)
         self._end_if_all_has_ended()
+        if not self._closed:
+            self._survivors.add(self)
         self._call(self._wake_waiters, TICKS_TO_STAND_BACK)
 
     def _end_if_all_has_ended(self) -> None:
@@ -232,6 +237,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         try:
             self._protocol.connection_lost(None)
         finally:
+            self._survivors.discard(self)
             self._wake_waiters(0)
             self._proc = None
             self._protocol = None
