@@ -6,7 +6,6 @@ in its constructor behind a Protocol that names the few methods it uses, so a pr
 on a loop (`loop.getaddrinfo = ...`) is heard as it is by asyncio.
 
 Signatures, errors and their texts are asyncio's; parameters that asyncio got in later Pythons are taken on all.
-Sendfile raises AbstractEventLoop's NotImplementedError for now.
 
 Thread: the loop's own, except call_soon_threadsafe, and run_in_executor as far as asyncio allows it.
 """
@@ -34,6 +33,7 @@ from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
 from loopcore.services.resolver import Resolver
+from loopcore.services.sendfile import SendFiles
 from loopcore.services.signals import Signals
 from loopcore.services.sockops import SockOps
 
@@ -72,7 +72,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._signals = Signals(self, self)
         self._sockops = SockOps(self, self, self._transports)
         self._children = Children(self)
-        self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children)
+        self._files = SendFiles(self, self._sockops)
+        self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children, files=self._files)
         try:
             for name, plugin in plugins:
                 self.probes.register(plugin, name)
@@ -259,6 +260,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     async def sock_accept(self, sock: socket.socket) -> Any:
         return await self._sockops.accept(sock)
 
+    async def sock_sendfile(
+        self, sock: socket.socket, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool | None = True
+    ) -> int:
+        return await self._files.sock_sendfile(sock, file, offset, count, fallback=bool(fallback))
+
     # --- endpoints ----------------------------------------------------------------------------------
 
     # One parameter a line would make this section longer than the rest of the class.
@@ -352,6 +358,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             transport, protocol, sslcontext, server_side=server_side, server_hostname=server_hostname,
             ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
+
+    async def sendfile(
+        self, transport: Any, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool = True,
+    ) -> int:
+        return await self._endpoints.files.sendfile(transport, file, offset, count, fallback=fallback)
 
     # fmt: on
 

@@ -280,9 +280,3 @@ def test_tls_sockets_are_refused(loop: Loop, operation: Any) -> None:
     with context.wrap_socket(socket.socket(), server_hostname="localhost", do_handshake_on_connect=False) as sock:
         with pytest.raises(TypeError, match=r"^Socket cannot be of type SSLSocket$"):
             loop.run_until_complete(operation(loop, sock))
-
-
-def test_operations_of_later_issues_are_not_implemented_yet(loopcore_factory: Callable[[], Loop]) -> None:
-    loop = loopcore_factory()
-    with pytest.raises(NotImplementedError):
-        loop.run_until_complete(loop.create_datagram_endpoint(asyncio.DatagramProtocol))

@@ -12,6 +12,7 @@ those need: the scheduler itself. The facade calls `assemble` once and delegates
     connect_read/write_pipe      endpoints.pipes
     subprocess_exec/_shell       endpoints.processes
     start_tls                    endpoints.tls
+    sendfile                     endpoints.files
 """
 
 import asyncio
@@ -27,9 +28,11 @@ from loopcore.endpoints.listen import Listener
 from loopcore.endpoints.needs import NameResolver, ProtocolFactory, SocketConnector
 from loopcore.endpoints.pipes import PipeEndpoints
 from loopcore.endpoints.process import ProcessEndpoints
+from loopcore.endpoints.sendfile import FileSender
 from loopcore.endpoints.tls import Tls, TlsSettings
 from loopcore.endpoints.unix import UnixEndpoints
 from loopcore.services.children import Children
+from loopcore.services.sendfile import SendFiles
 from loopcore.transports.datagram import DatagramTransport
 from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
 from loopcore.transports.process import ProcessTransport
@@ -48,9 +51,12 @@ class Endpoints(NamedTuple):
     pipes: PipeEndpoints
     processes: ProcessEndpoints
     tls: Tls
+    files: FileSender
 
 
-def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector, children: Children) -> Endpoints:
+def assemble(
+    loop: Any, *, resolver: NameResolver, sockops: SocketConnector, children: Children, files: SendFiles
+) -> Endpoints:
     """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
     # Any: it is an asyncio.Transport through `__class__`, which no type checker sees.
     make_transport: Any = partial(StreamTransport, loop)
@@ -101,6 +107,7 @@ def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector, chi
         pipes=assemble_pipes(loop),
         processes=assemble_processes(loop, children),
         tls=tls,
+        files=FileSender(files=files, create_future=loop.create_future),
     )
 
 

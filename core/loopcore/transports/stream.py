@@ -14,7 +14,7 @@ Thread: the loop's own. Errors of the protocol and of the socket end the connect
 
 import asyncio
 import socket
-from asyncio import BufferedProtocol
+from asyncio import BufferedProtocol, constants
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
@@ -73,6 +73,7 @@ class StreamTransport(Connection):
     )
 
     _start_tls_compatible = True
+    _sendfile_compatible = constants._SendfileMode.TRY_NATIVE
 
     def __init__(
         self,
@@ -316,6 +317,10 @@ class StreamTransport(Connection):
         else:
             resolve(waiter)
         return waiter
+
+    def _end_with_connection(self, future: "asyncio.Future[Any]") -> None:
+        """Let `future` fail if the connection is lost before it is done; for sendfile, after `_make_empty_waiter`."""
+        self._empty_waiter = future
 
     def _reset_empty_waiter(self) -> None:
         self._empty_waiter = None
