@@ -80,7 +80,14 @@ def test_the_protocol_is_paused_and_resumed_at_the_water_marks(loop: Loop, tmp_p
     run(loop, main())
 
 
-def test_with_a_mark_of_zero_each_queued_datagram_pauses(loop: Loop, tmp_path: Path) -> None:
+def skip_if_headers_stay(backend_name: str) -> None:
+    if backend_name == "asyncio" and HEADER:
+        pytest.skip("asyncio counts the headers in and not out, and does not resume at a low mark")
+
+
+def test_with_a_mark_of_zero_each_queued_datagram_pauses(loop: Loop, backend_name: str, tmp_path: Path) -> None:
+    skip_if_headers_stay(backend_name)
+
     async def main() -> None:
         protocol = DatagramRecorder()
         async with connected(protocol, tmp_path) as (transport, peer):
@@ -94,7 +101,9 @@ def test_with_a_mark_of_zero_each_queued_datagram_pauses(loop: Loop, tmp_path: P
     run(loop, main())
 
 
-def test_a_protocol_may_send_when_it_is_resumed(loop: Loop, tmp_path: Path) -> None:
+def test_a_protocol_may_send_when_it_is_resumed(loop: Loop, backend_name: str, tmp_path: Path) -> None:
+    skip_if_headers_stay(backend_name)
+
     async def main() -> None:
         protocol = DatagramRecorder()
         async with connected(protocol, tmp_path) as (transport, peer):
@@ -184,18 +193,23 @@ def test_without_a_peer_a_full_receiver_is_waited_for(loop: Loop, tmp_path: Path
 
 @pytest.mark.loopcore_only
 def test_without_a_peer_a_full_receiver_does_not_make_the_loop_spin(loop: Any, tmp_path: Path) -> None:
+    """After a vain attempt the socket is not watched for a while, though something is queued."""
+
     async def main() -> None:
         path = str(tmp_path / "peer")
         with unix_socket(tmp_path / "peer"):
             async with endpoint(DatagramRecorder(), family=socket.AF_UNIX) as transport:
+                transport.pause_reading()
                 fill(transport, path)
                 fd = transport._sock_fd
-                await asyncio.sleep(0.003)  # a wait of the backend, at the least
-                for _ in range(3):
+                assert fd in loop.readiness.watched()
+                for _ in range(2):  # rests, and tries again
+                    while fd in loop.readiness.watched():
+                        await asyncio.sleep(0)
                     assert "write=<polling" in repr(transport)
-                    await asyncio.sleep(0)
+                    while fd not in loop.readiness.watched():
+                        await asyncio.sleep(0)
                 transport.abort()
-                await settle()
                 assert fd not in loop.readiness.watched()
 
     run(loop, main())

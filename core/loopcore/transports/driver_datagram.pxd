@@ -7,6 +7,7 @@ from loopcore.transports.driver cimport DatagramDriver, Sink
 cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef Readiness _readiness
     cdef object _fileno
+    cdef bint _internet
     cdef object _queue
     cdef bint _blocked
     cdef object _retry
@@ -22,7 +23,8 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cpdef object queue(self, object item, object address, bint connected, Py_ssize_t size)
     cpdef object flush(self)
     cpdef object take_turn(self)
-    @cython.locals(gone=int, size=Py_ssize_t)
+    cdef bint _send_one(self, object item, object address, bint connected) except -1
+    @cython.locals(gone=int, sent=bint, size=Py_ssize_t)
     cdef object _send_queue(self)
     cdef object _drop_first(self, Py_ssize_t size)
     cdef object _refuse(self, object exc)

@@ -20,7 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.readiness import Readiness
-from loopcore.native.interpreted_datagrams import receive_from
+from loopcore.native.interpreted_datagrams import receive_from, send_to
 from loopcore.transports.driver import DatagramDriver, Sink
 
 try:
@@ -30,6 +30,9 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+    from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected
+else:
+    from loopcore.native.interpreted_datagrams import receive_internet, send_connected
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -51,12 +54,13 @@ WRITE_FAILED: Final = "Fatal write error on datagram transport"
 class ReadinessDatagramDriver(DatagramDriver):
     """One datagram socket, non-blocking, over a readiness port. The contract is DatagramDriver's."""
 
-    __slots__ = ("_readiness", "_fileno", "_queue", "_blocked", "_retry", "_burst", "_full_events")
+    __slots__ = ("_readiness", "_fileno", "_internet", "_queue", "_blocked", "_retry", "_burst", "_full_events")
 
     def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         DatagramDriver.__init__(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are
+        self._internet: bool = sock.family in (socket.AF_INET, socket.AF_INET6)
         self._queue: deque[tuple[bytes, Any, bool, int]] = deque()
         self._blocked: bool = False
         self._retry: Any = None
@@ -93,7 +97,10 @@ class ReadinessDatagramDriver(DatagramDriver):
         while left and self.reading:
             left -= 1
             try:
-                received = receive_from(self.sock, self.fd)
+                if self._internet:
+                    received = receive_internet(self.sock, self.fd)
+                else:
+                    received = receive_from(self.sock, self.fd)
             except OSError as exc:
                 sink._refused(exc)
                 continue
@@ -115,16 +122,12 @@ class ReadinessDatagramDriver(DatagramDriver):
     # Sending
 
     def send(self, item: Any, address: Any, connected: bool) -> bool:
-        if self._queue:
-            return False
-        try:
-            if connected:
-                self.sock.send(item)
-            else:
-                self.sock.sendto(item, address)
-        except (BlockingIOError, InterruptedError):
-            return False
-        return True
+        return not self._queue and self._send_one(item, address, connected)
+
+    def _send_one(self, item: Any, address: Any, connected: bool) -> bool:
+        if connected:
+            return bool(send_connected(self.sock, self.fd, item))
+        return bool(send_to(self.sock, self.fd, item, address))
 
     def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:
         self._queue.append((item, address, connected, size))
@@ -145,14 +148,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         while queue and gone < SEND_LIMIT:
             item, address, connected, size = queue[0]
             try:
-                if connected:
-                    self.sock.send(item)
-                else:
-                    self.sock.sendto(item, address)
-            except (BlockingIOError, InterruptedError):
-                if gone == 0:
-                    self._rest()
-                break
+                sent = self._send_one(item, address, connected)
             except OSError as exc:
                 self._drop_first(size)
                 self._refuse(exc)
@@ -163,6 +159,10 @@ class ReadinessDatagramDriver(DatagramDriver):
                 self.sink._failed(exc, WRITE_FAILED)
                 return
             else:
+                if not sent:
+                    if gone == 0:
+                        self._rest()
+                    break
                 self._drop_first(size)
             gone += 1
             if not self._blocked:
