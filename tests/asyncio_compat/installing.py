@@ -1,16 +1,19 @@
 """Pointing test.test_asyncio at loopcore, inside the child process.
 
 `install` makes loopcore's the loop that asyncio makes: behind the default policy, and in place of
-`asyncio.SelectorEventLoop`. `adapt` puts subclasses of a module's mixins in the place of the classes that are made
-of them: a mixin that CPython runs once for each selector, watcher or implementation of Task runs once, on loopcore.
-The class that stays keeps its name, so that a result can be laid beside asyncio's.
+`asyncio.SelectorEventLoop`. Where a test replaces a name in asyncio's modules ("asyncio.base_events.socket"), it is
+replaced where loopcore uses the same thing, too. `adapt` puts subclasses of a module's mixins in the place of the
+classes that are made of them: a mixin that CPython runs once for each selector, watcher or implementation of Task
+runs once, on loopcore. The class that stays keeps its name, so that a result can be laid beside asyncio's.
 """
 
 import asyncio
+import importlib
 import selectors
 import sys
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 _loops_made = 0
 _adapted: set[type] = set()
@@ -43,9 +46,19 @@ def install(backend: str) -> None:
                 selector.close()
             super().__init__(factory())
 
+        # Private names of asyncio's that the tests' own scaffolding uses, to do what has a public name.
+
         @property
         def _default_executor(self) -> Any:
             return self._executors._default  # test.test_asyncio.utils looks at it before it closes a loop
+
+        def _run_once(self) -> None:
+            self.call_soon(self.stop)
+            self.run_ticks()
+
+        def _stop_serving(self, sock: Any) -> None:
+            self.remove_reader(sock)
+            sock.close()
 
     replacement: Any = SelectorEventLoop
     asyncio.SelectorEventLoop = replacement  # type: ignore[misc]
@@ -53,6 +66,56 @@ def install(backend: str) -> None:
         asyncio.EventLoop = replacement
     policy: Any = asyncio.DefaultEventLoopPolicy
     policy._loop_factory = replacement
+    _redirect_mocks()
+
+
+REDIRECTIONS = {
+    "asyncio.base_events.logger": (
+        ("loopcore.kernel.faults", "report_logger"),
+        ("loopcore.kernel.watch", "slow_logger"),
+        ("loopcore.services.resolver", "logger"),
+    ),
+    "asyncio.base_events.socket": (
+        ("loopcore.endpoints.addresses", "socket"),
+        ("loopcore.endpoints.connect", "socket"),
+        ("loopcore.endpoints.datagram", "socket"),
+        ("loopcore.endpoints.listen", "socket"),
+        ("loopcore.services.resolver", "socket"),
+    ),
+    "asyncio.unix_events.logger": (("loopcore.services.signals", "report_logger"),),
+    "asyncio.unix_events.signal": (("loopcore.services.signals", "signal"),),
+    "asyncio.unix_events.socket": (("loopcore.endpoints.unix", "socket"),),
+    "asyncio.unix_events.sys": (("loopcore.services.signals", "sys"),),
+}
+"""What tests replace in asyncio's modules, and where loopcore has it."""
+
+
+class _Places:
+    """Several names in several modules, as the one attribute of one object that `mock.patch` replaces."""
+
+    def __init__(self, target: str) -> None:
+        module, _, name = target.rpartition(".")
+        places = [(importlib.import_module(module), name)]
+        places += [(importlib.import_module(other), theirs) for other, theirs in REDIRECTIONS[target]]
+        originals = [(place, attribute, getattr(place, attribute)) for place, attribute in places]
+        vars(self).update({"_originals": originals, name: originals[0][2]})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        for place, attribute, original in vars(self)["_originals"]:
+            setattr(place, attribute, original if value is vars(self)[name] else value)
+
+
+def _redirect_mocks() -> None:
+    patch: Any = mock.patch
+
+    def redirecting(target: Any, *args: Any, **kwargs: Any) -> Any:
+        patcher = patch(target, *args, **kwargs)
+        if target in REDIRECTIONS:
+            patcher.getter = lambda: _Places(target)
+        return patcher
+
+    vars(redirecting).update(vars(patch))  # patch.object, patch.dict ...
+    mock.patch = redirecting  # type: ignore[assignment]
 
 
 def adapt(module: Any, backend: str) -> None:
@@ -74,7 +137,7 @@ def _replace(module: Any, name: str, **attributes: Any) -> None:
 def _leave_out(module: Any, *names: str) -> None:
     for name in names:
         if hasattr(module, name):
-            delattr(module, name)
+            setattr(module, name, type(name, (), {}))  # tests may ask whether they are of this class
 
 
 def _one_selector(module: Any, backend: str) -> None:
@@ -112,9 +175,10 @@ def _futures(module: Any, backend: str) -> None:
 
 
 def _futures2(module: Any, backend: str) -> None:
-    from loopcore.kernel.future import Future
+    from loopcore.kernel.task import Task
 
-    _replace(module, "CFutureTests", cls=Future)
+    # What futures and tasks have in common; CPython tests it with tasks.
+    _replace(module, "CFutureTests", cls=Task)
     _leave_out(module, "PyFutureTests")
 
 
@@ -122,16 +186,14 @@ def _tasks(module: Any, backend: str) -> None:
     from loopcore.kernel.future import Future
     from loopcore.kernel.task import Task
 
-    class SubTask(Task):
-        pass
-
-    class SubFuture(Future):
-        pass
-
     asyncio_task: Any = module.CTask_PyFuture_Tests.Task
     python_future: Any = module.CTask_PyFuture_Tests.Future
     _replace(module, "CTask_CFuture_Tests", Task=Task, Future=Future)
-    _replace(module, "CTask_CFuture_SubclassTests", Task=SubTask, Future=SubFuture)
+    module.CTask_CFuture_SubclassTests = module.add_subclass_tests(
+        type("CTask_CFuture_SubclassTests", (module.BaseTaskTests, module.test_utils.TestCase),
+             {"Task": Task, "Future": Future, "__module__": module.__name__})
+    )  # fmt: skip
+    _adapted.add(module.CTask_CFuture_SubclassTests)
     # Mixed with asyncio's own, in C and in Python, in both directions.
     _replace(module, "CTask_PyFuture_Tests", Task=Task, Future=python_future)
     _replace(module, "PyTask_CFuture_Tests", Task=asyncio_task, Future=Future)
@@ -161,12 +223,37 @@ def _base_events(module: Any, backend: str) -> None:
     _replace(module, "BaseEventLoopTests", setUp=set_up)
 
 
+def _runners(module: Any, backend: str) -> None:
+    def new_loop(self: Any) -> Any:
+        loop: Any = asyncio.SelectorEventLoop()
+        loop.shutdown_ag_run = False
+
+        async def shutdown_asyncgens() -> None:
+            loop.shutdown_ag_run = True
+
+        loop.shutdown_asyncgens = shutdown_asyncgens
+        return loop
+
+    module.BaseTest.new_loop = new_loop  # CPython's makes a base class of asyncio's loops, with mocks in it
+
+
+def _pep492(module: Any, backend: str) -> None:
+    def set_up(self: Any) -> None:
+        super(module.BaseTest, self).setUp()
+        self.loop = asyncio.SelectorEventLoop()
+        self.set_event_loop(self.loop)
+
+    module.BaseTest.setUp = set_up  # as above
+
+
 ADAPTERS: dict[str, Callable[[Any, str], None]] = {
     "test_base_events": _base_events,
     "test_eager_task_factory": _eager_tasks,
     "test_events": _one_selector,
     "test_futures": _futures,
     "test_futures2": _futures2,
+    "test_pep492": _pep492,
+    "test_runners": _runners,
     "test_sendfile": _one_selector,
     "test_sock_lowlevel": _one_selector,
     "test_subprocess": _one_watcher,

@@ -159,7 +159,7 @@ class DatagramEndpoints:
         first: OSError | None = None
         for family, proto, local, remote in candidates:
             try:
-                sock = socket.socket(family, socket.SOCK_DGRAM, proto)
+                sock = socket.socket(family=family, type=socket.SOCK_DGRAM, proto=proto)
                 try:
                     sock.setblocking(False)
                     if reuse_port:

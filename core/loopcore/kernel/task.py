@@ -81,10 +81,10 @@ class Task(Future):
         self._returned: bool = False
         self._must_cancel: bool = False
         self._num_cancels_requested: int = 0
+        self._registration = enlist(self)
         if eager_start and self._loop.is_running():
             self._start_eagerly()
         else:
-            self._registration = enlist(self)
             self._schedule_step()
         self._announce("loopcore_task_spawned")
 
@@ -186,7 +186,7 @@ class Task(Future):
     def _step(self) -> None:
         """Run the coroutine until it suspends or ends. The task's context is the current one."""
         if self._status != _PENDING:
-            raise asyncio.InvalidStateError(f"step of a task that is done: {self!r}")
+            raise asyncio.InvalidStateError(f"step(): already done: {self!r}")
         thrown = self._thrown
         self._thrown = None
         waiter = self._fut_waiter
@@ -304,9 +304,7 @@ class Task(Future):
         try:
             self._context.run(self._wakeup, None)
         finally:
-            if self._status == _PENDING:
-                self._registration = enlist(self)
-            else:
+            if self._status != _PENDING:
                 self._coro = None
 
     def __repr__(self) -> str:
