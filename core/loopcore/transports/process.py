@@ -102,8 +102,9 @@ class ProcessTransport(asyncio.SubprocessTransport):
         """The pipes that have no transport yet."""
         self._alive = set(self._files)
         """The child's descriptors whose pipes have not ended."""
-        self._put_off: list[Callable[[], object]] | None = []
-        """What the protocol is told after `connection_made`; None from then on."""
+        # What cannot be a protocol is refused here, before anything is done.
+        self._put_off: list[Callable[[], object]] | None = [partial(protocol.connection_made, self)]
+        """What the protocol is told once the pipes are connected; None from then on."""
         self._survivors = children.survivors
         self._child = children.watch(process, self._process_exited)
         self._closed = False
@@ -118,7 +119,6 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._pipes[fd], _ = await connect(partial(PipeProtocol, self, fd), file)
             del self._files[fd]
         put_off, self._put_off = self._put_off or [], None
-        self._call(self._protocol.connection_made, self)
         for call in put_off:
             self._call(call)
         told = self._loop.create_future()
