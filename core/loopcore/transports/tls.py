@@ -87,6 +87,11 @@ class TlsTransport(TlsConnection):
         if self._server is not None:
             self._server._detach(self)
 
+    @property
+    def _ssl_protocol(self) -> "TlsTransport":
+        """The protocol of the carrier, where libraries look for it in asyncio's TLS transport."""
+        return self
+
     # Facts
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:

@@ -106,7 +106,7 @@ class TlsEngine:
         self.peer_closed: bool = False
         """Whether the peer's close_notify was read: no plaintext will follow."""
         self.failure: BaseException | None = None
-        """The error that ended reading. Set it to None when you have taken it: its traceback leads back here."""
+        """The error that ended reading, without a traceback."""
         self.unencrypted: int = 0
         """Bytes written and not encrypted yet."""
         self._incoming: ssl.MemoryBIO = ssl.MemoryBIO()
@@ -213,7 +213,8 @@ class TlsEngine:
             self.peer_closed = True
             return None
         except ssl.SSLError as exc:
-            self.failure = exc
+            # Its frames and those that called them would live as long as the error, which the program may keep.
+            self.failure = exc.with_traceback(None)
             return None
 
     # To the peer
