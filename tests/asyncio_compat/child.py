@@ -32,7 +32,7 @@ class Recorder(unittest.TestResult):
         self._patience = patience
         self._outcome = "passed"
         self._details: list[str] = []
-        self._started = 0.0
+        self._started = time.monotonic()
         self._loops_before = 0
 
     def startTest(self, test: unittest.TestCase) -> None:
@@ -54,6 +54,9 @@ class Recorder(unittest.TestResult):
             on_loopcore=installing.loops_made() > self._loops_before or installing.is_adapted(type(test)),
             details="\n".join(self._details),
         )
+        # Python 3.12.1 starts no test that a class or a decorator skips, but ends it.
+        self._started = time.monotonic()
+        self._outcome, self._details = "passed", []
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         pass  # unless something else was added, which a sub-test may do

@@ -1,6 +1,7 @@
 """What others see of tasks and futures: the list of all tasks, the text that stands for one. All of issue 3."""
 
 import asyncio
+import gc
 import re
 from typing import Any
 
@@ -56,3 +57,27 @@ def test_a_future_that_contains_itself_is_cut_short(loop: Loop) -> None:
     future = loop.create_future()
     future.set_result(future)
     assert repr(future) == "<Future finished result=...>"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("make", [loopcore.Task, asyncio.Task])
+def test_a_failed_task_that_nobody_holds_is_reported_without_the_garbage_collector(
+    loop: Loop, make: Any, debug: bool
+) -> None:
+    loop.set_debug(debug)
+    reports: list[str] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        make(fail(), loop=loop)
+        await asyncio.sleep(0)
+        assert reports == ["Task exception was never retrieved"]
+
+    gc.disable()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        gc.enable()

@@ -74,6 +74,9 @@ class Handle(Runnable):
             raise
         except BaseException as exc:
             self._report(exc)
+        finally:
+            if not cython.compiled:
+                del self  # else asyncio's tasks would hold themselves; see Task._run
 
     def _report(self, exc: BaseException) -> None:
         what = describe_callback(self._callback, self._args)

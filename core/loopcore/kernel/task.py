@@ -172,6 +172,9 @@ class Task(Future):
                 context_exit(self._context)
         else:
             self._context.run(self._step)
+            # From Python 3.12 on the frame of a coroutine that lives on in a traceback holds the frames of its
+            # callers, and so a task its own exception, and itself, if those still had their `self`.
+            del self
 
     def _schedule_step(self) -> None:
         if self._reactor is not None:
@@ -182,6 +185,8 @@ class Task(Future):
     def _wakeup(self, future: Any) -> None:
         # For whoever enters the context himself: a `call_soon` of any loop, a future that is not loopcore's.
         self._step()
+        if not cython.compiled:
+            del self  # see _run
 
     def _step(self) -> None:
         """Run the coroutine until it suspends or ends. The task's context is the current one."""
@@ -207,6 +212,8 @@ class Task(Future):
             leave_task(self._loop, previous)
             if watched:
                 self._announce("loopcore_task_step_end")
+            if not cython.compiled:
+                del self, waiter, previous  # see _run
 
     def _advance(self, thrown: BaseException | None) -> None:
         try:
@@ -230,6 +237,9 @@ class Task(Future):
                 self._schedule_step()
             else:
                 self._wait_for(yielded)
+        finally:
+            if not cython.compiled:
+                del self, thrown  # see _run
 
     def _wait_for(self, yielded: Any) -> None:
         if isinstance(yielded, Future) and self._reactor is not None:

@@ -29,6 +29,7 @@ def run_watched(reactor: "Reactor", runnable: Runnable) -> None:
     if reactor.get_debug() and seconds >= reactor.slow_callback_duration:
         slow_logger.warning("Executing %r took %.3f seconds", runnable, seconds)
         reactor.probes.cold("loopcore_slow_callback", loop=reactor, runnable=runnable, seconds=seconds)
+    del runnable  # see Task._run
 
 
 def report_starvation(reactor: "Reactor") -> None:

@@ -20,3 +20,5 @@ def advance(coro: Coroutine[Any, Any, Any], task: Any) -> Any:
     except StopIteration as stop:
         task._returned = True
         return stop.value
+    finally:
+        del task  # see Task._run
