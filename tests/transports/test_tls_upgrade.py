@@ -282,6 +282,26 @@ def test_a_transport_that_is_aborted_during_the_upgrade_fails_it(loopcore_factor
     run(loopcore_factory(), main())
 
 
+def test_a_transport_that_has_closed_cannot_be_upgraded(loopcore_factory: Any) -> None:
+    """asyncio waits until the handshake times out."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        near, far = unix_pair()
+        protocol = Recorder()
+        with far:
+            plain, _ = await loop.connect_accepted_socket(lambda: protocol, near)
+            plain.close()
+            with pytest.raises(ConnectionAbortedError, match="the connection was closed"):
+                await upgrade(plain, protocol, server_side=False)
+            await settle()
+            with pytest.raises(ConnectionAbortedError, match="the connection was closed"):
+                await upgrade(plain, protocol, server_side=False)
+            assert protocol.kinds() == ["made", "lost"]
+
+    run(loopcore_factory(), main())
+
+
 def test_tls_in_tls_with_both_handshakes_buffered(loopcore_factory: Any) -> None:
     """The inner hello comes in the same record as the line before it."""
 

@@ -79,13 +79,12 @@ class TlsTransport(TlsConnection):
         return f"<{type(self).__name__} {NAMES[self._engine.state]} over {self._carrier!r}>"
 
     def __del__(self) -> None:
-        if getattr(self, "_engine", None) is None or self._lost or self._carrier is None:
-            return
-        if self._engine.state <= _OPEN:
+        server = getattr(self, "_server", None)  # absent if the constructor failed
+        if server is not None:
+            server._detach(self)
+        if getattr(self, "_carrier", None) is not None and self._engine.state <= _OPEN:
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
-        self._cancel_timer()
-        if self._server is not None:
-            self._server._detach(self)
+            self._cancel_timer()
 
     @property
     def _ssl_protocol(self) -> "TlsTransport":

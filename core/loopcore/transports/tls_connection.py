@@ -45,6 +45,9 @@ class TlsConnection(TlsSending):
         if self._engine.state == _DONE:  # closed before it began
             carrier.abort()
             return
+        if carrier.is_closing():  # it may have told its protocol of that already, and will not answer
+            self._fail(ConnectionAbortedError("the connection was closed before the SSL handshake"), HANDSHAKE_FAILED)
+            return
         if self._loop.get_debug():
             logger.debug("%r starts SSL handshake", self)
         self._timer = self._loop.call_later(self._handshake_timeout, self._handshake_timed_out, context=self._context)

@@ -255,7 +255,7 @@ class TlsSending(Runnable):
                 self._report(exc, message)
         elif self._loop.get_debug():
             logger.debug("%r: %s", self, message, exc_info=exc)
-        if isinstance(exc, OSError):
+        if isinstance(exc, ssl.SSLError):
             exc.__traceback__ = None  # its frames lead back to this, and the program may keep the error
         alert = self._engine.said() if isinstance(exc, ssl.SSLError) else b""
         if alert and not self._carrier_full and not self._lost:
