@@ -6,7 +6,6 @@ in its constructor behind a Protocol that names the few methods it uses, so a pr
 on a loop (`loop.getaddrinfo = ...`) is heard as it is by asyncio.
 
 Signatures, errors and their texts are asyncio's; parameters that asyncio got in later Pythons are taken on all.
-Datagrams, pipes, subprocesses and sendfile raise AbstractEventLoop's NotImplementedError for now.
 
 Thread: the loop's own, except call_soon_threadsafe, and run_in_executor as far as asyncio allows it.
 """
@@ -31,8 +30,10 @@ from loopcore.kernel.future import Future
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.task import Task
 from loopcore.services.asyncgens import AsyncGenerators
+from loopcore.services.children import Children
 from loopcore.services.executor import Executors
 from loopcore.services.resolver import Resolver
+from loopcore.services.sendfile import SendFiles
 from loopcore.services.signals import Signals
 from loopcore.services.sockops import SockOps
 
@@ -70,7 +71,9 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._resolver = Resolver(self)
         self._signals = Signals(self, self)
         self._sockops = SockOps(self, self, self._transports)
-        self._endpoints = assemble(self, resolver=self, sockops=self)
+        self._children = Children(self)
+        self._files = SendFiles(self, self._sockops)
+        self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children, files=self._files)
         try:
             for name, plugin in plugins:
                 self.probes.register(plugin, name)
@@ -139,6 +142,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         if self.get_debug():
             report_logger.debug("Close %r", self)
         self._signals.close()
+        self._children.close()
         self._executors.close()
         self.close_scheduler()
 
@@ -256,6 +260,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     async def sock_accept(self, sock: socket.socket) -> Any:
         return await self._sockops.accept(sock)
 
+    async def sock_sendfile(
+        self, sock: socket.socket, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool | None = True
+    ) -> int:
+        return await self._files.sock_sendfile(sock, file, offset, count, fallback=bool(fallback))
+
     # --- endpoints ----------------------------------------------------------------------------------
 
     # One parameter a line would make this section longer than the rest of the class.
@@ -309,6 +318,16 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             ssl_shutdown_timeout=ssl_shutdown_timeout, start_serving=start_serving, cleanup_socket=cleanup_socket,
         )
 
+    async def create_datagram_endpoint(  # type: ignore[override]  # asyncio removed reuse_address in 3.11
+        self, protocol_factory: Any, local_addr: Any = None, remote_addr: Any = None, *, family: int = 0,
+        proto: int = 0, flags: int = 0, reuse_port: bool | None = None, allow_broadcast: bool | None = None,
+        sock: socket.socket | None = None,
+    ) -> Any:
+        return await self._endpoints.datagrams.create_datagram_endpoint(
+            protocol_factory, local_addr, remote_addr, family=family, proto=proto, flags=flags, reuse_port=reuse_port,
+            allow_broadcast=allow_broadcast, sock=sock,
+        )
+
     async def connect_accepted_socket(
         self, protocol_factory: Any, sock: Any, *, ssl: Any = None, ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
@@ -317,6 +336,18 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             protocol_factory, sock, ssl=ssl, ssl_handshake_timeout=ssl_handshake_timeout,
             ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
+
+    async def connect_read_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
+        return await self._endpoints.pipes.connect_read_pipe(protocol_factory, pipe)
+
+    async def connect_write_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
+        return await self._endpoints.pipes.connect_write_pipe(protocol_factory, pipe)
+
+    async def subprocess_exec(self, protocol_factory: Any, program: Any, *args: Any, **kwargs: Any) -> Any:
+        return await self._endpoints.processes.subprocess_exec(protocol_factory, program, *args, **kwargs)
+
+    async def subprocess_shell(self, protocol_factory: Any, cmd: Any, **kwargs: Any) -> Any:
+        return await self._endpoints.processes.subprocess_shell(protocol_factory, cmd, **kwargs)
 
     async def start_tls(
         self, transport: Any, protocol: Any, sslcontext: Any, *, server_side: bool = False,
@@ -327,6 +358,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             transport, protocol, sslcontext, server_side=server_side, server_hostname=server_hostname,
             ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
+
+    async def sendfile(
+        self, transport: Any, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool = True,
+    ) -> int:
+        return await self._endpoints.files.sendfile(transport, file, offset, count, fallback=fallback)
 
     # fmt: on
 

@@ -35,7 +35,7 @@ def new_event_loop(backend: str | None = None, *, plugins: Iterable[str | object
         chosen = [(each, load_plugin(each)) if isinstance(each, str) else (None, each) for each in plugins]
     made = choice.factory()
     try:
-        return EventLoop(made, plugins=chosen)  # type: ignore[abstract]  # abstract in typeshed only
+        return EventLoop(made, plugins=chosen)
     except BaseException:
         made.close()
         raise

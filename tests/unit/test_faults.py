@@ -46,6 +46,14 @@ def test_report_without_message_has_a_title(loop: Loop, caplog: pytest.LogCaptur
 
 
 @pytest.mark.reports_errors
+def test_report_is_the_record_s_message_itself_by_which_collectors_group(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop.call_exception_handler({"message": "100 %s"})
+    assert [(record.msg, record.args) for record in caplog.records] == [("100 %s", ())]
+
+
+@pytest.mark.reports_errors
 def test_report_shows_where_the_object_was_created(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     loop.set_debug(True)
     run_failing_callback(loop)

@@ -282,7 +282,28 @@ def test_tls_sockets_are_refused(loop: Loop, operation: Any) -> None:
             loop.run_until_complete(operation(loop, sock))
 
 
-def test_operations_of_later_issues_are_not_implemented_yet(loopcore_factory: Callable[[], Loop]) -> None:
-    loop = loopcore_factory()
-    with pytest.raises(NotImplementedError):
-        loop.run_until_complete(loop.create_datagram_endpoint(asyncio.DatagramProtocol))
+class Wrapped:
+    """A socket in a program's own clothes: `sendto` and `recvfrom` are refused once, then replaced, as mocks do."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.fileno, self.gettimeout = sock.fileno, sock.gettimeout
+        self.family, self.type = sock.family, sock.type
+        self.sock = sock
+
+    def __getattr__(self, name: str) -> Any:
+        def refuse(*args: Any) -> Any:
+            setattr(self, name, getattr(self.sock, name))
+            raise BlockingIOError
+
+        return refuse
+
+
+def test_an_operation_that_waits_asks_the_socket_anew_for_its_method(loop: Loop) -> None:
+    async def main() -> None:
+        with udp() as one, udp() as two:
+            near: Any = Wrapped(one)
+            assert await loop.sock_sendto(near, b"data", two.getsockname()) == 4
+            two.sendto(b"back", one.getsockname())
+            assert await loop.sock_recvfrom(near, 10) == (b"back", two.getsockname())
+
+    loop.run_until_complete(main())

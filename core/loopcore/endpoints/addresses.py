@@ -10,7 +10,10 @@ from loopcore.endpoints.needs import AddressInfo, NameResolver
 _FAMILIES = (socket.AF_INET, socket.AF_INET6) if socket.has_ipv6 else (socket.AF_INET,)
 
 
-def numeric_info(address: Any, family: int, proto: int) -> AddressInfo | None:
+_PROTOCOLS: dict[int, int] = {socket.SOCK_STREAM: socket.IPPROTO_TCP, socket.SOCK_DGRAM: socket.IPPROTO_UDP}
+
+
+def numeric_info(address: Any, family: int, proto: int, kind: int = socket.SOCK_STREAM) -> AddressInfo | None:
     """Return the row of an address that is numeric already, None if it must be looked up.
 
     So a literal address costs neither a thread nor a wait. `address` is host and port, for IPv6 perhaps
@@ -36,20 +39,26 @@ def numeric_info(address: Any, family: int, proto: int) -> AddressInfo | None:
         row: tuple[Any, ...] = (host, number)
         if candidate == socket.AF_INET6:
             row += (*address[2:], 0, 0)[:2]
-        return candidate, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", row
+        return candidate, kind, _PROTOCOLS[kind], "", row
     return None
 
 
 async def resolve(
-    resolver: NameResolver, address: Any, *, family: int = 0, proto: int = 0, flags: int = 0
+    resolver: NameResolver,
+    address: Any,
+    *,
+    family: int = 0,
+    kind: int = socket.SOCK_STREAM,
+    proto: int = 0,
+    flags: int = 0,
 ) -> list[AddressInfo]:
-    """Return the rows for a stream to or from `address`; may be empty. Raises socket.gaierror."""
-    numeric = numeric_info(address, family, proto)
+    """Return the rows for a socket of `kind` at or to `address`; may be empty. Raises socket.gaierror."""
+    numeric = numeric_info(address, family, proto, kind)
     if numeric is not None:
         return [numeric]
     host, port = address[:2]
     found: list[AddressInfo] = await resolver.getaddrinfo(
-        host, port, family=family, type=socket.SOCK_STREAM, proto=proto, flags=flags
+        host, port, family=family, type=kind, proto=proto, flags=flags
     )
     return found
 

@@ -8,7 +8,11 @@ those need: the scheduler itself. The facade calls `assemble` once and delegates
     create_unix_connection       endpoints.unix
     create_unix_server           endpoints.unix
     connect_accepted_socket      endpoints.opener
+    create_datagram_endpoint     endpoints.datagrams
+    connect_read/write_pipe      endpoints.pipes
+    subprocess_exec/_shell       endpoints.processes
     start_tls                    endpoints.tls
+    sendfile                     endpoints.files
 """
 
 import asyncio
@@ -19,10 +23,19 @@ from typing import Any, NamedTuple
 
 from loopcore.endpoints.accepted import StreamOpener
 from loopcore.endpoints.connect import Connector
+from loopcore.endpoints.datagram import DatagramEndpoints
 from loopcore.endpoints.listen import Listener
 from loopcore.endpoints.needs import NameResolver, ProtocolFactory, SocketConnector
+from loopcore.endpoints.pipes import PipeEndpoints
+from loopcore.endpoints.process import ProcessEndpoints
+from loopcore.endpoints.sendfile import FileSender
 from loopcore.endpoints.tls import Tls, TlsSettings
 from loopcore.endpoints.unix import UnixEndpoints
+from loopcore.services.children import Children
+from loopcore.services.sendfile import SendFiles
+from loopcore.transports.datagram import DatagramTransport
+from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
+from loopcore.transports.process import ProcessTransport
 from loopcore.transports.server import Server
 from loopcore.transports.stream import StreamTransport
 
@@ -34,13 +47,20 @@ class Endpoints(NamedTuple):
     listener: Listener
     unix: UnixEndpoints
     opener: StreamOpener
+    datagrams: DatagramEndpoints
+    pipes: PipeEndpoints
+    processes: ProcessEndpoints
     tls: Tls
+    files: FileSender
 
 
-def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector) -> Endpoints:
+def assemble(
+    loop: Any, *, resolver: NameResolver, sockops: SocketConnector, children: Children, files: SendFiles
+) -> Endpoints:
     """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
     # Any: it is an asyncio.Transport through `__class__`, which no type checker sees.
     make_transport: Any = partial(StreamTransport, loop)
+    make_datagram_transport: Any = partial(DatagramTransport, loop)
     tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
     opener = StreamOpener(
         create_future=loop.create_future, make_transport=make_transport, tls=tls, get_debug=loop.get_debug
@@ -77,5 +97,32 @@ def assemble(loop: Any, *, resolver: NameResolver, sockops: SocketConnector) -> 
         listener=Listener(resolver=resolver, make_server=make_server, get_debug=loop.get_debug),
         unix=UnixEndpoints(sockops=sockops, opener=opener, make_server=make_server),
         opener=opener,
+        datagrams=DatagramEndpoints(
+            resolver=resolver,
+            sockops=sockops,
+            create_future=loop.create_future,
+            make_transport=make_datagram_transport,
+            get_debug=loop.get_debug,
+        ),
+        pipes=assemble_pipes(loop),
+        processes=assemble_processes(loop, children),
         tls=tls,
+        files=FileSender(files=files, create_future=loop.create_future),
+    )
+
+
+def assemble_pipes(loop: Any) -> PipeEndpoints:
+    """Return the endpoints for pipes of `loop`."""
+    return PipeEndpoints(
+        create_future=loop.create_future,
+        make_reader=partial(ReadPipeTransport, loop),
+        make_writer=partial(WritePipeTransport, loop),
+        get_debug=loop.get_debug,
+    )
+
+
+def assemble_processes(loop: Any, children: Children) -> ProcessEndpoints:
+    """Return the endpoints for subprocesses of `loop`; `children` tells when they end."""
+    return ProcessEndpoints(
+        pipes=loop, make_transport=partial(ProcessTransport, loop, children), get_debug=loop.get_debug
     )

@@ -135,7 +135,7 @@ class Connector:
         family, kind, proto, _, address = info
         sock: socket.socket | None = None
         try:
-            sock = socket.socket(family, kind, proto)
+            sock = socket.socket(family=family, type=kind, proto=proto)
             sock.setblocking(False)
             if local_infos is not None:
                 _bind_to_one(sock, local_infos, errors)

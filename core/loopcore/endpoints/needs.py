@@ -19,6 +19,7 @@ AddressInfo: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
 
 ProtocolFactory: TypeAlias = Callable[[], asyncio.BaseProtocol]
 Connection: TypeAlias = tuple[asyncio.Transport, asyncio.BaseProtocol]
+DatagramConnection: TypeAlias = tuple[asyncio.DatagramTransport, asyncio.BaseProtocol]
 CreateFuture: TypeAlias = Callable[[], asyncio.Future[Any]]
 
 
@@ -79,6 +80,20 @@ class TransportFactory(Protocol):
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> asyncio.Transport: ...
+
+
+class DatagramTransportFactory(Protocol):
+    """Makes the transport of a non-blocking datagram socket, and hands the socket over to it."""
+
+    def __call__(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        address: Any = None,
+        *,
+        waiter: "asyncio.Future[Any] | None" = None,
+        extra: dict[str, Any] | None = None,
+    ) -> asyncio.DatagramTransport: ...
 
 
 class ServerFactory(Protocol):

@@ -1,11 +1,7 @@
 """TLS: what `ssl=` and `start_tls` stand on.
 
-This is the one module that knows how TLS is done. The others pass `TlsSettings` through and get a transport
-back. Today the work is done by `asyncio.sslproto.SSLProtocol` of the running Python, as the protocol of a
-loopcore transport, so its behaviour, errors and texts are asyncio's by construction; a TLS layer of our own
-replaces the bodies of `Tls` and nothing else.
-
-`SSLProtocol` takes a loop and uses five methods of it; `CallScheduler` lists them.
+This is the one module of the endpoints that knows how TLS is done: by a `TlsTransport` over a plain one. The others
+pass `TlsSettings` through and get a transport back.
 
 Thread: the loop's own. Timeouts are in seconds; None means asyncio's default (60 for the handshake, 30 for
 the shutdown), zero or less is a ValueError.
@@ -13,10 +9,11 @@ the shutdown), zero or less is a ValueError.
 
 import asyncio
 import socket
-from asyncio import sslproto
 from typing import Any, NamedTuple, TypeAlias
 
 from loopcore.endpoints.needs import CallScheduler, CreateFuture, TransportFactory
+from loopcore.transports.tls import TlsTransport
+from loopcore.transports.tls_sending import HANDSHAKE_TIMEOUT, SHUTDOWN_TIMEOUT
 
 try:
     import ssl
@@ -76,6 +73,41 @@ def refuse_bool(argument: object) -> None:
         raise TypeError("ssl argument must be an SSLContext or None")
 
 
+def positive(name: str, value: float | None, default: float) -> float:
+    """Return the timeout `value`, or the `default` for None. Raises ValueError unless it is positive."""
+    if value is None:
+        return default
+    if value <= 0:
+        raise ValueError(f"{name} should be a positive number, got {value}")
+    return value
+
+
+def default_context(settings: TlsSettings) -> "ssl.SSLContext":
+    """Return the context of a client that has not brought one."""
+    if settings.server_side:
+        raise ValueError("Server side SSL needs a valid SSLContext")
+    context = ssl.create_default_context()
+    if not settings.server_hostname:
+        context.check_hostname = False
+    return context
+
+
+def take_unread(protocol: Any) -> tuple[bytes, bool]:
+    """Take from a protocol of asyncio's streams what its reader has received and nobody has read.
+
+    Before an upgrade to TLS, this is the beginning of the handshake: it came together with the last plain message
+    (python/cpython#142352). Returned with it: whether the peer has ended the stream.
+    """
+    reader = getattr(protocol, "_stream_reader", None)
+    if not isinstance(reader, asyncio.StreamReader):
+        return b"", False
+    known: Any = reader
+    data = bytes(known._buffer)
+    known._buffer.clear()
+    known._paused = False  # it may have paused the transport, whose reading is resumed by the upgrade
+    return data, known._eof
+
+
 class Tls:
     """Makes transports that speak TLS over plain ones."""
 
@@ -105,10 +137,10 @@ class Tls:
         Takes the socket over, except when it raises: ValueError for a timeout that is not positive, or for a
         server without a context.
         """
-        layer = self._layer(protocol, settings, waiter, call_connection_made=True)
-        secured: asyncio.Transport = layer._get_app_transport()
-        self._make_transport(sock, layer, extra=extra, server=server)
-        return secured
+        secured = self._secured(protocol, settings, waiter=waiter, server=server)
+        self._make_transport(sock, secured, extra=extra)
+        seen: asyncio.Transport = secured
+        return seen
 
     async def start_tls(
         self,
@@ -134,13 +166,13 @@ class Tls:
             raise TypeError(f"transport {transport!r} is not supported by start_tls()")
         settings = TlsSettings(sslcontext, server_side, server_hostname, ssl_handshake_timeout, ssl_shutdown_timeout)
         waiter = self._create_future()
-        layer = self._layer(protocol, settings, waiter, call_connection_made=False)
-        secured: asyncio.Transport = layer._get_app_transport()
-        # What the peer sends first belongs to the handshake: reading rests until the layer has been told of its
+        secured = self._secured(protocol, settings, waiter=waiter, connected=True)
+        # What the peer sends from now on belongs to the handshake: reading rests until `secured` has been told of its
         # transport, and both calls below keep this order.
         transport.pause_reading()
-        transport.set_protocol(layer)
-        made = self._scheduler.call_soon(layer.connection_made, transport)
+        secured.take_early(*take_unread(protocol))
+        transport.set_protocol(secured)
+        made = self._scheduler.call_soon(secured.connection_made, transport)
         resumed = self._scheduler.call_soon(transport.resume_reading)
         try:
             await waiter
@@ -152,26 +184,29 @@ class Tls:
         finally:
             # A failed waiter holds its exception, whose traceback holds this frame.
             del waiter
-        return secured
+        seen: asyncio.Transport = secured
+        return seen
 
-    def _layer(
+    def _secured(
         self,
         protocol: asyncio.BaseProtocol,
         settings: TlsSettings,
-        waiter: "asyncio.Future[Any] | None",
         *,
-        call_connection_made: bool,
+        waiter: "asyncio.Future[Any] | None",
+        connected: bool = False,
+        server: Any = None,
     ) -> Any:
-        # Typed as Any: what we use of SSLProtocol is private, and typeshed describes another Python's.
-        make: Any = sslproto.SSLProtocol
-        return make(
-            self._scheduler,
+        # Any: it is an asyncio.Transport through `__class__`, which no type checker sees; so is the scheduler's type.
+        scheduler: Any = self._scheduler
+        return TlsTransport(
+            scheduler,
             protocol,
-            settings.context,
-            waiter,
-            settings.server_side,
-            settings.server_hostname,
-            call_connection_made=call_connection_made,
-            ssl_handshake_timeout=settings.handshake_timeout,
-            ssl_shutdown_timeout=settings.shutdown_timeout,
+            settings.context or default_context(settings),
+            server_side=settings.server_side,
+            server_hostname=None if settings.server_side else settings.server_hostname or None,
+            handshake_timeout=positive("ssl_handshake_timeout", settings.handshake_timeout, HANDSHAKE_TIMEOUT),
+            shutdown_timeout=positive("ssl_shutdown_timeout", settings.shutdown_timeout, SHUTDOWN_TIMEOUT),
+            connected=connected,
+            waiter=waiter,
+            server=server,
         )

@@ -120,14 +120,15 @@ def _require_unix_stream(sock: socket.socket) -> None:
         raise ValueError(f"A UNIX Domain Stream Socket was expected, got {sock!r}")
 
 
-def _names_a_file(path: Any) -> bool:
+def names_a_file(path: Any) -> bool:
+    """Tell whether binding to `path` makes a file; an abstract name (unix(7)) does not."""
     return path[:1] not in ("", b"", "\0", b"\0")
 
 
 def _bind(path: str | bytes) -> socket.socket:
     """Return a socket bound to `path`, after removing what an earlier server has left there."""
-    if _names_a_file(path):
-        _remove_stale(path)
+    if names_a_file(path):
+        remove_stale(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(path)
@@ -142,7 +143,8 @@ def _bind(path: str | bytes) -> socket.socket:
     return sock
 
 
-def _remove_stale(path: str | bytes) -> None:
+def remove_stale(path: str | bytes) -> None:
+    """Remove the socket that a former owner of `path` has left there; anything else stays."""
     try:
         if stat.S_ISSOCK(os.stat(path).st_mode):
             os.remove(path)
@@ -155,7 +157,7 @@ def _remove_stale(path: str | bytes) -> None:
 
 def _removal_of(path: Any) -> Callable[[], None] | None:
     """Return what removes the file at `path` as long as it is the same file as now; None without a file."""
-    if not _names_a_file(path):
+    if not names_a_file(path):
         return None
     try:
         inode = os.stat(path).st_ino

@@ -70,7 +70,9 @@ class Faults:
         lines += [_describe(key, context[key]) for key in sorted(context) if key not in ("message", "exception")]
         exception = context.get("exception")
         exc_info = (type(exception), exception, exception.__traceback__) if exception is not None else False
-        report_logger.error("%s", "\n".join(lines), exc_info=exc_info)
+        # The text is the message itself, by which collectors of errors group records; without arguments it is not
+        # formatted.
+        report_logger.error("\n".join(lines), exc_info=exc_info)
 
     def _call_handler(self, handler: ExceptionHandler, context: FaultContext) -> None:
         # Since 3.12 a handler sees the context variables of the task or the callback that failed. On 3.11 it

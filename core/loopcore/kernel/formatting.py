@@ -5,6 +5,7 @@ texts are what programs and their tests read, so loopcore shares them too. Every
 private modules is taken here.
 """
 
+import reprlib
 import sys
 import traceback
 from asyncio import base_futures, base_tasks, format_helpers
@@ -44,15 +45,17 @@ def describe_callback(callback: Any, args: Any, debug: bool) -> str:
     return format_helpers._format_callback_source(callback, args)
 
 
+@reprlib.recursive_repr()
 def describe_future(future: Any) -> str:
     """Return the representation of a future; a future that contains itself is cut short."""
-    text: str = base_futures._future_repr(future)  # type: ignore[attr-defined]
-    return text
+    # type(), for asyncio's own takes the name from `__class__`, which says asyncio's class for those of a program too.
+    return f"<{type(future).__name__} {' '.join(base_futures._future_repr_info(future))}>"
 
 
+@reprlib.recursive_repr()
 def describe_task(task: Any) -> str:
     """Return the representation of a task: state, name, coroutine, what it waits for."""
-    return base_tasks._task_repr(task)
+    return f"<{type(task).__name__} {' '.join(base_tasks._task_repr_info(task))}>"
 
 
 def task_stack(task: Any, limit: int | None) -> list[Any]:

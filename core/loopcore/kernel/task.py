@@ -195,7 +195,7 @@ class Task(Future):
     def _step(self) -> None:
         """Run the coroutine until it suspends or ends. The task's context is the current one."""
         if self._status != _PENDING:
-            raise asyncio.InvalidStateError(f"step of a task that is done: {self!r}")
+            raise asyncio.InvalidStateError(f"step(): already done: {self!r}")
         thrown = self._thrown
         self._thrown = None
         waiter = self._fut_waiter

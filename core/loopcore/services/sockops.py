@@ -167,7 +167,7 @@ class SockOps:
 
     async def recv(self, sock: socket.socket, n: int) -> bytes:
         """Receive at most `n` bytes; b"" means the peer has ended."""
-        self._check_socket(sock)
+        self.check_socket(sock)
         try:
             return sock.recv(n)
         except (BlockingIOError, InterruptedError):
@@ -177,7 +177,7 @@ class SockOps:
 
     async def recv_into(self, sock: socket.socket, buf: Any) -> int:
         """Receive into `buf`; return the number of bytes."""
-        self._check_socket(sock)
+        self.check_socket(sock)
         try:
             return sock.recv_into(buf)
         except (BlockingIOError, InterruptedError):
@@ -187,7 +187,7 @@ class SockOps:
 
     async def recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
         """Receive a datagram; return it and who sent it."""
-        self._check_socket(sock)
+        self.check_socket(sock)
         try:
             return sock.recvfrom(bufsize)
         except (BlockingIOError, InterruptedError):
@@ -197,7 +197,7 @@ class SockOps:
 
     async def recvfrom_into(self, sock: socket.socket, buf: Any, nbytes: int = 0) -> tuple[int, Any]:
         """Receive a datagram into `buf`, at most `nbytes` of it; return its size and who sent it."""
-        self._check_socket(sock)
+        self.check_socket(sock)
         limit = nbytes or len(buf)
         try:
             return sock.recvfrom_into(buf, limit)
@@ -208,7 +208,7 @@ class SockOps:
 
     async def sendall(self, sock: socket.socket, data: Any) -> None:
         """Send all of `data`. When it is cancelled, nobody can tell how much has been sent."""
-        self._check_socket(sock)
+        self.check_socket(sock)
         try:
             sent = sock.send(data)
         except (BlockingIOError, InterruptedError):
@@ -219,7 +219,7 @@ class SockOps:
 
     async def sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
         """Send a datagram; return the number of bytes."""
-        self._check_socket(sock)
+        self.check_socket(sock)
         try:
             return sock.sendto(data, address)
         except (BlockingIOError, InterruptedError):
@@ -229,7 +229,7 @@ class SockOps:
 
     async def accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
         """Accept a connection; return its socket, made non-blocking, and the peer's address."""
-        self._check_socket(sock)
+        self.check_socket(sock)
         try:
             return _accept(sock)
         except (BlockingIOError, InterruptedError):
@@ -239,7 +239,7 @@ class SockOps:
 
     async def connect(self, sock: socket.socket, address: Any) -> None:
         """Connect to `address`, whose host may be a name; it is looked up first."""
-        self._check_socket(sock)
+        self.check_socket(sock)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             address = await self._resolved(sock, address)
         try:
@@ -256,9 +256,29 @@ class SockOps:
         await self._until(sock, WRITING, lambda: _finish_connect(sock, address))
 
     async def _until(self, sock: socket.socket, direction: bool, again: Callable[[], Any]) -> Any:
-        fd = self._free_descriptor(sock.fileno())
+        return await self._attempt(self._free_descriptor(sock.fileno()), direction, again, None)
+
+    async def wait_writable(
+        self, sock: socket.socket, again: Callable[[], Any], lend: Callable[[asyncio.Future[Any]], object] | None
+    ) -> Any:
+        """Call `again` whenever `sock` is writable, until it does not raise BlockingIOError; return what it returns.
+
+        `lend` is called with the future that is waited for, and says with it that the socket is a transport's.
+        """
+        fd = self._free_descriptor(sock.fileno()) if lend is None else sock.fileno()
+        return await self._attempt(fd, WRITING, again, lend)
+
+    async def _attempt(
+        self,
+        fd: int,
+        direction: bool,
+        again: Callable[[], Any],
+        lend: Callable[[asyncio.Future[Any]], object] | None,
+    ) -> Any:
         self._check_closed()
         attempt = Attempt(self._readiness, fd, direction, self._host.create_future(), again)
+        if lend is not None:
+            lend(attempt.future)
         self._watch(fd, direction, attempt)
         try:
             return await attempt.future
@@ -272,7 +292,8 @@ class SockOps:
         infos = await self._host.getaddrinfo(host, port, family=sock.family, type=sock.type, proto=sock.proto)
         return infos[0][4]
 
-    def _check_socket(self, sock: socket.socket) -> None:
+    def check_socket(self, sock: socket.socket) -> None:
+        """Raise TypeError for a TLS socket and, in debug mode, ValueError for one that blocks."""
         if isinstance(sock, ssl.SSLSocket):
             raise TypeError("Socket cannot be of type SSLSocket")
         if self._host.get_debug() and sock.gettimeout() != 0:

@@ -2,32 +2,43 @@ from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
 
 
-cdef class StreamSink(Runnable):
+cdef class Sink(Runnable):
     cpdef object _received(self, bytes data)
     cpdef object _get_buffer(self)
     cpdef object _buffer_updated(self, Py_ssize_t nbytes)
     cpdef object _end_of_file(self)
+    cpdef object _datagram(self, bytes data, object address)
+    cpdef object _refused(self, object exc)
     cpdef object _failed(self, object exc, object message)
     cpdef object _written(self)
 
 
-cdef class StreamDriver(Runnable):
+cdef class Driver(Runnable):
     cdef public Scheduler scheduler
-    cdef public StreamSink sink
+    cdef public Sink sink
     cdef public object sock
     cdef public int fd
     cdef public object context
     cdef public Py_ssize_t unsent
     cdef public bint reading
-    cdef public bint buffered
 
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
-    cpdef object write(self, object item, Py_ssize_t size)
-    cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)
     cpdef object take_turn(self)
     cpdef object discard(self)
-    cpdef object shut_down_writing(self)
     cpdef object release(self)
     cpdef object describe(self)
+
+
+cdef class StreamDriver(Driver):
+    cdef public bint buffered
+
+    cpdef object write(self, object item, Py_ssize_t size)
+    cpdef Py_ssize_t write_some(self, object item) except -1
+    cpdef object shut_down_writing(self)
+
+
+cdef class DatagramDriver(Driver):
+    cpdef bint send(self, object item, object address, bint connected) except -1
+    cpdef object queue(self, object item, object address, bint connected, Py_ssize_t size)

@@ -1,18 +1,22 @@
 """The seam between transports and ports: what a transport asks for, and what it is told.
 
-A *driver* moves the bytes of one connected socket over one kind of port. A *sink* is the transport above it.
+A *driver* moves the bytes or datagrams of one socket over one kind of port. A *sink* is the transport above it.
 The transport knows protocols, flow control and states; the driver knows descriptors, readiness or operations.
 Neither knows the other's half, so one transport stands on every port:
 
-    transport -> driver    start_reading  stop_reading  write  flush  discard  shut_down_writing  release
-    driver -> transport    _received  _get_buffer + _buffer_updated  _end_of_file  _failed  _written
+    transport -> driver    start_reading  stop_reading  flush  discard  release
+                           streams: write  write_some  shut_down_writing      datagrams: send  queue
+    driver -> transport    _failed  _written
+                           streams: _received  _get_buffer + _buffer_updated  _end_of_file
+                           datagrams: _datagram  _refused
 
-Writes are joined: `write` only queues, and asks the scheduler to run the sink once near the end of the tick;
-the sink then calls `take_turn`, and what was queued leaves in one vectored send.
+Writes to a stream are joined: `write` only queues, and asks the scheduler to run the sink once near the end of the
+tick; the sink then calls `take_turn`, and what was queued leaves in one vectored send. Datagrams leave at once, one
+by one; only what the kernel has no room for is queued.
 
-Guaranteed by a driver: nothing is called back from inside `start_reading`, `stop_reading`, `write` or
-`release`; nothing at all after `release`; no `_received` or `_end_of_file` after `stop_reading`, not even
-within the event at hand. `flush` and `take_turn` may call `_written` or `_failed`.
+Guaranteed by a driver: nothing is called back from inside `start_reading`, `stop_reading`, `write`, `send`,
+`queue` or `release`; nothing at all after `release`; nothing of what comes in after `stop_reading`, not even
+within the event at hand. `flush` and `take_turn` may call `_written`, `_refused` or `_failed`.
 Guaranteed by a sink: it raises nothing but SystemExit and KeyboardInterrupt, and asks for nothing after
 `release`.
 
@@ -33,7 +37,7 @@ Buffer: TypeAlias = "bytes | memoryview"
 """What a write queue holds: never changes after it was queued, C-contiguous, counted in bytes."""
 
 
-class StreamSink(Runnable):
+class Sink(Runnable):
     """What a driver calls back. To run it is to give the driver its turn to write."""
 
     __slots__ = ()
@@ -54,6 +58,14 @@ class StreamSink(Runnable):
         """The peer will send no more."""
         raise NotImplementedError
 
+    def _datagram(self, data: bytes, address: Any) -> None:
+        """A datagram came in, perhaps an empty one. Called in the driver's context."""
+        raise NotImplementedError
+
+    def _refused(self, exc: OSError) -> None:
+        """One datagram could not be sent, or was not (ICMP); the socket lives on. Called in the driver's context."""
+        raise NotImplementedError
+
     def _failed(self, exc: BaseException, message: str) -> None:
         """Reading or writing went wrong for good; what was queued has been dropped if it was writing."""
         raise NotImplementedError
@@ -63,15 +75,15 @@ class StreamSink(Runnable):
         raise NotImplementedError
 
 
-class StreamDriver(Runnable):
-    """What a transport asks for, of one connected socket. To run it is to receive what has come in."""
+class Driver(Runnable):
+    """What a transport asks for, of one socket. To run it is to receive what has come in."""
 
-    __slots__ = ("scheduler", "sink", "sock", "fd", "context", "unsent", "reading", "buffered")
+    __slots__ = ("scheduler", "sink", "sock", "fd", "context", "unsent", "reading")
 
-    def __init__(self, scheduler: "Scheduler", sink: StreamSink, sock: socket.socket, context: "Context") -> None:
+    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         # `sink` and `sock` are None after `release`, which breaks the cycle of transport and driver.
         self.scheduler: Scheduler = scheduler
-        self.sink: StreamSink = sink
+        self.sink: Sink = sink
         self.sock: socket.socket = sock
         self.fd: int = sock.fileno()
         self.context: Context = context
@@ -79,8 +91,6 @@ class StreamDriver(Runnable):
         self.unsent: int = 0
         """Bytes queued and not yet taken by the kernel."""
         self.reading: bool = False
-        self.buffered: bool = False
-        """Set by the transport: receive through `_get_buffer`, not through `_received`."""
 
     def start_reading(self) -> None:
         """Call the sink back with what comes in. Idempotent. Raises OSError if the port refuses the socket."""
@@ -88,14 +98,6 @@ class StreamDriver(Runnable):
 
     def stop_reading(self) -> None:
         """Leave what comes in to the kernel. Idempotent."""
-        raise NotImplementedError
-
-    def write(self, item: Buffer, size: int) -> None:
-        """Queue `item`, which is `size` bytes long and not empty, to be sent near the end of this tick."""
-        raise NotImplementedError
-
-    def write_some(self, item: Buffer) -> int:
-        """Send some of `item` now, if nothing stands before it in the queue; return how many bytes have gone."""
         raise NotImplementedError
 
     def flush(self) -> None:
@@ -110,14 +112,51 @@ class StreamDriver(Runnable):
         """Drop what is queued."""
         raise NotImplementedError
 
-    def shut_down_writing(self) -> None:
-        """Tell the peer that no more will come; nothing may be queued. Raises OSError, as shutdown(2) does."""
-        raise NotImplementedError
-
     def release(self) -> None:
         """Give up the socket: it is closed in the close phase of this tick. Drops what is queued. Idempotent."""
         raise NotImplementedError
 
     def describe(self) -> str:
         """Say what is being waited for, for the transport's representation."""
+        raise NotImplementedError
+
+
+class StreamDriver(Driver):
+    """What a transport asks for, of one connected stream socket."""
+
+    __slots__ = ("buffered",)
+
+    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        Driver.__init__(self, scheduler, sink, sock, context)
+        self.buffered: bool = False
+        """Set by the transport: receive through `_get_buffer`, not through `_received`."""
+
+    def write(self, item: Buffer, size: int) -> None:
+        """Queue `item`, which is `size` bytes long and not empty, to be sent near the end of this tick."""
+        raise NotImplementedError
+
+    def write_some(self, item: Buffer) -> int:
+        """Send some of `item` now, if nothing stands before it in the queue; return how many bytes have gone."""
+        raise NotImplementedError
+
+    def shut_down_writing(self) -> None:
+        """Tell the peer that no more will come; nothing may be queued. Raises OSError, as shutdown(2) does."""
+        raise NotImplementedError
+
+
+class DatagramDriver(Driver):
+    """What a transport asks for, of one datagram socket, connected or not."""
+
+    __slots__ = ()
+
+    def send(self, item: Any, address: Any, connected: bool) -> bool:
+        """Send the bytes-like `item` now, to whom the socket is `connected` or else to `address`.
+
+        False: it has to wait, and must be given to `queue`. Raises what the socket raises: OSError for a datagram
+        that cannot be sent, anything else for one that is none.
+        """
+        raise NotImplementedError
+
+    def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:
+        """Send `item`, which counts as `size` bytes, when the kernel takes it; what was queued before goes first."""
         raise NotImplementedError

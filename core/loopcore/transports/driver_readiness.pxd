@@ -1,7 +1,7 @@
 cimport cython
 
 from loopcore.kernel.readiness cimport Readiness
-from loopcore.transports.driver cimport StreamDriver, StreamSink
+from loopcore.transports.driver cimport Sink, StreamDriver
 
 
 cdef class ReadinessDriver(StreamDriver):
@@ -16,9 +16,9 @@ cdef class ReadinessDriver(StreamDriver):
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     cpdef object _run(self)
-    @cython.locals(sink=StreamSink, received=bytes)
+    @cython.locals(sink=Sink, received=bytes)
     cdef object _receive(self)
-    @cython.locals(sink=StreamSink, nbytes=Py_ssize_t)
+    @cython.locals(sink=Sink, nbytes=Py_ssize_t)
     cdef object _receive_into_buffer(self)
     cpdef object write(self, object item, Py_ssize_t size)
     @cython.locals(sent=Py_ssize_t)

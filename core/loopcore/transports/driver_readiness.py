@@ -16,7 +16,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from loopcore.kernel.readiness import Readiness
-from loopcore.transports.driver import Buffer, StreamDriver, StreamSink
+from loopcore.transports.driver import Buffer, Sink, StreamDriver
 
 try:
     import cython
@@ -45,7 +45,7 @@ class ReadinessDriver(StreamDriver):
 
     __slots__ = ("_readiness", "_fileno", "_single", "_queue", "_head", "_turn_asked", "_blocked")
 
-    def __init__(self, scheduler: "Scheduler", sink: StreamSink, sock: socket.socket, context: "Context") -> None:
+    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         StreamDriver.__init__(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are

@@ -1,12 +1,12 @@
 cimport cython
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.transports.driver cimport StreamDriver, StreamSink
+from loopcore.transports.driver cimport Driver, Sink
 
 
-cdef class FlowControl(StreamSink):
+cdef class FlowControl(Sink):
     cdef public Scheduler _loop
-    cdef public StreamDriver _driver
+    cdef public Driver _driver
     cdef public object _protocol
     cdef public object _context
     cdef public Py_ssize_t _high_water

@@ -13,7 +13,7 @@ import asyncio
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
-from loopcore.transports.driver import StreamDriver, StreamSink
+from loopcore.transports.driver import Driver, Sink
 
 try:
     import cython
@@ -35,7 +35,7 @@ JOIN_LIMIT: Final = 64 * 1024
 """Writes are joined up to here. Beyond it a longer vector saves nothing and the peer only waits."""
 
 
-class FlowControl(StreamSink):
+class FlowControl(Sink):
     """The write side's water marks; a transport is one."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class FlowControl(StreamSink):
 
     def __init__(self, loop: "Scheduler") -> None:
         self._loop: Scheduler = loop
-        self._driver: StreamDriver
+        self._driver: Driver
         self._protocol: asyncio.BaseProtocol
         self._context: Context = copy_context()
         """What the protocol's methods run in: the context that the transport was made in, a copy of it."""

@@ -8,9 +8,6 @@ cdef class Connection(FlowControl):
     cdef public bint _refuses
     cdef public bint _awaits_drain
     cdef public object _empty_waiter
-    cdef public object _on_data
-    cdef public object _on_get_buffer
-    cdef public object _on_buffer_updated
 
     cpdef object set_protocol(self, object protocol)
     cpdef object close(self)

@@ -21,7 +21,6 @@ Thread: the loop's own. Errors of the protocol and of the socket end the connect
 import asyncio
 import socket
 import warnings
-from asyncio import BufferedProtocol
 from asyncio.trsock import TransportSocket
 from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import TYPE_CHECKING, Any, Final
@@ -80,9 +79,6 @@ class Connection(FlowControl):
         "_refuses",
         "_awaits_drain",
         "_empty_waiter",
-        "_on_data",
-        "_on_get_buffer",
-        "_on_buffer_updated",
     )
 
     def __init__(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
@@ -95,9 +91,6 @@ class Connection(FlowControl):
         self._awaits_drain: bool = False
         """Whether something is to be done when all is sent: closing, the end of our half, `_empty_waiter`."""
         self._empty_waiter: asyncio.Future[None] | None = None
-        self._on_data: Any = None
-        self._on_get_buffer: Any = None
-        self._on_buffer_updated: Any = None
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -142,12 +135,6 @@ class Connection(FlowControl):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Call `protocol` from now on; what was received and not handed over yet goes to it."""
         self._protocol = protocol
-        buffered = isinstance(protocol, BufferedProtocol)
-        # Bound methods, looked up once instead of with each message. A protocol may lack them, if it only writes.
-        self._on_data = None if buffered else getattr(protocol, "data_received", None)
-        self._on_get_buffer = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
-        self._on_buffer_updated = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
-        self._driver.buffered = buffered
 
     # Closing
 
@@ -200,7 +187,6 @@ class Connection(FlowControl):
         self._state = CLOSED
         self._driver.release()
         self._protocol = None  # type: ignore[assignment]
-        self._on_data = self._on_get_buffer = self._on_buffer_updated = None
         if self._server is not None:
             self._server._detach(self)
             self._server = None

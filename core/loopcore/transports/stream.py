@@ -14,10 +14,11 @@ Thread: the loop's own. Errors of the protocol and of the socket end the connect
 
 import asyncio
 import socket
+from asyncio import BufferedProtocol, constants
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.transports.driver import Buffer
+from loopcore.transports.driver import Buffer, StreamDriver
 from loopcore.transports.driver_readiness import ReadinessDriver
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
 
@@ -61,6 +62,9 @@ class StreamTransport(Connection):
     """
 
     __slots__ = (
+        "_on_data",
+        "_on_get_buffer",
+        "_on_buffer_updated",
         "_lost_writes",
         "_paused",
         "_eof_written",
@@ -69,6 +73,7 @@ class StreamTransport(Connection):
     )
 
     _start_tls_compatible = True
+    _sendfile_compatible = constants._SendfileMode.TRY_NATIVE
 
     def __init__(
         self,
@@ -82,12 +87,15 @@ class StreamTransport(Connection):
     ) -> None:
         connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
         Connection.__init__(self, scheduler, sock, extra)
+        self._on_data: Any = None
+        self._on_get_buffer: Any = None
+        self._on_buffer_updated: Any = None
         self._lost_writes: int = 0
         self._paused: bool = False
         self._eof_written: bool = False
         self._eof_received: bool = False
         disable_nagle(sock)
-        self._driver = ReadinessDriver(scheduler, self, sock, self._context)
+        self._driver: StreamDriver = ReadinessDriver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
         if server is not None:
             server._attach(self)
@@ -99,6 +107,17 @@ class StreamTransport(Connection):
         scheduler.call_soon(self._start_reading, context=self._context)
         if waiter is not None:
             scheduler.call_soon(resolve, waiter, context=self._context)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Call `protocol` from now on; what was received and not handed over yet goes to it."""
+        driver = self._driver
+        self._protocol = protocol
+        buffered = isinstance(protocol, BufferedProtocol)
+        # Bound methods, looked up once instead of with each message. A protocol may lack them, if it only writes.
+        self._on_data = None if buffered else getattr(protocol, "data_received", None)
+        self._on_get_buffer = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
+        self._on_buffer_updated = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
+        driver.buffered = buffered
 
     # Reading
 
@@ -211,18 +230,19 @@ class StreamTransport(Connection):
 
     def _write_other(self, data: Any) -> None:
         """Write what is bytes-like but not exactly bytes: what can change must not be kept."""
+        driver = self._driver
         if isinstance(data, bytearray) and len(data) > self._join_limit and not self._refuses:
             # Large: offer it to the kernel first, and copy only what is left.
             with memoryview(data) as view:
-                sent = self._driver.write_some(view)
+                sent = driver.write_some(view)
                 data = b"" if self._state >= LOST else bytes(view[sent:])
         item = immutable(data)
         size = len(item)
         if self._refuses and self._refuse("write()", "write", size):
             return
         if size:
-            self._driver.write(item, size)
-            if self._driver.unsent > self._join_limit:
+            driver.write(item, size)
+            if driver.unsent > self._join_limit:
                 self._relieve()
 
     def _refuse(self, name: str, verb: str, size: int) -> bool:
@@ -298,6 +318,14 @@ class StreamTransport(Connection):
             resolve(waiter)
         return waiter
 
+    def _end_with_connection(self, future: "asyncio.Future[Any]") -> None:
+        """Let `future` fail if the connection is lost before it is done; for sendfile, after `_make_empty_waiter`."""
+        self._empty_waiter = future
+
     def _reset_empty_waiter(self) -> None:
         self._empty_waiter = None
         self._refuses = self._eof_written or self._state >= LOST
+
+    def _let_go(self) -> None:
+        Connection._let_go(self)
+        self._on_data = self._on_get_buffer = self._on_buffer_updated = None

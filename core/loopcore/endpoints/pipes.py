@@ -1,0 +1,59 @@
+"""Pipes: connecting a protocol to one end of one."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from loopcore.endpoints.needs import CreateFuture, ProtocolFactory
+from loopcore.log import logger
+
+
+class MakePipe(Protocol):
+    """Makes the transport of one end and hands the file over to it, unless it raises."""
+
+    def __call__(
+        self, pipe: Any, protocol: asyncio.BaseProtocol, *, waiter: "asyncio.Future[Any] | None" = None
+    ) -> Any: ...
+
+
+class PipeEndpoints:
+    """`connect_read_pipe` and `connect_write_pipe`. Thread: the loop's own."""
+
+    def __init__(
+        self,
+        *,
+        create_future: CreateFuture,
+        make_reader: MakePipe,
+        make_writer: MakePipe,
+        get_debug: Callable[[], bool],
+    ) -> None:
+        self._create_future = create_future
+        self._make_reader = make_reader
+        self._make_writer = make_writer
+        self._get_debug = get_debug
+
+    async def connect_read_pipe(self, protocol_factory: ProtocolFactory, pipe: Any) -> tuple[Any, Any]:
+        """Have a protocol told what can be read from `pipe`; return the transport, which owns it now, and the protocol.
+
+        Raises ValueError, and leaves `pipe` to the caller, if it is a file, a directory or a block device.
+        """
+        return await self._connect(self._make_reader, "Read", protocol_factory, pipe)
+
+    async def connect_write_pipe(self, protocol_factory: ProtocolFactory, pipe: Any) -> tuple[Any, Any]:
+        """Give a protocol `pipe` to write to. Otherwise as `connect_read_pipe`."""
+        return await self._connect(self._make_writer, "Write", protocol_factory, pipe)
+
+    async def _connect(
+        self, make: MakePipe, name: str, protocol_factory: ProtocolFactory, pipe: Any
+    ) -> tuple[Any, Any]:
+        protocol = protocol_factory()
+        waiter = self._create_future()
+        transport = make(pipe, protocol, waiter=waiter)
+        try:
+            await waiter
+        except BaseException:
+            transport.close()
+            raise
+        if self._get_debug():
+            logger.debug("%s pipe %r connected: (%r, %r)", name, pipe, transport, protocol)
+        return transport, protocol

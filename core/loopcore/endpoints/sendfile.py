@@ -1,0 +1,150 @@
+"""sendfile: a file over a transport, by the kernel where nothing stands between the transport and its socket.
+
+The kernel's way: reading pauses, what was written before leaves first, `write` is refused until the file is sent,
+and losing the connection ends the sending with ConnectionError. The other way (TLS, a file the kernel does not
+take): the file is read in the executor and written to the transport as any data, while a protocol of ours stands
+in for the program's, so that back-pressure holds up the reading.
+
+What a transport can do it says itself, by `_sendfile_compatible`, in asyncio's terms. Thread: the loop's own.
+"""
+
+import asyncio
+from asyncio import constants
+from typing import Any, Protocol
+
+from loopcore.endpoints.needs import CreateFuture
+from loopcore.services.sendfile import SendFiles
+
+# asyncio's own marks: its transports and those of libraries on it bear them.
+_Mode: Any = constants._SendfileMode
+
+
+class FileTransport(Protocol):
+    """What sending a file needs of a transport beside asyncio's interface; all of loopcore's streams have it."""
+
+    _sock: Any
+
+    def _make_empty_waiter(self) -> "asyncio.Future[None]": ...
+
+    def _reset_empty_waiter(self) -> None: ...
+
+    def _end_with_connection(self, future: "asyncio.Future[Any]") -> None: ...
+
+
+class FileSender:
+    """Files over transports."""
+
+    __slots__ = ("_create_future", "_files")
+
+    def __init__(self, *, files: SendFiles, create_future: CreateFuture) -> None:
+        self._files = files
+        self._create_future = create_future
+
+    async def sendfile(
+        self, transport: Any, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool = True
+    ) -> int:
+        """Send `count` bytes of `file`, or all to its end, from `offset` on; return how many were sent.
+
+        Raises RuntimeError for a transport that is closing or cannot send files, SendfileNotAvailableError if
+        the kernel cannot do it and `fallback` is false, OSError for the connection.
+        """
+        if transport.is_closing():
+            raise RuntimeError("Transport is closing")
+        mode = getattr(transport, "_sendfile_compatible", _Mode.UNSUPPORTED)
+        if mode is _Mode.UNSUPPORTED:
+            raise RuntimeError(f"sendfile is not supported for transport {transport!r}")
+        if mode is _Mode.TRY_NATIVE:
+            try:
+                return await self._by_kernel(transport, file, offset, count)
+            except asyncio.SendfileNotAvailableError:
+                if not fallback:
+                    raise
+        if not fallback:
+            raise RuntimeError(f"fallback is disabled and native sendfile is not supported for transport {transport!r}")
+        return await self._by_writing(transport, file, offset, count)
+
+    async def _by_kernel(self, transport: Any, file: Any, offset: int, count: int | None) -> int:
+        to_resume = transport.is_reading()
+        sent_before = transport._make_empty_waiter()
+        try:
+            transport.pause_reading()
+            await sent_before
+            if transport.is_closing():
+                raise ConnectionError("Connection is closed")
+            return await self._files.by_kernel(transport._sock, file, offset, count, transport._end_with_connection)
+        finally:
+            transport._reset_empty_waiter()
+            if to_resume:
+                transport.resume_reading()
+
+    async def _by_writing(self, transport: Any, file: Any, offset: int, count: int | None) -> int:
+        standing_in = _Reading(transport, self._create_future)
+
+        async def write(data: memoryview) -> None:
+            await standing_in.drained()
+            transport.write(bytes(data))
+
+        try:
+            return await self._files.read_and(write, file, offset, count)
+        finally:
+            standing_in.leave()
+
+
+class _Reading(asyncio.Protocol):
+    """Stands in for a transport's protocol while a file is read and written: waits, but has nothing to receive."""
+
+    def __init__(self, transport: Any, create_future: CreateFuture) -> None:
+        self._transport = transport
+        self._create_future = create_future
+        self._protocol = transport.get_protocol()
+        self._to_resume_reading = transport.is_reading()
+        self._was_paused = bool(getattr(transport, "_protocol_paused", False))
+        self._lost = False
+        transport.pause_reading()
+        transport.set_protocol(self)
+        self._writable: asyncio.Future[None] | None = create_future() if self._was_paused else None
+
+    async def drained(self) -> None:
+        """Wait until the transport takes more. Raises ConnectionError if it never will."""
+        if self._transport.is_closing():
+            raise ConnectionError("Connection closed by peer")
+        if self._writable is not None:
+            await self._writable
+
+    def leave(self) -> None:
+        """Give the transport back to the program's protocol, as it would be had that one been there."""
+        paused = self._writable is not None
+        if self._writable is not None:
+            self._writable.cancel()
+        if self._lost:
+            return
+        self._transport.set_protocol(self._protocol)
+        if self._to_resume_reading:
+            self._transport.resume_reading()
+        if self._was_paused and not paused:
+            self._protocol.resume_writing()
+        elif paused and not self._was_paused:
+            self._protocol.pause_writing()
+
+    def pause_writing(self) -> None:
+        if self._writable is None:
+            self._writable = self._create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            if not self._writable.done():
+                self._writable.set_result(None)
+            self._writable = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = True
+        if self._writable is not None and not self._writable.done():
+            # Never the error None: whoever waits here waits for a write that will not take place.
+            self._writable.set_exception(ConnectionError("Connection is closed by peer") if exc is None else exc)
+        self._protocol.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        raise RuntimeError("Invalid state: reading should be paused")
+
+    def eof_received(self) -> bool | None:
+        raise RuntimeError("Invalid state: reading should be paused")

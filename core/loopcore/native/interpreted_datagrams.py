@@ -1,0 +1,59 @@
+"""Receiving and sending datagrams in Python. `sock` is a non-blocking socket, `fd` its descriptor.
+
+`receive_internet` and `send_connected` are the twins of those in `datagrams.pxd`: same names, same contracts.
+`receive_from` and `send_to` serve both builds, because the socket module alone knows every family's addresses.
+
+Thread: any; each thread receives into a buffer of its own, because `recvfrom_into` lets go of the GIL.
+All raise OSError for what the kernel refuses.
+"""
+
+import socket
+import threading
+from typing import Any, Final
+
+DATAGRAM_LIMIT: Final = 256 * 1024
+"""Bytes of a datagram that are kept; the number is asyncio's. UDP's own limit is 65,507 (IPv4) and 65,527 (IPv6)."""
+
+
+class _Buffers(threading.local):
+    """One buffer a thread. `recvfrom` allocates 256 KiB for each datagram and gives nearly all of it back, which,
+    depending on the heap, is two system calls and a page fault for each.
+    """
+
+    def __init__(self) -> None:
+        self.view: memoryview = memoryview(bytearray(DATAGRAM_LIMIT))
+
+
+_buffers = _Buffers()
+
+
+def receive_from(sock: socket.socket, fd: int) -> tuple[bytes, Any] | None:
+    """Return a datagram, perhaps empty, and who sent it; None if there is none."""
+    view = _buffers.view
+    try:
+        size, address = sock.recvfrom_into(view)
+    except (BlockingIOError, InterruptedError):
+        return None
+    return bytes(view[:size]), address
+
+
+receive_internet = receive_from
+"""As `receive_from`, for sockets of the families AF_INET and AF_INET6."""
+
+
+def send_connected(sock: socket.socket, fd: int, item: Any) -> int:
+    """Send the bytes-like `item` to whom the socket is connected; 0 means that there is no room for it now."""
+    try:
+        sock.send(item)
+    except (BlockingIOError, InterruptedError):
+        return 0
+    return 1
+
+
+def send_to(sock: socket.socket, fd: int, item: Any, address: Any) -> int:
+    """Send the bytes-like `item` to `address`; 0 means that there is no room for it now."""
+    try:
+        sock.sendto(item, address)
+    except (BlockingIOError, InterruptedError):
+        return 0
+    return 1

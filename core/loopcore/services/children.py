@@ -1,0 +1,226 @@
+"""Children: which process has ended, and with which code. Each one is reaped once, in the loop's thread.
+
+SIGCHLD is not touched, and so it stays the program's; neither is the wake-up descriptor of signals. A child is
+watched in one of two ways:
+
+- *pidfd* (Linux 5.3): a descriptor that becomes readable when the process ends; one more row in the readiness
+  table. It names this process for good, so that neither waitid(2) nor a signal can meet a stranger who has
+  got the number meanwhile.
+- *a thread a child*, where there is no pidfd, or none to be had (no descriptor left, a sandbox that forbids it). It
+  sleeps in waitid(2) until the process ends and leaves it a zombie (WNOWAIT), so that its number stays
+  taken; the loop's thread, told by `call_soon_threadsafe`, reaps it. One thread for all children would have to wait for
+  "any child": that returns at once, and for ever, while the program has a zombie of its own which is not ours to
+  reap; or else to poll. A sleeping thread costs a stack that is hardly touched. It is a daemon: the interpreter
+  does not wait for other programs to end.
+
+A code that somebody else has taken (a waitpid(-1) in the program, an ignored SIGCHLD) is lost: 255 is reported then,
+with a warning, as asyncio does. If it was taken through the Popen object, that has it, and no harm is done.
+
+When the loop closes, watching ends. A child that is still running is nobody's then: its thread reaps it; one with
+a pidfd is left to `subprocess`, which reaps what it finds when the next process is started.
+
+Facts: pidfd_open(2), waitid(2). Thread: the loop's own.
+"""
+
+import errno
+import os
+import signal
+import subprocess
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
+
+from loopcore.kernel.readiness import Readiness
+from loopcore.kernel.runnable import Runnable
+from loopcore.log import logger
+
+Process: TypeAlias = "subprocess.Popen[bytes]"
+Exited: TypeAlias = Callable[[int], object]
+"""Called with the return code: the exit status, or minus the signal that ended the process."""
+
+UNKNOWN_CODE: Final = 255
+"""Reported for a child that somebody else has reaped; asyncio's."""
+HAS_PIDFD: Final = hasattr(os, "pidfd_open") and hasattr(os, "P_PIDFD")
+HAS_WAITID: Final = hasattr(os, "waitid")
+"""Whether an end can be seen without reaping. macOS has it from Python 3.13 on."""
+THREAD_PREFIX: Final = "loopcore_child"
+
+
+class ChildHost(Protocol):
+    """What watching needs of a loop."""
+
+    readiness: Readiness
+
+    def close_soon(self, resource: Any) -> None: ...
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+
+class Child(Runnable):
+    """One child that is watched. To run it is to look whether it has ended."""
+
+    __slots__ = ("_exited", "_pidfd", "_readiness", "process")
+
+    def __init__(self, process: Process, exited: Exited, readiness: Readiness) -> None:
+        self.process = process
+        self._exited: Exited | None = exited
+        self._readiness = readiness
+        self._pidfd = -1
+
+    def is_running(self) -> bool:
+        """Tell whether the process was alive just now; a zombie is not. Never reaps."""
+        if self.process.returncode is not None:
+            return False
+        try:
+            return not HAS_WAITID or os.waitid(*self._identity(), os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal; without effect on a process that has ended. Raises PermissionError as kill(2)."""
+        if self.process.returncode is not None:
+            return
+        try:
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, number)
+            else:
+                os.kill(self.process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def watch_descriptor(self) -> bool:
+        """Have the readiness table tell of the end; return whether that is possible."""
+        try:
+            pidfd = os.pidfd_open(self.process.pid)
+        except OSError:  # no descriptor left, forbidden, unknown to the kernel; or the process is reaped already
+            return False
+        try:
+            self._readiness.set_reader(pidfd, self)
+        except (OSError, ValueError):  # select(2) takes no number above 1023
+            os.close(pidfd)
+            return False
+        self._pidfd = pidfd
+        return True
+
+    def _run(self) -> None:
+        exited = self._exited
+        if exited is None:
+            return
+        code = self._reap()
+        if code is not None:
+            self.stop()
+            exited(code)
+
+    def ended(self, code: int | None) -> None:
+        """Take the news from the thread that has watched: the code if it had to reap, otherwise None."""
+        if self._exited is not None and code is not None and self.process.returncode is None:
+            self.process.returncode = code
+        self._run()
+
+    def stop(self) -> None:
+        """Watch no longer. Idempotent."""
+        self._exited = None
+        pidfd, self._pidfd = self._pidfd, -1
+        if pidfd >= 0:
+            self._readiness.forget(pidfd)
+            os.close(pidfd)
+
+    def _reap(self) -> int | None:
+        """Return the code, None while the process runs. The Popen object gets to know it too."""
+        process = self.process
+        if process.returncode is None:
+            try:
+                code = self._wait()
+            except ChildProcessError:
+                # Another thread may have asked the Popen object at this very moment; if not, it was a stranger.
+                code = process.returncode
+                if code is None:
+                    code = UNKNOWN_CODE
+                    logger.warning(
+                        "child process pid %d exit status already read: will report returncode %d", process.pid, code
+                    )
+            process.returncode = code
+        return process.returncode
+
+    def _wait(self) -> int | None:
+        if self._pidfd < 0:
+            pid, status = os.waitpid(self.process.pid, os.WNOHANG)
+            return os.waitstatus_to_exitcode(status) if pid else None
+        try:
+            found = os.waitid(*self._identity(), os.WEXITED | os.WNOHANG)
+        except OSError as exc:
+            if exc.errno != errno.EINVAL:
+                raise
+            # Linux 5.3 has pidfds and cannot wait for them.
+            pid, status = os.waitpid(self.process.pid, os.WNOHANG)
+            return os.waitstatus_to_exitcode(status) if pid else None
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    def _identity(self) -> tuple[int, int]:
+        return (os.P_PIDFD, self._pidfd) if self._pidfd >= 0 else (os.P_PID, self.process.pid)
+
+
+class Children:
+    """The children of one loop. Thread: its own."""
+
+    __slots__ = ("_host", "_uses_pidfd", "_watched", "survivors")
+
+    def __init__(self, host: ChildHost, *, use_pidfd: bool = HAS_PIDFD) -> None:
+        """With `use_pidfd=False` every child gets a thread; that is for tests, and for sandboxes."""
+        self._host = host
+        self._uses_pidfd = use_pidfd
+        self._watched: set[Child] = set()
+        self.survivors: weakref.WeakSet[Any] = weakref.WeakSet()
+        """What is left of processes that have ended: pipes in the hands of others. Closed with the loop."""
+
+    def watch(self, process: Process, exited: Exited) -> Child:
+        """Call `exited(code)` once `process` has ended, never from inside this call.
+
+        Raises RuntimeError if it takes a thread and none can be started.
+        """
+
+        def end(code: int) -> None:
+            self._watched.discard(child)
+            exited(code)
+
+        child = Child(process, end, self._host.readiness)
+        if not (self._uses_pidfd and child.watch_descriptor()):
+            thread = threading.Thread(
+                target=_await_end, args=(self._host, child), name=f"{THREAD_PREFIX}_{process.pid}", daemon=True
+            )
+            thread.start()
+        self._watched.add(child)
+        return child
+
+    def close(self) -> None:
+        """Watch no longer; nothing is called any more. To be called when the loop is about to close."""
+        for child in self._watched:
+            child.stop()
+        self._watched.clear()
+        for survivor in self.survivors:
+            self._host.close_soon(survivor)
+
+
+def _await_end(host: ChildHost, child: Child) -> None:
+    """Sleep until the process has ended, then tell the loop. Runs in a thread of its own."""
+    process = child.process
+    code: int | None = None
+    try:
+        if HAS_WAITID:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            _, status = os.waitpid(process.pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+    except ChildProcessError:
+        pass  # reaped by somebody else; `_reap` will find out and say so
+    try:
+        host.call_soon_threadsafe(child.ended, code)
+    except RuntimeError:
+        # The loop is closed, so nobody but this thread can reap. Popen.poll is safe in any thread.
+        if code is None:
+            process.poll()
+        else:
+            process.returncode = code

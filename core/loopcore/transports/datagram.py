@@ -1,0 +1,189 @@
+"""DatagramTransport: the transport of a UDP or Unix datagram socket, as asyncio's programs know it.
+
+What a program sees is asyncio's selector transport: the same calls in the same order, the same errors. Two things are
+better. One event receives several datagrams where several wait. And what asyncio loses is kept straight: a socket
+pair is connected although its other end has no name, and `sendto` on a transport that is lost goes nowhere, also
+where no peer is set (asyncio calls a method of None).
+
+Errors of the socket about a datagram, those of ICMP included, go to `error_received` and change nothing. Errors of
+the protocol are reported to the loop's exception handler and change nothing; in `sendto`, `error_received` is
+called directly, and what it raises reaches the caller. All is as in asyncio.
+
+The write buffer's size counts the datagrams that the kernel has refused, since Python 3.13 each with 8 bytes for its
+header. Sizes are in bytes. Thread: the loop's own.
+"""
+
+import asyncio
+import socket
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.kernel.formatting import describe_callback
+from loopcore.log import logger
+from loopcore.transports.driver import DatagramDriver
+from loopcore.transports.driver_datagram import WRITE_FAILED, ReadinessDatagramDriver
+from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection
+from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, resolve
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+
+SENDS_EMPTY: Final = sys.version_info >= (3, 13)
+"""Whether the running Python's asyncio sends an empty datagram; before 3.13 `sendto` ignores it."""
+
+HEADER: Final = 8 if sys.version_info >= (3, 13) else 0
+"""Bytes that a queued datagram counts beside its own."""
+
+
+class SeenAs(asyncio.Transport, asyncio.DatagramTransport):
+    """What a DatagramTransport is for `isinstance`: asyncio's own passes for both of these, and is tested for both."""
+
+    __slots__ = ()
+
+
+class DatagramTransport(Connection):
+    """Datagrams both ways, over a non-blocking socket, which it owns from now on.
+
+    `address` is the one peer to send to, if there is one; the socket need not be connected to it (broadcast).
+    Schedules `protocol.connection_made`, then the start of reading, then the result of `waiter`.
+    """
+
+    __slots__ = (
+        "_address",
+        "_peer",
+        "_lost_writes",
+        "_paused",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        address: Any = None,
+        *,
+        waiter: "asyncio.Future[None] | None" = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
+        Connection.__init__(self, scheduler, sock, extra)
+        self._address: Any = address
+        self._peer: Any = self._extra["peername"]
+        """Whom the socket is connected to: None for nobody, '' for a peer without a name (a socket pair)."""
+        self._lost_writes: int = 0
+        self._paused: bool = False
+        self._driver: DatagramDriver = ReadinessDatagramDriver(scheduler, self, sock, self._context)
+        self.set_protocol(protocol)
+        owners = getattr(scheduler, "_transports", None)
+        if owners is not None:  # the facade's, so that add_reader and sock_recv refuse a transport's descriptor
+            owners[self._driver.fd] = self
+        scheduler.call_soon(connection_made, self, context=self._context)
+        scheduler.call_soon(self._start_reading, context=self._context)
+        if waiter is not None:
+            scheduler.call_soon(resolve, waiter, context=self._context)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return SeenAs
+
+    # Receiving
+
+    def is_reading(self) -> bool:
+        """Tell whether the protocol gets what comes in."""
+        return self._state == OPEN and not self._paused
+
+    def pause_reading(self) -> None:
+        """Leave what comes in to the kernel, which drops what it has no room for. Without effect if closing."""
+        if self._state == OPEN and not self._paused:
+            self._paused = True
+            self._driver.stop_reading()
+            if self._loop.get_debug():
+                logger.debug("%r pauses reading", self)
+
+    def resume_reading(self) -> None:
+        """Take back `pause_reading`. Without effect if closing or not paused."""
+        if self._state == OPEN and self._paused:
+            self._paused = False
+            self._driver.start_reading()
+            if self._loop.get_debug():
+                logger.debug("%r resumes reading", self)
+
+    def _start_reading(self) -> None:
+        if self._state != OPEN or self._paused:
+            return
+        try:
+            self._driver.start_reading()
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
+            self._failed(exc, "Fatal error on transport")
+
+    def _datagram(self, data: bytes, address: Any) -> None:
+        try:
+            self._protocol.datagram_received(data, address)  # type: ignore[attr-defined]
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._blame("datagram_received", exc)
+
+    def _refused(self, exc: OSError) -> None:
+        try:
+            self._protocol.error_received(exc)  # type: ignore[attr-defined]
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._blame("error_received", error)
+
+    def _blame(self, name: str, exc: BaseException) -> None:
+        """Report what a method of the protocol has raised, in asyncio's words; the transport lives on."""
+        method = getattr(self._protocol, name, None)
+        called = f"protocol.{name}()" if method is None else describe_callback(method, (), self._loop.get_debug())
+        self._report(exc, f"Exception in callback {called}")
+
+    # Sending
+
+    def sendto(self, data: bytes | bytearray | memoryview, addr: Any = None) -> None:
+        """Send a datagram to `addr`, or to the peer if there is one; queue it if the kernel has no room.
+
+        Raises TypeError for what is not bytes-like, ValueError for an address that is not the one peer's.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
+        if not SENDS_EMPTY and not data:
+            return
+        if self._address:
+            if addr is not None and addr != self._address:
+                raise ValueError(f"Invalid address: must be None or {self._address}")
+            addr = self._address
+        if self._state >= LOST:
+            self._lost_writes += 1
+            if self._lost_writes >= LOST_WRITES_BEFORE_WARNING:
+                logger.warning("socket.send() raised exception.")
+            return
+        # As in asyncio, a socket that is connected sends to its peer, whatever else is asked for.
+        connected = bool(self._peer) or (self._peer is not None and addr is None)
+        driver = self._driver
+        try:
+            if driver.send(data, addr, connected):
+                return
+        except OSError as exc:
+            self._protocol.error_received(exc)  # type: ignore[attr-defined]
+            return
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._failed(exc, WRITE_FAILED)
+            return
+        item = bytes(data)  # what can change must not be kept
+        driver.queue(item, addr, connected, len(item) + HEADER)
+        if driver.unsent > self._join_limit:
+            self._relieve()
+
+    def _run(self) -> None:
+        self._driver.take_turn()
+
+    def _written(self) -> None:
+        unsent = self._driver.unsent
+        if self._protocol_paused and unsent <= self._low_water:
+            self._resume_protocol()
+        if self._state == CLOSING and self._driver.unsent == 0:
+            self._lose(None)

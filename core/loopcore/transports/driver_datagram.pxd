@@ -1,0 +1,36 @@
+cimport cython
+
+from loopcore.kernel.readiness cimport Readiness
+from loopcore.transports.driver cimport DatagramDriver, Sink
+
+
+cdef class ReadinessDatagramDriver(DatagramDriver):
+    cdef Readiness _readiness
+    cdef object _fileno
+    cdef bint _internet
+    cdef object _queue
+    cdef bint _blocked
+    cdef object _retry
+    cdef int _burst
+    cdef int _full_events
+
+    cpdef object start_reading(self)
+    cpdef object stop_reading(self)
+    cpdef object _run(self)
+    @cython.locals(sink=Sink, left=int, received=tuple)
+    cdef object _receive(self)
+    cpdef bint send(self, object item, object address, bint connected) except -1
+    cpdef object queue(self, object item, object address, bint connected, Py_ssize_t size)
+    cpdef object flush(self)
+    cpdef object take_turn(self)
+    cdef bint _send_one(self, object item, object address, bint connected) except -1
+    @cython.locals(gone=int, sent=bint, size=Py_ssize_t)
+    cdef object _send_queue(self)
+    cdef object _drop_first(self, Py_ssize_t size)
+    cdef object _refuse(self, object exc)
+    cdef object _wait_for_room(self)
+    cdef object _rest(self)
+    cdef object _unblock(self)
+    cpdef object discard(self)
+    cpdef object release(self)
+    cpdef object describe(self)

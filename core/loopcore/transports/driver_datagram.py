@@ -1,0 +1,232 @@
+"""The datagram driver for readiness ports: send at once, wait on EAGAIN; receive several datagrams an event.
+
+Receiving: how many datagrams wait is not said, and asking until the answer is "none" costs a system call for each
+datagram where they come one by one. So it starts with one an event, and doubles whenever eight events in a row have
+used up their number; "none" brings it down to what there was. At most 32, so that other connections get their turn:
+readiness is level-triggered, and what is left is reported again.
+
+Sending: each datagram is a system call of its own. The queue is empty unless the kernel has refused one; then
+writability is waited for, and everything stands in line behind that one.
+
+A Unix datagram socket that is not connected is an exception: poll(2) calls it writable although the *receiver* has
+no room (unix(7) knows the receiver only when connected), so waiting for writability would spin. There the queue
+rests for a millisecond after a refusal that follows a report of writability.
+
+Thread: the loop's own.
+"""
+
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.kernel.readiness import Readiness
+from loopcore.native.interpreted_datagrams import receive_from, send_to
+from loopcore.transports.driver import DatagramDriver, Sink
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+    from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected
+else:
+    from loopcore.native.interpreted_datagrams import receive_internet, send_connected
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+
+RECEIVE_LIMIT: Final = 32
+"""Datagrams that one event receives at most."""
+EVENTS_BEFORE_MORE: Final = 8
+"""Events in a row that have used up their number, before the number doubles."""
+SEND_LIMIT: Final = 64
+"""Queued datagrams that one event sends at most."""
+RETRY_DELAY: Final = 0.001
+"""Seconds between attempts where writability cannot be waited for."""
+READ_FAILED: Final = "Fatal read error on datagram transport"
+WRITE_FAILED: Final = "Fatal write error on datagram transport"
+
+
+class ReadinessDatagramDriver(DatagramDriver):
+    """One datagram socket, non-blocking, over a readiness port. The contract is DatagramDriver's."""
+
+    __slots__ = ("_readiness", "_fileno", "_internet", "_queue", "_blocked", "_retry", "_burst", "_full_events")
+
+    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        DatagramDriver.__init__(self, scheduler, sink, sock, context)
+        self._readiness: Readiness = scheduler.readiness
+        self._fileno: int = self.fd  # a Python int, kept because the table's keys are
+        self._internet: bool = sock.family in (socket.AF_INET, socket.AF_INET6)
+        self._queue: deque[tuple[bytes, Any, bool, int]] = deque()
+        self._blocked: bool = False
+        self._retry: Any = None
+        self._burst: int = 1
+        self._full_events: int = 0
+
+    # Receiving
+
+    def start_reading(self) -> None:
+        if not self.reading:
+            self._readiness.set_reader(self._fileno, self)
+            self.reading = True
+
+    def stop_reading(self) -> None:
+        if self.reading:
+            self.reading = False
+            self._readiness.clear_reader(self._fileno)
+
+    def _run(self) -> None:
+        if not self.reading:
+            return
+        if cython.compiled:
+            context_enter(self.context)
+            try:
+                self._receive()
+            finally:
+                context_exit(self.context)
+        else:
+            self.context.run(self._receive)
+
+    def _receive(self) -> None:
+        sink = self.sink
+        left = self._burst
+        while left and self.reading:
+            left -= 1
+            try:
+                if self._internet:
+                    received = receive_internet(self.sock, self.fd)
+                else:
+                    received = receive_from(self.sock, self.fd)
+            except OSError as exc:
+                sink._refused(exc)
+                continue
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                sink._failed(exc, READ_FAILED)
+                return
+            if received is None:
+                self._burst = max(1, self._burst - left - 1)
+                self._full_events = 0
+                return
+            sink._datagram(received[0], received[1])
+        self._full_events += 1
+        if self._full_events == EVENTS_BEFORE_MORE:
+            self._full_events = 0
+            self._burst = min(2 * self._burst, RECEIVE_LIMIT)
+
+    # Sending
+
+    def send(self, item: Any, address: Any, connected: bool) -> bool:
+        return not self._queue and self._send_one(item, address, connected)
+
+    def _send_one(self, item: Any, address: Any, connected: bool) -> bool:
+        if connected:
+            return bool(send_connected(self.sock, self.fd, item))
+        return bool(send_to(self.sock, self.fd, item, address))
+
+    def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:
+        self._queue.append((item, address, connected, size))
+        self.unsent += size
+        if not self._blocked:
+            self._wait_for_room()
+
+    def flush(self) -> None:
+        pass  # what is queued is what the kernel has refused
+
+    def take_turn(self) -> None:
+        if self._blocked:
+            self._send_queue()
+
+    def _send_queue(self) -> None:
+        queue = self._queue
+        gone = 0
+        while queue and gone < SEND_LIMIT:
+            item, address, connected, size = queue[0]
+            try:
+                sent = self._send_one(item, address, connected)
+            except OSError as exc:
+                self._drop_first(size)
+                self._refuse(exc)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                self.discard()
+                self.sink._failed(exc, WRITE_FAILED)
+                return
+            else:
+                if not sent:
+                    if gone == 0:
+                        self._rest()
+                    break
+                self._drop_first(size)
+            gone += 1
+            if not self._blocked:
+                return  # `_refused` has aborted the transport
+        if not queue:
+            self._unblock()
+        if gone:
+            self.sink._written()
+
+    def _drop_first(self, size: int) -> None:
+        self._queue.popleft()
+        self.unsent -= size
+
+    def _refuse(self, exc: OSError) -> None:
+        if cython.compiled:
+            context_enter(self.context)
+            try:
+                self.sink._refused(exc)
+            finally:
+                context_exit(self.context)
+        else:
+            self.context.run(self.sink._refused, exc)
+
+    def _wait_for_room(self) -> None:
+        self._blocked = True
+        self._readiness.set_writer(self._fileno, self.sink)
+
+    def _rest(self) -> None:
+        """The socket was called writable, and took nothing: try again a little later."""
+        self._readiness.clear_writer(self._fileno)
+        self._retry = self.scheduler.call_later(RETRY_DELAY, self._end_rest)
+
+    def _end_rest(self) -> None:
+        self._retry = None
+        self._readiness.set_writer(self._fileno, self.sink)
+
+    def _unblock(self) -> None:
+        if self._blocked:
+            self._blocked = False
+            if self._retry is None:
+                self._readiness.clear_writer(self._fileno)
+            else:
+                self._retry.cancel()
+                self._retry = None
+
+    # Ending
+
+    def discard(self) -> None:
+        self._queue.clear()
+        self.unsent = 0
+        self._unblock()
+
+    def release(self) -> None:
+        sock = self.sock
+        if sock is None:
+            return
+        self.reading = False
+        self.discard()
+        self._readiness.forget(self._fileno)
+        self.sock = None  # type: ignore[assignment]
+        self.sink = None  # type: ignore[assignment]
+        self.scheduler.close_soon(sock)
+
+    def describe(self) -> str:
+        read = "polling" if self.reading else "idle"
+        write = "polling" if self._blocked else "idle"
+        return f"read={read} write=<{write}, bufsize={self.unsent}>"

@@ -1,0 +1,330 @@
+"""ReadPipeTransport and WritePipeTransport: the two ends of pipes, as asyncio's programs know them.
+
+Each owns its file object from the moment it was made, and closes it once, after `connection_lost`. A refusal
+(ValueError) leaves it to the caller. The states are those of `loopcore.transports.lifecycle`, in this table:
+
+                 end of file, reader gone, error, abort      close, write_eof     all is written
+    OPEN         LOST                                        CLOSING or LOST            -
+    CLOSING      LOST                                             -                   LOST
+    LOST         CLOSED, when `connection_lost` ran
+
+A read end has no CLOSING: there is nothing to wait for.
+
+What differs from asyncio: writing resumes at the low-water mark, not only when all is written; bytes that come
+from the peer of a socket that is only written to do not end it (asyncio takes them for its closing); `close` on a
+loop that is closed already closes the file, where asyncio raises RuntimeError and leaks it.
+
+isinstance(transport, asyncio.ReadTransport / asyncio.WriteTransport) holds through `__class__`, for the reason told
+in `loopcore.transports.stream`. Thread: the loop's own. Errors end the connection; `connection_lost` says why.
+"""
+
+import asyncio
+import errno
+import os
+import stat
+import warnings
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.log import logger
+from loopcore.transports.driver import Sink
+from loopcore.transports.driver_pipe import PipeReader, PipeWriter
+from loopcore.transports.flow import FlowControl
+from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES
+from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable, resolve
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+
+KINDS: Final = (
+    (stat.S_ISREG, "a regular file"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISBLK, "a block device"),
+)
+
+
+def check_kind(pipe: Any) -> int:
+    """Return the mode of what `pipe` is open on; make its descriptor non-blocking.
+
+    Raises ValueError for what never says that it is ready: files, directories, block devices.
+    """
+    fd = pipe.fileno()
+    mode = os.fstat(fd).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)):
+        kind = next((name for is_kind, name in KINDS if is_kind(mode)), "something else")
+        raise ValueError(
+            f"Pipe transport is for pipes, sockets and character devices only, and {pipe!r} is {kind}, which never "
+            "says that it is ready; read and write it in a thread, with asyncio.to_thread() or loop.run_in_executor()"
+        )
+    os.set_blocking(fd, False)
+    return mode
+
+
+class PipeEnd:
+    """What both ends are beside reading and writing. Mixed into a Sink."""
+
+    _loop: Any
+    _driver: Any
+    _protocol: Any
+    _context: Any
+    _extra: dict[str, Any]
+    _state: int
+
+    def _announce(self, waiter: "asyncio.Future[None] | None") -> None:
+        """Schedule what a protocol is told at the beginning, in asyncio's order."""
+        loop, context = self._loop, self._context
+        loop.call_soon(self._protocol.connection_made, self, context=context)
+        loop.call_soon(self._start_reading, context=context)
+        if waiter is not None:
+            loop.call_soon(resolve, waiter, context=context)
+
+    def __repr__(self) -> str:
+        info = [type(self).__name__, STATES[self._state], f"fd={self._driver.fd}"]
+        if self._state != CLOSED:
+            info.append(self._driver.describe())
+        return f"<{' '.join(info)}>"
+
+    def __del__(self) -> None:
+        driver = getattr(self, "_driver", None)  # absent if the constructor failed
+        if driver is not None and driver.sock is not None:
+            warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
+            driver.abandon()
+
+    @property
+    def _pipe(self) -> Any:
+        """The file; None when it is closed. asyncio's name, which programs look up and CPython's tests set."""
+        return self._driver.sock
+
+    @_pipe.setter
+    def _pipe(self, pipe: Any) -> None:
+        self._driver.sock = pipe
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return "pipe", the file object, or what else is known under `name`."""
+        return self._extra.get(name, default)
+
+    def get_protocol(self) -> Any:
+        """Return the protocol that is called now; None once the connection is lost."""
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Call `protocol` from now on."""
+        self._protocol = protocol
+
+    def is_closing(self) -> bool:
+        """Tell whether the transport is closing or closed."""
+        return self._state != OPEN
+
+    def _start_reading(self) -> None:
+        if self._state != OPEN:
+            return
+        try:
+            self._driver.start_reading()
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
+            self._failed(exc, "Fatal error on pipe transport")
+
+    def _failed(self, exc: BaseException, message: str) -> None:
+        if not self._is_expected(exc):
+            self._complain(exc, message)
+        elif self._loop.get_debug():
+            logger.debug("%r: %s", self, message, exc_info=exc)
+        self._end(exc)
+
+    def _is_expected(self, exc: BaseException) -> bool:
+        """Tell whether `connection_lost` says enough about this error. EIO: the other side of a terminal has gone."""
+        return isinstance(exc, OSError) and exc.errno == errno.EIO
+
+    def _complain(self, exc: BaseException, message: str) -> None:
+        self._loop.call_exception_handler(
+            {"message": message, "exception": exc, "transport": self, "protocol": self._protocol}
+        )
+
+    def _end(self, exc: BaseException | None) -> None:
+        """Neither read nor write any more; `connection_lost` comes next, once."""
+        if self._state >= LOST:
+            return
+        self._state = LOST
+        if self._loop.is_closed():
+            self._state = CLOSED
+            self._driver.abandon()
+            return
+        self._driver.stop_reading()
+        self._driver.discard()
+        self._loop.call_soon(self._call_connection_lost, exc, context=self._context)
+
+    def _call_connection_lost(self, exc: BaseException | None) -> None:
+        try:
+            self._protocol.connection_lost(exc)
+        finally:
+            self._state = CLOSED
+            self._driver.release()
+            self._protocol = None
+
+
+class ReadPipeTransport(PipeEnd, Sink):
+    """The end that is read."""
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        pipe: Any,
+        protocol: asyncio.BaseProtocol,
+        *,
+        waiter: "asyncio.Future[None] | None" = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        check_kind(pipe)
+        self._loop = scheduler
+        self._context: Context = copy_context()
+        self._extra = {**(extra or {}), "pipe": pipe}
+        self._protocol = protocol
+        self._state = OPEN
+        self._paused = False
+        self._driver = PipeReader(scheduler, self, pipe, self._context)
+        self._announce(waiter)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.ReadTransport
+
+    def is_reading(self) -> bool:
+        """Tell whether the protocol gets what comes in."""
+        return self._state == OPEN and not self._paused
+
+    def pause_reading(self) -> None:
+        """Leave what comes in to the kernel, and so hold up the writer. Without effect if closing or paused."""
+        if self._state == OPEN and not self._paused:
+            self._paused = True
+            self._driver.stop_reading()
+            if self._loop.get_debug():
+                logger.debug("%r pauses reading", self)
+
+    def resume_reading(self) -> None:
+        """Take back `pause_reading`. Without effect if closing or not paused."""
+        if self._state == OPEN and self._paused:
+            self._paused = False
+            self._driver.start_reading()
+            if self._loop.get_debug():
+                logger.debug("%r resumes reading", self)
+
+    def close(self) -> None:
+        """Stop reading and close. Idempotent."""
+        self._end(None)
+
+    def _start_reading(self) -> None:
+        if not self._paused:
+            PipeEnd._start_reading(self)
+
+    def _received(self, data: bytes) -> None:
+        try:
+            self._protocol.data_received(data)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._complain(exc, "protocol.data_received() failed")  # and goes on, as asyncio's pipes do
+
+    def _end_of_file(self) -> None:
+        if self._loop.get_debug():
+            logger.info("%r was closed by peer", self)
+        self._loop.call_soon(self._tell_end, context=self._context)
+        self._end(None)
+
+    def _tell_end(self) -> None:
+        self._protocol.eof_received()
+
+
+class WritePipeTransport(PipeEnd, FlowControl):
+    """The end that is written."""
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        pipe: Any,
+        protocol: asyncio.BaseProtocol,
+        *,
+        waiter: "asyncio.Future[None] | None" = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        mode = check_kind(pipe)
+        FlowControl.__init__(self, scheduler)
+        self._extra = {**(extra or {}), "pipe": pipe}
+        self._protocol = protocol
+        self._state = OPEN
+        self._lost_writes = 0
+        # A device has no reader to lose, and to be readable means something else for it.
+        self._has_reader = not stat.S_ISCHR(mode)
+        self._driver = PipeWriter(scheduler, self, pipe, self._context, is_socket=stat.S_ISSOCK(mode))
+        self._announce(waiter)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.WriteTransport
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Write `data`: at once as far as the kernel takes it, the rest when it takes more.
+
+        Nothing happens if it is empty or the transport closing. Raises TypeError for what is not bytes-like.
+        """
+        item = immutable(data)
+        size = len(item)
+        if not size:
+            return
+        if self._state != OPEN:
+            if self._lost_writes >= LOST_WRITES_BEFORE_WARNING:
+                logger.warning("pipe closed by peer or os.write(pipe, data) raised exception.")
+            self._lost_writes += 1
+            return
+        sent = self._driver.write_some(item)
+        if sent == size or self._state != OPEN:
+            return
+        try:
+            self._driver.write(memoryview(item)[sent:], size - sent)
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
+            self._failed(exc, "Fatal error on pipe transport")
+            return
+        self._relieve()
+
+    def writelines(self, list_of_data: Any) -> None:
+        """Write the buffers one after the other."""
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        """Tell that `write_eof` is possible; for a pipe it is the same as `close`."""
+        return True
+
+    def write_eof(self) -> None:
+        """Close when all is written. Idempotent."""
+        if self._state == OPEN:
+            self._state = CLOSING
+            if not self._driver.unsent or self._loop.is_closed():
+                self._end(None)
+
+    def close(self) -> None:
+        """Close when all is written. Idempotent."""
+        self.write_eof()
+
+    def abort(self) -> None:
+        """Close at once; what was not written yet is dropped."""
+        self._end(None)
+
+    def _start_reading(self) -> None:
+        if self._has_reader:
+            PipeEnd._start_reading(self)
+
+    def _end_of_file(self) -> None:
+        if self._loop.get_debug():
+            logger.info("%r was closed by peer", self)
+        self._end(BrokenPipeError() if self._driver.unsent else None)
+
+    def _is_expected(self, exc: BaseException) -> bool:
+        return isinstance(exc, OSError)
+
+    def _run(self) -> None:
+        self._driver.take_turn()
+
+    def _written(self) -> None:
+        driver = self._driver
+        if self._protocol_paused and driver.unsent <= self._low_water:
+            self._resume_protocol()
+        if self._state == CLOSING and not driver.unsent:
+            self._end(None)

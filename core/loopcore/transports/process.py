@@ -1,0 +1,252 @@
+"""ProcessTransport: a child process and its pipes, as asyncio's programs know them.
+
+What a protocol is told, in asyncio's order:
+
+    connection_made                        first, when the pipes are connected
+    pipe_data_received(fd, data)     )     as it comes
+    pipe_connection_lost(fd, exc)    )     once a pipe, after its last data
+    process_exited                         once, anywhere among these: a pipe may outlive the process
+    connection_lost                        last of all, when the process has ended and every pipe too
+
+What happens while the pipes are being connected is told after `connection_made`; nothing is told if that fails.
+
+The transport owns the pipes; each is closed by its own transport. The child is reaped by `loopcore.services.children`,
+once, in the loop's thread; so until this transport knows the return code, the process's number is taken,
+and a signal sent to it can hit nobody else.
+
+`wait` ends with the process (CPython since gh-119710), not with its pipes: a grandchild may hold these for
+days. But the kernel closes a process's descriptors before it reports the end, so when nobody holds them the
+loop hears of both at the same time, and `connection_lost` is a few ticks away. For these ticks `wait` stands back,
+so that a program which ends after it leaves nothing open. Pipes that others hold beyond that are closed with the loop,
+without a warning: asyncio.subprocess.Process gives nobody the means to close them.
+
+Thread: the loop's own. What the protocol raises goes to the loop's exception handler.
+"""
+
+import asyncio
+import errno
+import signal as signals
+import warnings
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from loopcore.log import logger
+from loopcore.services.children import Children, Process
+from loopcore.transports.stream import resolve
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+
+TICKS_TO_STAND_BACK: Final = 6
+"""From the end of file of a pipe to `connection_lost` of the process it takes four ticks, and a poll before."""
+
+PIPE_NAMES: Final = ("stdin", "stdout", "stderr")
+
+ConnectPipe: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+"""`connect_read_pipe` or `connect_write_pipe` of the loop: from a factory and a file to a transport and a protocol."""
+
+
+class PipeProtocol(asyncio.Protocol):
+    """The protocol of one of the pipes: hands on to the process's transport."""
+
+    def __init__(self, process: "ProcessTransport", fd: int) -> None:
+        self._process = process
+        self._fd = fd
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} fd={self._fd}>"
+
+    def data_received(self, data: bytes) -> None:
+        self._process._pipe_received(self._fd, data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._process._pipe_lost(self._fd, exc)
+
+    def pause_writing(self) -> None:
+        self._process._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._process._protocol.resume_writing()
+
+
+class ProcessTransport(asyncio.SubprocessTransport):
+    """A running child, and the pipes to it."""
+
+    _extra: dict[str, Any]
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        children: Children,
+        process: Process,
+        protocol: asyncio.SubprocessProtocol,
+        *,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        """Watch `process`; `connect_pipes` comes next. If this raises, the process is still the caller's."""
+        self._closed = True  # until there is something to close
+        super().__init__(extra)
+        self._extra["subprocess"] = process
+        self._loop = scheduler
+        self._context = copy_context()
+        self._protocol: Any = protocol
+        self._proc: Process | None = process
+        self._pid = process.pid
+        self._returncode: int | None = None
+        self._exit_waiters: list[asyncio.Future[int]] = []
+        self._pipes: dict[int, Any] = {}
+        files = (process.stdin, process.stdout, process.stderr)
+        self._files = {fd: file for fd, file in enumerate(files) if file is not None}
+        """The pipes that have no transport yet."""
+        self._alive = set(self._files)
+        """The child's descriptors whose pipes have not ended."""
+        # What cannot be a protocol is refused here, before anything is done.
+        self._put_off: list[Callable[[], object]] | None = [partial(protocol.connection_made, self)]
+        """What the protocol is told once the pipes are connected; None from then on."""
+        self._survivors = children.survivors
+        self._child = children.watch(process, self._process_exited)
+        self._closed = False
+
+    async def connect_pipes(self, connect_read_pipe: ConnectPipe, connect_write_pipe: ConnectPipe) -> None:
+        """Give each pipe a transport, then tell the protocol; return when it has been told.
+
+        If this raises, the caller closes the transport and waits for the end of the process.
+        """
+        for fd, file in sorted(self._files.items()):
+            connect = connect_read_pipe if fd else connect_write_pipe
+            self._pipes[fd], _ = await connect(partial(PipeProtocol, self, fd), file)
+            del self._files[fd]
+        put_off, self._put_off = self._put_off or [], None
+        for call in put_off:
+            self._call(call)
+        told = self._loop.create_future()
+        self._call(resolve, told)
+        await told
+
+    def __repr__(self) -> str:
+        info = [type(self).__name__]
+        if self._closed:
+            info.append("closed")
+        info.append(f"pid={self._pid}")
+        info.append("running" if self._returncode is None else f"returncode={self._returncode}")
+        info += [f"{name}={self._pipes[fd]}" for fd, name in enumerate(PIPE_NAMES) if fd in self._pipes]
+        return f"<{' '.join(info)}>"
+
+    def __del__(self, _warn: Any = warnings.warn) -> None:
+        if not self._closed:
+            _warn(f"unclosed transport {self!r}", ResourceWarning, source=self)
+            self.close()
+
+    def get_protocol(self) -> Any:
+        """Return the protocol that is called now; None once all is over."""
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Call `protocol` from now on."""
+        self._protocol = protocol
+
+    def get_pid(self) -> int:
+        """Return the number of the process."""
+        return self._pid
+
+    def get_returncode(self) -> int | None:
+        """Return the exit status, or minus the signal that ended the process; None until that is known."""
+        return self._returncode
+
+    def get_pipe_transport(self, fd: int) -> Any:
+        """Return the transport of the pipe that is the child's descriptor `fd`: 0, 1 or 2; None without a pipe."""
+        return self._pipes.get(fd)
+
+    def is_closing(self) -> bool:
+        """Tell whether `close` was called."""
+        return self._closed
+
+    def send_signal(self, signal: int) -> None:
+        """Send a signal. Without effect if the process has just ended; ProcessLookupError once all is over."""
+        if self._proc is None:
+            raise ProcessLookupError(errno.ESRCH, f"process {self._pid} has ended")
+        self._child.send_signal(signal)
+
+    def terminate(self) -> None:
+        """Ask the process to end (SIGTERM). Raises as `send_signal`."""
+        self.send_signal(signals.SIGTERM)
+
+    def kill(self) -> None:
+        """End the process (SIGKILL). Raises as `send_signal`."""
+        self.send_signal(signals.SIGKILL)
+
+    def close(self) -> None:
+        """Close the pipes and kill the process if it is running. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._survivors.discard(self)
+        for pipe in (*self._pipes.values(), *self._files.values()):
+            pipe.close()
+        if self._proc is None or self._returncode is not None or not self._child.is_running():
+            return
+        if self._loop.get_debug():
+            logger.warning("Close running child process: kill %r", self)
+        try:
+            self._proc.kill()
+        except (ProcessLookupError, PermissionError):
+            pass  # ended in this moment, or running as another user (setuid)
+
+    async def _wait(self) -> int:
+        """Wait for the end of the process; return its code. asyncio.subprocess.Process calls it."""
+        if self._returncode is not None:
+            return self._returncode
+        waiter: asyncio.Future[int] = self._loop.create_future()
+        self._exit_waiters.append(waiter)
+        return await waiter
+
+    def _call(self, callback: Callable[..., object], *args: Any) -> None:
+        self._loop.call_soon(callback, *args, context=self._context)
+
+    def _tell(self, callback: Callable[..., object], *args: Any) -> None:
+        if self._put_off is None:
+            self._call(callback, *args)
+        else:
+            self._put_off.append(partial(callback, *args))
+
+    def _pipe_received(self, fd: int, data: bytes) -> None:
+        self._tell(self._protocol.pipe_data_received, fd, data)
+
+    def _pipe_lost(self, fd: int, exc: BaseException | None) -> None:
+        self._tell(self._protocol.pipe_connection_lost, fd, exc)
+        self._alive.discard(fd)
+        self._end_if_all_has_ended()
+
+    def _process_exited(self, code: int) -> None:
+        if self._loop.get_debug():
+            logger.info("%r exited with return code %r", self, code)
+        self._returncode = code
+        self._tell(self._protocol.process_exited)
+        self._end_if_all_has_ended()
+        if not self._closed:
+            self._survivors.add(self)
+        self._call(self._wake_waiters, TICKS_TO_STAND_BACK)
+
+    def _end_if_all_has_ended(self) -> None:
+        if self._returncode is not None and not self._alive:
+            self._tell(self._call_connection_lost)
+
+    def _call_connection_lost(self) -> None:
+        try:
+            self._protocol.connection_lost(None)
+        finally:
+            self._survivors.discard(self)
+            self._wake_waiters(0)
+            self._proc = None
+            self._protocol = None
+
+    def _wake_waiters(self, ticks: int) -> None:
+        if ticks and self._proc is not None:
+            self._call(self._wake_waiters, ticks - 1)
+            return
+        waiters, self._exit_waiters = self._exit_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(self._returncode)  # type: ignore[arg-type]

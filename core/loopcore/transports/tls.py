@@ -1,0 +1,231 @@
+"""TlsTransport: what a program sees of a TLS connection; asyncio's TLS transport, with fewer surprises.
+
+The differences from asyncio's are these (docs/adr/0008): writes of one tick are encrypted together at its end; after
+`close` no data is delivered any more, and a peer that goes on sending ends the connection without an error; who
+fails in TLS tells the peer why, before the connection ends; `get_extra_info` still answers afterwards.
+
+isinstance(transport, asyncio.Transport) holds through `__class__`, as for StreamTransport.
+
+Thread: the loop's own. Sizes are in bytes, timeouts in seconds.
+"""
+
+import asyncio
+import warnings
+from asyncio import BufferedProtocol, constants
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.log import logger
+from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable
+from loopcore.transports.tls_connection import TlsConnection
+from loopcore.transports.tls_engine import NAMES, TlsEngine
+from loopcore.transports.tls_sending import HIGH_WATER, JOIN_LIMIT
+
+if TYPE_CHECKING:
+    import ssl
+
+    from loopcore.kernel.scheduler import Scheduler
+    from loopcore.transports.server import Server
+
+# The engine's states. C integers when compiled, hence not imported.
+_OPEN = 2
+
+TELLS: Final = ("peercert", "cipher", "compression")
+"""What `get_extra_info` asks the TLS session for."""
+
+
+class TlsTransport(TlsConnection):
+    """A stream of bytes both ways that is encrypted over another transport, whose protocol this is.
+
+    `connected` says that `protocol` knows of the connection (start_tls); else its `connection_made` is called after the
+    handshake. `waiter` is resolved then, or gets the reason why it failed.
+
+    Raises what `SSLContext.wrap_bio` raises.
+    """
+
+    __slots__ = ("_sslcontext",)
+
+    _start_tls_compatible = True
+    _sendfile_compatible = constants._SendfileMode.FALLBACK
+
+    def __init__(
+        self,
+        loop: "Scheduler",
+        protocol: asyncio.BaseProtocol,
+        sslcontext: "ssl.SSLContext",
+        *,
+        server_side: bool,
+        server_hostname: str | None,
+        handshake_timeout: float,
+        shutdown_timeout: float,
+        connected: bool = False,
+        waiter: "asyncio.Future[Any] | None" = None,
+        server: "Server | None" = None,
+    ) -> None:
+        TlsConnection.__init__(self, loop, TlsEngine(sslcontext, server_side, server_hostname), connected=connected)
+        self._sslcontext = sslcontext
+        self._handshake_timeout = handshake_timeout
+        self._shutdown_timeout = shutdown_timeout
+        self._waiter = waiter
+        self.set_protocol(protocol)
+        if server is not None:
+            server._attach(self)
+            self._server = server
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.Transport
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {NAMES[self._engine.state]} over {self._carrier!r}>"
+
+    def __del__(self) -> None:
+        server = getattr(self, "_server", None)  # absent if the constructor failed
+        if server is not None:
+            server._detach(self)
+        if getattr(self, "_carrier", None) is not None and self._engine.state <= _OPEN:
+            warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
+            self._cancel_timer()
+
+    @property
+    def _ssl_protocol(self) -> "TlsTransport":
+        """The protocol of the carrier, where libraries look for it in asyncio's TLS transport."""
+        return self
+
+    # Facts
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return "sslcontext"; "ssl_object", "peercert", "cipher", "compression" once agreed on; or the carrier's."""
+        engine = self._engine
+        if name == "sslcontext":
+            return self._sslcontext
+        if engine.agreed:
+            if name == "ssl_object":
+                return engine.tls
+            if name in TELLS:
+                return engine.fact(name)
+        if self._carrier is None:
+            return default
+        return self._carrier.get_extra_info(name, default)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Return the protocol that is called now; None once the connection is lost."""
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Call `protocol` from now on; what was received and not handed over yet goes to it."""
+        self._protocol = protocol
+        buffered = isinstance(protocol, BufferedProtocol)
+        # A protocol may lack these, if it only writes.
+        self._on_data = None if buffered else getattr(protocol, "data_received", None)
+        self._on_get_buffer = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
+        self._on_buffer_updated = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
+        self._buffered = buffered
+
+    # Reading
+
+    def is_reading(self) -> bool:
+        """Tell whether the protocol gets what comes in."""
+        return self._engine.state <= _OPEN and not self._paused
+
+    def pause_reading(self) -> None:
+        """Leave what comes in to the carrier, and so hold up the peer. Without effect if closing or paused."""
+        if self._engine.state <= _OPEN and not self._paused:
+            self._paused = True
+            if self._carrier is not None:
+                self._carrier.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take back `pause_reading`. Without effect if closing or not paused."""
+        if self._engine.state <= _OPEN and self._paused:
+            self._paused = False
+            if self._carrier is not None:
+                self._carrier.resume_reading()
+            # What has come before waits as ciphertext; it must not be delivered from inside this call.
+            self._loop.call_soon(self._read_on, context=self._context)
+
+    def take_early(self, data: bytes, ended: bool) -> None:
+        """Take in what the peer sent before `connection_made`, and that nothing will follow if it `ended`."""
+        self._engine.receive(data)
+        self._carrier_ended = ended
+
+    # Writing
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes were written and not yet encrypted; what is encrypted is the carrier's."""
+        return self._engine.unencrypted
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        """Return the low-water and the high-water mark."""
+        return (self._low_water, self._high_water)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set the water marks. Raises ValueError unless high >= low >= 0.
+
+        One that is not given follows from the other: low is a quarter of high, high is four times low.
+        """
+        if high is None:
+            high = HIGH_WATER if low is None else 4 * low
+        if low is None:
+            low = high // 4
+        if not high >= low >= 0:
+            raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
+        self._high_water = high
+        self._low_water = low
+        self._join_limit = min(high, JOIN_LIMIT)
+        self._relieve()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt and send `data`, near the end of this tick at the latest.
+
+        Nothing happens if it is empty or the transport is closing. Raises TypeError for what is not bytes-like.
+        """
+        if type(data) is not bytes:
+            if not isinstance(data, bytes | bytearray | memoryview):
+                raise TypeError(f"data: expecting a bytes-like instance, got {type(data).__name__}")
+            data = immutable(data)
+        size = len(data)
+        if size == 0:
+            return
+        engine = self._engine
+        if engine.state > _OPEN:
+            self._count_lost_write()
+            return
+        engine.write(data, size)
+        if engine.unencrypted > self._join_limit:
+            self._relieve()
+        elif not self._turn_asked and not self._carrier_full:
+            self._turn_asked = True
+            self._loop.flush_soon(self)
+
+    def writelines(self, list_of_data: Any) -> None:
+        """Encrypt and send the buffers one after the other, together. Otherwise as `write`."""
+        for data in list_of_data:
+            self.write(data)
+
+    def _count_lost_write(self) -> None:
+        if self._lost_writes >= LOST_WRITES_BEFORE_WARNING:
+            logger.warning("SSL connection is closed")
+        self._lost_writes += 1
+
+    def can_write_eof(self) -> bool:
+        """Tell that `write_eof` is not possible: protocols take the end of a TLS stream for the end of both ways."""
+        return False
+
+    def write_eof(self) -> None:
+        """Raise NotImplementedError, as asyncio does."""
+        raise NotImplementedError
+
+    # Closing
+
+    def is_closing(self) -> bool:
+        """Tell whether the transport is closing or closed."""
+        return self._engine.state > _OPEN
+
+    def close(self) -> None:
+        """Send what was written, end the TLS session, then close; nothing is received any more. Idempotent."""
+        self._begin_closing()
+
+    def abort(self) -> None:
+        """Close at once; what was not sent yet is dropped."""
+        self._force_close(None)

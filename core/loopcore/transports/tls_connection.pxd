@@ -1,0 +1,22 @@
+cimport cython
+
+from loopcore.transports.tls_engine cimport TlsEngine
+from loopcore.transports.tls_sending cimport TlsSending
+
+cdef int _HANDSHAKE
+cdef int _OPEN
+cdef int _SHUTDOWN
+cdef int _DONE
+
+
+cdef class TlsConnection(TlsSending):
+    cdef object _shake_hands(self)
+    cdef object _agreed(self)
+    @cython.locals(engine=TlsEngine, data=bytes)
+    cdef object _deliver(self)
+    @cython.locals(engine=TlsEngine, count=Py_ssize_t)
+    cdef bint _fill_buffer(self) except -1
+    cdef object _end_of_stream(self)
+    cdef object _say_eof(self)
+    @cython.locals(engine=TlsEngine, dropped=Py_ssize_t)
+    cdef object _await_close_notify(self)

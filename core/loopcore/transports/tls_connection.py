@@ -1,0 +1,248 @@
+"""TlsConnection: the side of a TLS transport that the plain transport below, its carrier, sees: a protocol.
+
+What the carrier receives goes into the engine, and plaintext comes out for the protocol above. The program's
+`pause_reading` pauses the carrier, and what was received by then stays ciphertext.
+
+The carrier's `connection_lost` is the one end of every connection: the protocol above hears of it there, exactly
+once, and only if it has heard of the connection. Nothing lives on but what `get_extra_info` answers from.
+
+Thread: the loop's own. Errors are asyncio's, and so are their texts.
+"""
+
+from contextvars import Context
+from typing import Any
+
+from loopcore.log import logger
+from loopcore.transports.stream import StreamTransport
+from loopcore.transports.tls_sending import HANDSHAKE_FAILED, TlsSending
+
+try:
+    import ssl
+except ImportError:  # a Python built without OpenSSL
+    ssl = None  # type: ignore[assignment]
+
+# The engine's states. C integers when compiled, hence not imported.
+_HANDSHAKE = 1
+_OPEN = 2
+_SHUTDOWN = 4
+_DONE = 5
+
+
+class TlsConnection(TlsSending):
+    """The receiving half, from the carrier's calls to the protocol's."""
+
+    __slots__ = ()
+
+    # The carrier's calls
+
+    def connection_made(self, carrier: Any) -> None:
+        """Begin the handshake over `carrier`."""
+        self._carrier = carrier
+        self._plain = carrier if isinstance(carrier, StreamTransport) else None
+        context = getattr(carrier, "_context", None)
+        if isinstance(context, Context):
+            self._context = context
+        if self._engine.state == _DONE:  # closed before it began
+            carrier.abort()
+            return
+        if carrier.is_closing():  # it may have told its protocol of that already, and will not answer
+            self._fail(ConnectionAbortedError("the connection was closed before the SSL handshake"), HANDSHAKE_FAILED)
+            return
+        if self._loop.get_debug():
+            logger.debug("%r starts SSL handshake", self)
+        self._timer = self._loop.call_later(self._handshake_timeout, self._handshake_timed_out, context=self._context)
+        self._engine.start()
+        self._shake_hands()
+        if self._carrier_ended and self._engine.state < _OPEN:
+            self.eof_received()
+        elif self._carrier_ended:
+            self._read_on()
+
+    def data_received(self, data: Any) -> None:
+        """Take in ciphertext; pass on the plaintext in it, unless the program has paused reading."""
+        engine = self._engine
+        state = engine.state
+        if state == _DONE:
+            return
+        engine.receive(data)
+        if state == _OPEN:
+            if not self._paused:
+                self._deliver()
+        elif state == _SHUTDOWN:
+            self._await_close_notify()
+        elif state == _HANDSHAKE:
+            self._shake_hands()
+
+    def eof_received(self) -> bool:
+        """Take note that the carrier receives nothing more; as in asyncio, a missing close_notify is no error."""
+        if self._loop.get_debug():
+            logger.debug("%r received EOF", self)
+        self._carrier_ended = True
+        state = self._engine.state
+        if state < _OPEN:
+            self._fail(ConnectionResetError("the peer closed the connection in the SSL handshake"), HANDSHAKE_FAILED)
+        elif state == _OPEN:
+            if not self._paused:
+                self._end_of_stream()
+        elif state == _SHUTDOWN:
+            self._finish()
+        return True  # this side closes the carrier, when all is sent
+
+    def pause_writing(self) -> None:
+        """The carrier has enough: encrypt nothing until it resumes."""
+        self._carrier_full = True
+
+    def resume_writing(self) -> None:
+        """The carrier takes more."""
+        self._carrier_full = False
+        self._flush()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Tell the protocol, and let go of whatever could keep this alive or be kept alive by it."""
+        if self._lost_with is not None:
+            exc, self._lost_with = self._lost_with, None
+        self._lost = True
+        self._cancel_timer()
+        self._engine.end()
+        self._engine.forget()
+        self._plain = None
+        if self._waiter is not None:
+            reason = exc or ConnectionAbortedError("the connection was closed during the SSL handshake")
+            self._wake_waiter(reason)
+        protocol, self._protocol = self._protocol, None
+        self._on_data = self._on_get_buffer = self._on_buffer_updated = None
+        server, self._server = self._server, None
+        try:
+            if self._connected:
+                protocol.connection_lost(exc)
+        finally:
+            if server is not None:
+                server._detach(self)
+
+    # The handshake
+
+    def _shake_hands(self) -> None:
+        try:
+            agreed = self._engine.shake_hands()
+        except Exception as exc:
+            verifying = isinstance(exc, ssl.CertificateError)
+            self._fail(exc, HANDSHAKE_FAILED + " on verifying the certificate" if verifying else HANDSHAKE_FAILED)
+            return
+        if not agreed:
+            self._flush()
+            return
+        self._agreed()
+        self._flush()
+        if self._engine.state == _OPEN and not self._paused:
+            self._deliver()
+
+    def _agreed(self) -> None:
+        """The handshake is over. What the protocol writes at once leaves together with our last part of it."""
+        self._cancel_timer()
+        if self._loop.get_debug():
+            logger.debug("%r has completed the SSL handshake", self)
+        if not self._connected:
+            self._connected = True
+            try:
+                self._protocol.connection_made(self)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                self._fail(exc, "Fatal error: protocol.connection_made() call failed.")
+                return
+        self._wake_waiter(None)
+
+    def _handshake_timed_out(self) -> None:
+        self._timer = None
+        if self._engine.state == _HANDSHAKE:
+            message = f"SSL handshake is taking longer than {self._handshake_timeout} seconds: aborting the connection"
+            self._fail(ConnectionAbortedError(message), "Fatal error on transport")
+
+    # Reading
+
+    def _deliver(self) -> None:
+        """Pass plaintext on, as long as there is any and the protocol takes it; then see why there is no more."""
+        engine = self._engine
+        while engine.state == _OPEN and not self._paused and engine.readable():
+            if self._buffered:
+                if not self._fill_buffer():
+                    break
+                continue
+            data = engine.read()
+            if not data:
+                break
+            try:
+                self._on_data(data)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                self._fail(exc, "Fatal error: protocol.data_received() call failed.")
+                return
+        if engine.state == _OPEN:
+            if engine.failure is not None:
+                failure, engine.failure = engine.failure, None
+                self._fail(failure, "Fatal error on SSL protocol")
+                return
+            if engine.peer_closed and not self._paused:
+                self._end_of_stream()
+                return
+        if engine.sendable():
+            self._flush()
+
+    def _fill_buffer(self) -> bool:
+        """Pass on what fits a buffer of the protocol's; tell whether to go on."""
+        engine = self._engine
+        doing = "get_buffer"
+        try:
+            buffer = self._on_get_buffer(engine.received())
+            if not len(buffer):
+                raise RuntimeError("get_buffer() returned an empty buffer")
+            if engine.state != _OPEN or self._paused:
+                return False
+            doing = "buffer_updated"
+            count = engine.read_into(memoryview(buffer).cast("B"))
+            if count:
+                self._on_buffer_updated(count)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._fail(exc, f"Fatal error: protocol.{doing}() call failed.")
+            return False
+        return count != 0
+
+    def _read_on(self) -> None:
+        """Reading was resumed: pass on what has come in meanwhile, and the end if that has come, too."""
+        if self._engine.state != _OPEN or self._paused:
+            return
+        self._deliver()
+        if self._carrier_ended and self._engine.state == _OPEN and not self._paused:
+            self._end_of_stream()
+
+    def _end_of_stream(self) -> None:
+        """The peer sends no more: tell the protocol, then close; TLS connections are not left half open."""
+        self._say_eof()
+        self._begin_closing()
+
+    def _say_eof(self) -> None:
+        if self._eof_said or not self._connected:
+            return
+        self._eof_said = True
+        try:
+            keep_open = self._protocol.eof_received()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._fail(exc, "Error calling eof_received()")
+            return
+        if keep_open:
+            logger.warning("returning true from eof_received() has no effect when using ssl")
+
+    def _await_close_notify(self) -> None:
+        """Something came after our close_notify. If it is not the peer's, the peer says more than anyone will hear."""
+        engine = self._engine
+        dropped = engine.drop()
+        if engine.failure is not None:
+            failure, engine.failure = engine.failure, None
+            self._fail(failure, "Fatal error on transport")
+        elif engine.peer_closed or dropped:
+            self._finish()

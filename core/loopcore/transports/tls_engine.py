@@ -1,0 +1,316 @@
+"""TLS without I/O: what the peer sent goes in, plaintext comes out; and the other way round.
+
+One `ssl.SSLObject` between two `ssl.MemoryBIO`. The engine knows neither transports nor loops nor time; whoever
+has these moves the bytes, and asks for as much as it can use. So plaintext that the peer cannot take yet stays
+plaintext, and ciphertext that the program does not want yet stays ciphertext: nothing is buffered twice.
+
+A session moves through six states and never back:
+
+    IDLE       nothing has been said; ciphertext that came early may be put in
+    HANDSHAKE  the two sides agree on keys; what is written waits
+    OPEN       bytes go both ways
+    FLUSHING   closing: what was written is still being encrypted, nothing more is taken
+    SHUTDOWN   our close_notify was made, the peer's is awaited; what else the peer sends is dropped
+    DONE       the session has ended, well or not
+
+`TRANSITIONS` is the whole of it; an event that it does not list is a mistake of the caller, and a RuntimeError.
+
+Renegotiation (TLS 1.2 and older) is refused in both directions: a peer that could demand it could make the two
+sides of a connection wait for each other, or spend our time (CVE-2009-3555, CVE-2011-1473).
+
+Errors of TLS are `ssl.SSLError`, as OpenSSL words them. Those of reading do not interrupt: what was decrypted before is
+returned, and the error waits in `failure`. Sizes are in bytes. Thread: any, one at a time.
+"""
+
+from typing import Any, Final, TypeAlias
+
+try:
+    import ssl
+except ImportError:  # a Python built without OpenSSL
+    ssl = None  # type: ignore[assignment]
+
+Buffer: TypeAlias = "bytes | memoryview"
+"""What is written: never changes afterwards, C-contiguous, counted in bytes."""
+
+IDLE = 0
+HANDSHAKE = 1
+OPEN = 2
+FLUSHING = 3
+SHUTDOWN = 4
+DONE = 5
+
+STARTED: Final = "started"
+AGREED: Final = "agreed"
+CLOSED: Final = "closed"
+NOTIFIED: Final = "notified"
+ENDED: Final = "ended"
+
+TRANSITIONS: Final = {
+    (IDLE, STARTED): HANDSHAKE,
+    (HANDSHAKE, AGREED): OPEN,
+    (OPEN, CLOSED): FLUSHING,
+    (FLUSHING, NOTIFIED): SHUTDOWN,
+    (IDLE, ENDED): DONE,
+    (HANDSHAKE, ENDED): DONE,
+    (OPEN, ENDED): DONE,
+    (FLUSHING, ENDED): DONE,
+    (SHUTDOWN, ENDED): DONE,
+    (DONE, ENDED): DONE,
+}
+
+NAMES: Final = ("idle", "handshake", "open", "flushing", "shutdown", "done")
+
+RECORD_LIMIT = 16384
+"""Bytes of plaintext that one record carries at most (RFC 8446, 5.1). One read of OpenSSL gives one record."""
+
+BATCH_LIMIT = 7 * RECORD_LIMIT
+"""Bytes that are encrypted at once. Their ciphertext stays below 120 KiB, for the reasons of docs/adr/0005."""
+
+# SSLSyscallError without an error of the system: OpenSSL found the BIO empty and said so in another way.
+AGAIN: Final[Any] = () if ssl is None else (ssl.SSLWantReadError, ssl.SSLSyscallError)
+
+
+def refuse_renegotiation(context: "ssl.SSLContext") -> None:
+    """Set the option on `context`. It stays set: taking it back would race with other threads that use the context."""
+    if not context.options & ssl.OP_NO_RENEGOTIATION:
+        context.options |= ssl.OP_NO_RENEGOTIATION
+
+
+class TlsEngine:
+    """One TLS session.
+
+    Raises what `SSLContext.wrap_bio` raises (ValueError for a name that cannot be checked, and others).
+    """
+
+    __slots__ = (
+        "state",
+        "agreed",
+        "peer_closed",
+        "failure",
+        "unencrypted",
+        "tls",
+        "_incoming",
+        "_outgoing",
+        "_read",
+        "_write",
+        "_pending",
+        "_held",
+        "_queue",
+    )
+
+    def __init__(self, context: "ssl.SSLContext", server_side: bool, server_hostname: str | None) -> None:
+        refuse_renegotiation(context)
+        self.state: int = IDLE
+        self.agreed: bool = False
+        """Whether there was a handshake, and so `fact` knows something."""
+        self.peer_closed: bool = False
+        """Whether the peer's close_notify was read: no plaintext will follow."""
+        self.failure: BaseException | None = None
+        """The error that ended reading, without a traceback."""
+        self.unencrypted: int = 0
+        """Bytes written and not encrypted yet."""
+        self._incoming: ssl.MemoryBIO = ssl.MemoryBIO()
+        self._outgoing: ssl.MemoryBIO = ssl.MemoryBIO()
+        self.tls: ssl.SSLObject = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname
+        )
+        # SSLObject's methods do nothing but call the same ones of `_sslobj`; a subclass's may do more.
+        inner: Any = getattr(self.tls, "_sslobj", None) if type(self.tls) is ssl.SSLObject else None
+        if inner is None:
+            inner = self.tls
+        self._read: Any = inner.read
+        self._write: Any = inner.write
+        self._pending: Any = inner.pending
+        self._held: bool = False
+        """Whether OpenSSL holds plaintext of a record that was read in part."""
+        self._queue: list[Buffer] = []
+
+    def _move(self, event: str) -> None:
+        following = TRANSITIONS.get((self.state, event))
+        if following is None:
+            raise RuntimeError(f"a TLS session that is {NAMES[self.state]} cannot be {event}")
+        self.state = following
+
+    # The handshake
+
+    def start(self) -> None:
+        """Begin the handshake; `shake_hands` carries it on."""
+        self._move(STARTED)
+
+    def shake_hands(self) -> bool:
+        """Take the handshake as far as what was received allows; tell whether it is over.
+
+        Raises ssl.SSLError, of which ssl.SSLCertVerificationError is one; there may be an alert to be sent then.
+        """
+        try:
+            self.tls.do_handshake()
+        except AGAIN:
+            return False
+        self._move(AGREED)
+        self.agreed = True
+        return True
+
+    def fact(self, name: str) -> Any:
+        """Return what was agreed on: the "peercert", the "cipher" or the "compression"."""
+        if name == "peercert":
+            return self.tls.getpeercert()
+        return self.tls.cipher() if name == "cipher" else self.tls.compression()
+
+    # From the peer
+
+    def receive(self, data: Any) -> None:
+        """Take in what the peer has sent."""
+        self._incoming.write(data)
+
+    def received(self) -> int:
+        """Return how many bytes of ciphertext wait to be looked at."""
+        return self._incoming.pending
+
+    def readable(self) -> bool:
+        """Tell whether reading is worth a try."""
+        return self._held or self._incoming.pending != 0
+
+    def read(self) -> bytes:
+        """Return all the plaintext there is; empty if there is none, which `peer_closed` and `failure` explain."""
+        first = b""
+        parts: list[bytes] | None = None
+        while self._held or self._incoming.pending:
+            part = self._read_record(None)
+            self._held = False  # a record's rest is shorter than what was asked for
+            if not part:
+                break
+            if parts is not None:
+                parts.append(part)
+            elif first:
+                parts = [first, part]
+            else:
+                first = part
+        return first if parts is None else b"".join(parts)
+
+    def read_into(self, view: memoryview) -> int:
+        """Put plaintext into `view`, writable bytes, until it is full or there is no more; return how much."""
+        size = len(view)
+        filled = 0
+        while filled < size and (self._held or self._incoming.pending):
+            part = view[filled:] if filled else view
+            count: int = self._read_record(part) or 0
+            self._held = count == len(part) and self._pending() > 0
+            if count == 0:
+                break
+            filled += count
+        return filled
+
+    def _read_record(self, view: memoryview | None) -> Any:
+        """Read one record, or what `view` holds of it; return the bytes or their number, nothing if there are none."""
+        try:
+            got = self._read(RECORD_LIMIT) if view is None else self._read(len(view), view)
+            if not got:
+                self.peer_closed = True
+            return got
+        except AGAIN:
+            return None
+        except ssl.SSLZeroReturnError:  # instead of an empty read, once our own close_notify was sent
+            self.peer_closed = True
+            return None
+        except ssl.SSLError as exc:
+            # Its frames and those that called them would live as long as the error, which the program may keep.
+            self.failure = exc.with_traceback(None)
+            return None
+
+    # To the peer
+
+    def write(self, item: Buffer, size: int) -> None:
+        """Queue `item`, which is `size` bytes long and not empty, to be encrypted."""
+        self._queue.append(item)
+        self.unencrypted += size
+
+    def sendable(self) -> bool:
+        """Tell whether `ciphertext` would return something without encrypting anything: handshake, alerts, answers."""
+        return self._outgoing.pending != 0
+
+    def ciphertext(self) -> bytes:
+        """Encrypt the next `BATCH_LIMIT` bytes of what is queued, and return all there is to be sent.
+
+        Empty when there is nothing. Raises ssl.SSLError.
+        """
+        if self.unencrypted and (self.state == OPEN or self.state == FLUSHING):
+            self._encrypt()
+        return self.said()
+
+    def said(self) -> bytes:
+        """Return what TLS itself has to say and what is encrypted already; empty if there is nothing."""
+        return self._outgoing.read() if self._outgoing.pending else b""
+
+    def _encrypt(self) -> None:
+        batch = self._take_batch()
+        size = len(batch)
+        done = 0
+        try:
+            done = self._write(batch)
+            if done < size:  # OpenSSL returns after each record
+                view = memoryview(batch)
+                while done < size:
+                    done += self._write(view[done:])
+        except AGAIN:  # the peer has to be heard first
+            self._queue.insert(0, memoryview(batch)[done:])
+        self.unencrypted -= done
+
+    def _take_batch(self) -> Buffer:
+        """Take the first `BATCH_LIMIT` bytes out of the queue, joined: each call of OpenSSL makes a record."""
+        queue = self._queue
+        if self.unencrypted <= BATCH_LIMIT:
+            batch: Buffer = queue[0] if len(queue) == 1 else b"".join(queue)
+            queue.clear()
+            return batch
+        taken = 0
+        size = 0
+        while size < BATCH_LIMIT:
+            size += len(queue[taken])
+            taken += 1
+        parts = queue[:taken]
+        del queue[:taken]
+        excess = size - BATCH_LIMIT
+        if excess:
+            last = memoryview(parts.pop())
+            cut = len(last) - excess
+            parts.append(last[:cut])
+            queue.insert(0, last[cut:])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    # The end
+
+    def begin_close(self) -> None:
+        """Take nothing more to be written; what is queued is still to be encrypted."""
+        self._move(CLOSED)
+
+    def notify(self) -> None:
+        """Make our close_notify, after the last of what was queued. Raises ssl.SSLError."""
+        # OpenSSL looks for the peer's close_notify in the same call, and takes plaintext before it for an error.
+        self.drop()
+        try:
+            self.tls.unwrap()
+            self.peer_closed = True
+        except AGAIN:
+            pass
+        except ssl.SSLZeroReturnError:
+            self.peer_closed = True
+        self._move(NOTIFIED)
+
+    def drop(self) -> int:
+        """Read and forget the plaintext there is; return how much it was."""
+        return len(self.read())
+
+    def end(self) -> None:
+        """End the session: nothing is read, written or encrypted any more. Idempotent."""
+        self._move(ENDED)
+        self._queue.clear()
+        self.unencrypted = 0
+        self._held = False
+        self.failure = None
+
+    def forget(self) -> None:
+        """Let go of what has not been sent and of what has not been read."""
+        if self._outgoing.pending:
+            self._outgoing.read()
+        if self._incoming.pending:
+            self._incoming.read()

@@ -1,0 +1,62 @@
+cimport cython
+
+from loopcore.kernel.runnable cimport Runnable
+from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.transports.stream cimport StreamTransport
+from loopcore.transports.tls_engine cimport TlsEngine
+
+cdef int _OPEN
+cdef int _FLUSHING
+cdef int _SHUTDOWN
+cdef int _DONE
+
+
+cdef class TlsSending(Runnable):
+    cdef public Scheduler _loop
+    cdef public TlsEngine _engine
+    cdef public object _protocol
+    cdef public object _carrier
+    cdef public StreamTransport _plain
+    cdef public object _context
+    cdef public object _server
+    cdef public object _waiter
+    cdef public object _timer
+    cdef public object _handshake_timeout
+    cdef public object _shutdown_timeout
+    cdef public object _lost_with
+    cdef public bint _connected
+    cdef public bint _eof_said
+    cdef public bint _carrier_ended
+    cdef public bint _carrier_full
+    cdef public bint _lost
+    cdef public bint _paused
+    cdef public bint _buffered
+    cdef public bint _turn_asked
+    cdef public bint _protocol_paused
+    cdef public Py_ssize_t _high_water
+    cdef public Py_ssize_t _low_water
+    cdef public Py_ssize_t _join_limit
+    cdef public Py_ssize_t _lost_writes
+    cdef public object _on_data
+    cdef public object _on_get_buffer
+    cdef public object _on_buffer_updated
+    cdef object __weakref__
+
+    cdef object _wake_waiter(self, object exc)
+    cdef object _cancel_timer(self)
+    cpdef object _run(self)
+    @cython.locals(engine=TlsEngine, data=bytes)
+    cdef object _flush(self)
+    @cython.locals(plain=StreamTransport, sent=Py_ssize_t)
+    cdef object _send(self, bytes data)
+    cdef object _relieve(self)
+    cdef object _resume_protocol(self)
+    cdef object _call_flow(self, object method, object message)
+    @cython.locals(engine=TlsEngine, state=int)
+    cdef object _begin_closing(self)
+    @cython.locals(engine=TlsEngine)
+    cdef object _say_goodbye(self)
+    cdef object _finish(self)
+    cdef object _fail(self, object exc, object message)
+    cpdef object _force_close(self, object exc)
+    cdef object _report(self, object exc, object message)

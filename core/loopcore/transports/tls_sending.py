@@ -1,0 +1,298 @@
+"""TlsSending: how a TLS transport sends, holds its protocol back, and ends.
+
+The *carrier* is the transport below, the engine (`tls_engine`) the TLS session. How a connection ends:
+
+    close, the peer's close_notify, end of file below
+        -> what was written is encrypted and sent, then our close_notify; the peer's is awaited, for
+           `shutdown_timeout` seconds in all; then the carrier is closed
+    error, abort, a timeout
+        -> the carrier is aborted; if TLS has an alert to say why, it is sent first
+
+Either way the carrier's `connection_lost` is the end, and where the protocol above hears of it (`tls_connection`).
+
+Backpressure: while the carrier has enough, nothing is encrypted, so all that waits is the program's bytes, which
+the water marks count.
+
+Writes of one tick are joined at its end and encrypted together. The ciphertext goes straight to the kernel if the
+carrier is a StreamTransport with nothing waiting, and by `write` of the carrier otherwise.
+
+Thread: the loop's own. Errors are asyncio's, and so are their texts.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.kernel.runnable import Runnable
+from loopcore.log import logger
+from loopcore.transports.stream import StreamTransport, resolve
+from loopcore.transports.tls_engine import TlsEngine
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import run_in_context
+else:
+    from loopcore.native.interpreted import run_in_context
+
+try:
+    import ssl
+except ImportError:  # a Python built without OpenSSL
+    ssl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from loopcore.kernel.handle import TimerHandle
+    from loopcore.kernel.scheduler import Scheduler
+    from loopcore.transports.server import Server
+
+HIGH_WATER: Final = 512 * 1024
+"""The high-water mark until one is set, asyncio's for TLS; the low-water mark is a quarter of it."""
+
+JOIN_LIMIT: Final = 64 * 1024
+"""Writes are joined up to here, as those of a plain transport."""
+
+HANDSHAKE_TIMEOUT: Final = 60.0
+SHUTDOWN_TIMEOUT: Final = 30.0
+
+HANDSHAKE_FAILED: Final = "SSL handshake failed"
+
+# The engine's states. C integers when compiled, hence not imported.
+_OPEN = 2
+_FLUSHING = 3
+_SHUTDOWN = 4
+_DONE = 5
+
+
+class TlsSending(Runnable):
+    """A TLS session between a carrier and a protocol. To run it is to encrypt and send what was written."""
+
+    __slots__ = (
+        "_loop",
+        "_engine",
+        "_protocol",
+        "_carrier",
+        "_plain",
+        "_context",
+        "_server",
+        "_waiter",
+        "_timer",
+        "_handshake_timeout",
+        "_shutdown_timeout",
+        "_lost_with",
+        "_connected",
+        "_eof_said",
+        "_carrier_ended",
+        "_carrier_full",
+        "_lost",
+        "_paused",
+        "_buffered",
+        "_turn_asked",
+        "_protocol_paused",
+        "_high_water",
+        "_low_water",
+        "_join_limit",
+        "_lost_writes",
+        "_on_data",
+        "_on_get_buffer",
+        "_on_buffer_updated",
+        "__weakref__",
+    )
+
+    def __init__(self, loop: "Scheduler", engine: TlsEngine, *, connected: bool) -> None:
+        self._loop: Scheduler = loop
+        self._engine: TlsEngine = engine
+        self._protocol: Any = None
+        self._carrier: Any = None
+        """The transport below, from `connection_made` on; kept for what it knows after the connection is lost."""
+        self._plain: StreamTransport | None = None
+        """The carrier, if it is loopcore's own and open."""
+        self._context: Context = copy_context()
+        """What the protocol's methods run in; the carrier's own context once there is one."""
+        self._server: Server | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: TimerHandle | None = None
+        self._handshake_timeout: float = HANDSHAKE_TIMEOUT
+        self._shutdown_timeout: float = SHUTDOWN_TIMEOUT
+        self._lost_with: BaseException | None = None
+        self._connected: bool = connected
+        """Whether the protocol knows of the connection, and so is to be told of its end."""
+        self._eof_said: bool = False
+        self._carrier_ended: bool = False
+        """Whether the carrier will receive nothing more."""
+        self._carrier_full: bool = False
+        """Whether the carrier asked not to be written to."""
+        self._lost: bool = False
+        self._paused: bool = False
+        self._buffered: bool = False
+        self._turn_asked: bool = False
+        self._protocol_paused: bool = False
+        self._high_water: int = HIGH_WATER
+        self._low_water: int = HIGH_WATER // 4
+        self._join_limit: int = JOIN_LIMIT
+        self._lost_writes: int = 0
+        self._on_data: Any = None
+        self._on_get_buffer: Any = None
+        self._on_buffer_updated: Any = None
+
+    # Writing
+
+    def _run(self) -> None:
+        self._turn_asked = False
+        if self._protocol_paused:
+            # The protocol will be called. This runs outside of any callback, so the context is free.
+            run_in_context(self._context, self._take_turn, ())
+        else:
+            self._flush()
+
+    def _take_turn(self) -> None:
+        self._flush()
+
+    def _flush(self) -> None:
+        """Encrypt and send what is queued, as far as the carrier takes it, and go on with closing when all is sent."""
+        engine = self._engine
+        if self._carrier is None or engine.state == _DONE:
+            return
+        try:
+            while not self._carrier_full:
+                data = engine.ciphertext()
+                if not data:
+                    break
+                self._send(data)
+        except ssl.SSLError as exc:
+            self._fail(exc, "Fatal error on SSL protocol")
+            return
+        if self._protocol_paused and engine.unencrypted <= self._low_water:
+            self._resume_protocol()
+        if engine.state == _FLUSHING and not self._carrier_full and engine.unencrypted == 0:
+            self._say_goodbye()
+
+    def _send(self, data: bytes) -> None:
+        plain = self._plain
+        if plain is not None and not plain._refuses:
+            # At once: the writes of this tick are joined already, and a second turn would only come a tick later.
+            sent = plain._driver.write_some(data)
+            if sent == len(data):
+                return
+            if sent:
+                self._carrier.write(memoryview(data)[sent:])
+                return
+        self._carrier.write(data)
+
+    def _relieve(self) -> None:
+        """Offer to the carrier what is queued, and pause the protocol if too much is left."""
+        self._flush()
+        if self._engine.unencrypted > self._high_water and not self._protocol_paused:
+            self._protocol_paused = True
+            self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
+
+    def _resume_protocol(self) -> None:
+        self._protocol_paused = False
+        self._call_flow(self._protocol.resume_writing, "protocol.resume_writing() failed")
+
+    def _call_flow(self, method: Callable[[], object], message: str) -> None:
+        try:
+            method()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._report(exc, message)
+
+    # The end
+
+    def _begin_closing(self) -> None:
+        """Take no more to be written, send what was, and say goodbye. Idempotent."""
+        engine = self._engine
+        state = engine.state
+        if state > _OPEN:
+            return
+        if state < _OPEN:
+            self._force_close(None)
+            return
+        engine.begin_close()
+        self._timer = self._loop.call_later(self._shutdown_timeout, self._shutdown_timed_out, context=self._context)
+        self._flush()
+        if engine.state == _FLUSHING:
+            self._carrier.pause_reading()  # nobody will read it, and it would pile up
+
+    def _say_goodbye(self) -> None:
+        """Send our close_notify, and wait for the peer's if it has not come yet."""
+        engine = self._engine
+        if self._carrier_ended:
+            self._finish()
+            return
+        try:
+            engine.notify()
+            data = engine.ciphertext()
+        except ssl.SSLError as exc:
+            self._fail(exc, "Fatal error on transport")
+            return
+        if data:
+            self._send(data)
+        if engine.peer_closed:
+            self._finish()
+        elif not self._carrier.is_reading():
+            self._carrier.resume_reading()
+
+    def _shutdown_timed_out(self) -> None:
+        self._timer = None
+        if self._engine.state == _FLUSHING or self._engine.state == _SHUTDOWN:
+            self._force_close(TimeoutError("SSL shutdown timed out"))
+
+    def _finish(self) -> None:
+        """The session is over as it should be. The carrier sends what it still has, then closes."""
+        self._cancel_timer()
+        self._engine.end()
+        self._carrier.close()
+
+    def _fail(self, exc: BaseException, message: str) -> None:
+        """End the connection with `exc`; one that is neither of the network nor a cancellation is reported."""
+        if not isinstance(exc, OSError):
+            if not isinstance(exc, asyncio.CancelledError):
+                self._report(exc, message)
+        elif self._loop.get_debug():
+            logger.debug("%r: %s", self, message, exc_info=exc)
+        if isinstance(exc, ssl.SSLError):
+            exc.__traceback__ = None  # its frames lead back to this, and the program may keep the error
+        alert = self._engine.said() if isinstance(exc, ssl.SSLError) else b""
+        if alert and not self._carrier_full and not self._lost:
+            self._send(alert)
+        self._force_close(exc)
+
+    def _force_close(self, exc: BaseException | None) -> None:
+        self._cancel_timer()
+        self._engine.end()
+        if self._lost:
+            return
+        if self._lost_with is None:
+            self._lost_with = exc
+        if exc is not None:
+            self._wake_waiter(exc)
+        if self._carrier is not None:
+            self._carrier.abort()
+
+    def _report(self, exc: BaseException, message: str) -> None:
+        context: dict[str, Any] = {
+            "message": message,
+            "exception": exc,
+            "transport": self,
+            "protocol": self._protocol,
+        }
+        self._loop.call_exception_handler(context)
+
+    def _wake_waiter(self, exc: BaseException | None) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is None or waiter.done():
+            return
+        if exc is None:
+            resolve(waiter)
+        else:
+            waiter.set_exception(exc)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,108 @@
+"""Writes docs/reference/compatibility.md from results of run.py.
+
+    python -m tests.asyncio_compat.run --json 311.json
+    python -m tests.asyncio_compat.run --python .../3.13/bin/python --json 313.json
+    python -m tests.asyncio_compat.page 311.json 313.json
+
+To be run in the repository's root. The modules' table shows, for each Python, the first result that is given.
+tests/docs checks that the reasons on the page are those of the exclusion list.
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.asyncio_compat.exclusions import EVERY_TEST, Exclusion, read_exclusions
+
+PAGE = Path("docs/reference/compatibility.md")
+
+INTRODUCTION = """\
+# Compatibility with asyncio
+
+<!-- Written by tests/asyncio_compat/page.py; edits are lost. -->
+
+CPython's own tests of asyncio (`test.test_asyncio` of each Python) are run on loopcore: its loop stands behind
+asyncio's policy and in the place of `asyncio.SelectorEventLoop`, and the tests that CPython makes for each
+implementation of Future and Task are made for loopcore's. Every module runs in a process of its own.
+
+    python -m tests.asyncio_compat.run                  # a table, and what failed
+    python -m tests.asyncio_compat.run --oracle         # laid beside asyncio's own loop
+    pytest tests/asyncio_compat                         # a test for each module
+
+*Passed* counts tests; of these, *on loopcore* used a loop, a task or a future of loopcore's (the others test parts of
+asyncio that have no loop, or abstract classes). *Failed* includes tests that hang. *Excluded* are the tests listed
+below, each with its reason; *skipped* are those that skip themselves, as they do on asyncio's own loop.
+"""
+
+REASONS = """\
+## What is excluded, and why
+
+The list is `tests/asyncio_compat/exclusions.toml`. It holds tests of CPython's private internals and of other
+platforms, nothing else; an entry that matches no test fails the run.
+"""
+
+
+def main(files: list[str]) -> None:
+    results = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
+    PAGE.write_text(page(results), encoding="utf-8")
+
+
+def page(results: list[dict[str, Any]]) -> str:
+    """Return the whole page."""
+    return "\n".join([INTRODUCTION, _runs(results), _modules(results), reasons(read_exclusions())])
+
+
+def reasons(exclusions: list[Exclusion]) -> str:
+    """Return the section of the exclusions, without anything that a run tells."""
+    rows = []
+    for each in exclusions:
+        tests = "the whole module" if EVERY_TEST in each.tests else "<br>".join(f"`{test}`" for test in each.tests)
+        rows.append((f"`{each.module}`", tests, ", ".join(each.versions) or "all", each.reason))
+    return REASONS + "\n" + _table(("module", "tests", "Python", "reason"), rows)
+
+
+def _runs(results: list[dict[str, Any]]) -> str:
+    rows = []
+    for result in results:
+        outcomes = [outcome for module in result["modules"].values() for outcome in module]
+        build = "compiled" if result["compiled"] else "pure"
+        rows.append((result["python"], result["backend"], build, *_figures(outcomes)))
+    heads = ("Python", "backend", "build", "passed", "on loopcore", "failed", "excluded", "skipped")
+    return "## Runs\n\n" + _table(heads, rows)
+
+
+def _modules(results: list[dict[str, Any]]) -> str:
+    by_python: dict[str, dict[str, Any]] = {}
+    for result in results:
+        by_python.setdefault(result["python"], result["modules"])
+    rows = []
+    for name in sorted({name for modules in by_python.values() for name in modules}):
+        row = [f"`{name}`"]
+        for modules in by_python.values():
+            if name in modules:
+                passed, _, failed, excluded, _ = _figures(modules[name])
+                row.append(f"{passed} / {failed} / {excluded}")
+            else:
+                row.append("")
+        rows.append(tuple(row))
+    text = "## Modules\n\nPassed / failed / excluded, for each Python, on its first backend above.\n\n"
+    return text + _table(("module", *by_python), rows)
+
+
+def _figures(outcomes: list[dict[str, Any]]) -> tuple[int, int, int, int, int]:
+    counts = Counter(outcome["outcome"] for outcome in outcomes)
+    on_loopcore = sum(outcome["outcome"] == "passed" and outcome["on_loopcore"] for outcome in outcomes)
+    failed = counts["failed"] + counts["hung"] + counts["died"]
+    return counts["passed"], on_loopcore, failed, counts["excluded"], counts["skipped"]
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,175 @@
+"""Errors: of the network, of the socket, of the program and of the protocol."""
+
+import asyncio
+import errno
+import socket
+from typing import Any
+
+import pytest
+
+from tests.transports.datagram_support import ANY_PORT, DatagramRecorder, drain, endpoint, udp_socket
+from tests.transports.recorder import Handled, run, settle
+
+Loop = asyncio.AbstractEventLoop
+
+
+def closed_port() -> Any:
+    """Return an address where nobody listens."""
+    with udp_socket() as sock:
+        return sock.getsockname()
+
+
+def test_a_refusal_by_the_peers_host_is_an_error_of_one_datagram(loop: Loop) -> None:
+    async def main() -> None:
+        protocol = DatagramRecorder()
+        name = closed_port()
+        async with endpoint(protocol, remote_addr=name) as transport:
+            transport.sendto(b"x")
+            await protocol.seen("error")
+            (error,) = protocol.errors()
+            assert isinstance(error, ConnectionRefusedError)
+            assert not transport.is_closing()
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+                peer.bind(name)
+                peer.setblocking(False)
+                transport.sendto(b"y")
+                assert await drain(peer, 1) == [b"y"]
+                peer.sendto(b"z", transport.get_extra_info("sockname"))
+                await protocol.seen("datagram")
+
+    run(loop, main())
+
+
+def test_a_refusal_may_meet_the_next_datagram(loop: Loop) -> None:
+    async def main() -> None:
+        protocol = DatagramRecorder()
+        async with endpoint(protocol, remote_addr=closed_port()) as transport:
+            transport.sendto(b"x")
+            transport.sendto(b"y")  # over the loopback device the answer is there already
+            assert [type(error) for error in protocol.errors()] == [ConnectionRefusedError]
+            assert not transport.is_closing()
+
+    run(loop, main())
+
+
+def test_an_endpoint_without_a_peer_hears_nothing_of_refusals(loop: Loop) -> None:
+    async def main() -> None:
+        protocol = DatagramRecorder()
+        with udp_socket() as peer:
+            async with endpoint(protocol, ANY_PORT) as transport:
+                transport.sendto(b"x", closed_port())
+                peer.sendto(b"y", transport.get_extra_info("sockname"))
+                await protocol.seen("datagram")
+                assert protocol.errors() == []
+
+    run(loop, main())
+
+
+def test_a_datagram_that_is_too_long_is_refused_at_once(loop: Loop) -> None:
+    async def main() -> None:
+        protocol = DatagramRecorder()
+        with udp_socket() as peer:
+            async with endpoint(protocol, remote_addr=peer.getsockname()) as transport:
+                transport.sendto(bytes(70_000))
+                (error,) = protocol.errors()
+                assert isinstance(error, OSError)
+                assert error.errno == errno.EMSGSIZE
+                transport.sendto(b"x")
+                assert await drain(peer, 1) == [b"x"]
+
+    run(loop, main())
+
+
+class Raising(DatagramRecorder):
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        super().datagram_received(data, addr)
+        raise ZeroDivisionError("of datagram_received")
+
+    def error_received(self, exc: Exception) -> None:
+        super().error_received(exc)
+        raise ZeroDivisionError("of error_received")
+
+
+def test_an_error_in_datagram_received_is_reported_and_no_more(loop: Loop) -> None:
+    handled = Handled(loop)
+
+    async def main() -> None:
+        protocol = Raising()
+        with udp_socket() as peer:
+            async with endpoint(protocol, ANY_PORT) as transport:
+                peer.sendto(b"x", transport.get_extra_info("sockname"))
+                peer.sendto(b"y", transport.get_extra_info("sockname"))
+                await protocol.seen("datagram", 2)
+                await settle()
+                assert not transport.is_closing()
+
+    run(loop, main())
+    assert [str(context["exception"]) for context in handled.contexts] == ["of datagram_received"] * 2
+    assert all(message.startswith("Exception in callback ") for message in handled.messages())
+
+
+def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop) -> None:
+    handled = Handled(loop)
+
+    async def main() -> None:
+        protocol = Raising()
+        async with endpoint(protocol, remote_addr=closed_port()) as transport:
+            transport.sendto(b"x")
+            await protocol.seen("error")
+            await settle()
+            assert not transport.is_closing()
+
+    run(loop, main())
+    assert [str(context["exception"]) for context in handled.contexts] == ["of error_received"]
+    assert all(message.startswith("Exception in callback ") for message in handled.messages())
+
+
+def test_what_error_received_raises_within_sendto_reaches_the_caller(loop: Loop) -> None:
+    async def main() -> None:
+        async with endpoint(Raising(), ANY_PORT) as transport:
+            with pytest.raises(ZeroDivisionError, match="of error_received"):
+                transport.sendto(bytes(70_000), closed_port())
+            assert not transport.is_closing()
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("address", [None, "nonsense", ("127.0.0.1",)])
+def test_an_address_that_is_none_ends_the_transport(loop: Loop, address: Any) -> None:
+    handled = Handled(loop)
+
+    async def main() -> None:
+        protocol = DatagramRecorder()
+        async with endpoint(protocol, ANY_PORT) as transport:
+            transport.sendto(b"x", address)
+            assert transport.is_closing()
+            await protocol.seen("lost")
+            assert isinstance(protocol.lost_with(), TypeError)
+            (context,) = handled.contexts
+            assert context["message"] == "Fatal write error on datagram transport"
+            assert context["exception"] is protocol.lost_with()
+            assert context["transport"] is transport
+            assert context["protocol"] is protocol
+
+    run(loop, main())
+
+
+def test_an_exit_in_datagram_received_ends_the_run(loop: Loop) -> None:
+    class Leaving(DatagramRecorder):
+        def datagram_received(self, data: bytes, addr: Any) -> None:
+            raise SystemExit(3)
+
+    async def main() -> None:
+        await loop.create_datagram_endpoint(lambda: protocol, ANY_PORT)
+        with udp_socket() as peer:
+            peer.sendto(b"x", protocol.transport.get_extra_info("sockname"))
+        await asyncio.get_running_loop().create_future()
+
+    protocol = Leaving()
+    task = loop.create_task(main())
+    with pytest.raises(SystemExit):
+        loop.run_until_complete(task)
+    task.cancel()
+    protocol.transport.abort()
+    loop.run_until_complete(asyncio.wait([task]))
+    loop.run_until_complete(settle())

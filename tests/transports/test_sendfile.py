@@ -1,0 +1,215 @@
+"""sendfile: a file over a transport. That TLS sends files too is test_endpoints_tls.py's, and CPython's own tests'."""
+
+import asyncio
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.transports.recorder import Recorder, fill, opened, receive, receive_all, reset, run, settle, tcp_pair
+
+Loop = asyncio.AbstractEventLoop
+
+CONTENT = bytes(range(256)) * 16384  # 4 MiB: more than a socket takes at once
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[io.BufferedReader]:
+    path = tmp_path / "content"
+    path.write_bytes(CONTENT)
+    with path.open("rb") as found:
+        yield found
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_a_file_stands_between_what_was_written_before_and_after(
+    loop: Loop, file: io.BufferedReader, kernel: bool
+) -> None:
+    source = file if kernel else io.BytesIO(CONTENT)
+
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            reading = asyncio.create_task(receive_all(peer))
+            transport.write(b"before")
+            assert await loop.sendfile(transport, source, 5, 3_000_000) == 3_000_000
+            transport.write(b"after")
+            transport.close()
+            assert await reading == b"before" + CONTENT[5:3_000_005] + b"after"
+        assert source.tell() == 3_000_005
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_a_file_follows_what_the_kernel_has_not_taken_yet(loop: Loop, file: io.BufferedReader, kernel: bool) -> None:
+    source = file if kernel else io.BytesIO(CONTENT)
+
+    async def main() -> None:
+        protocol = Recorder()
+        async with opened(protocol) as (transport, peer):
+            written = fill(transport)
+            assert protocol.kinds() == ["made", "pause"]
+            sending = asyncio.create_task(loop.sendfile(transport, source))
+            received = await receive(peer, written + len(CONTENT))
+            assert await sending == len(CONTENT)
+            assert received == b"x" * written + CONTENT
+            await settle()
+            # The second pair stands for the end of the file, which may be in the transport's buffer still.
+            assert protocol.kinds()[1:] in (["pause", "resume"], ["pause", "resume"] * 2)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_receiving_pauses_while_a_file_is_sent_and_goes_on_after_it(
+    loop: Loop, file: io.BufferedReader, kernel: bool
+) -> None:
+    source = file if kernel else io.BytesIO(CONTENT)
+
+    async def main() -> None:
+        protocol = Recorder()
+        async with opened(protocol) as (transport, peer):
+            sending = asyncio.create_task(loop.sendfile(transport, source))
+            await settle()
+            peer.send(b"meanwhile")
+            await settle()
+            assert not transport.is_reading()
+            assert protocol.received() == b""
+            await receive(peer, len(CONTENT))
+            await sending
+            await protocol.seen("data")
+            assert protocol.received() == b"meanwhile"
+            assert transport.get_protocol() is protocol
+
+    run(loop, main())
+
+
+def test_nothing_can_be_written_while_the_kernel_sends(loop: Loop, file: io.BufferedReader) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            sending = asyncio.create_task(loop.sendfile(transport, file))
+            await settle()
+            with pytest.raises(RuntimeError, match=r"^unable to write; sendfile is in progress$"):
+                transport.write(b"no")
+            await receive(peer, len(CONTENT))
+            await sending
+            transport.write(b"yes")
+            assert await receive(peer, 3) == b"yes"
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_a_peer_that_resets_ends_the_sending(loop: Loop, file: io.BufferedReader, kernel: bool) -> None:
+    source = file if kernel else io.BytesIO(CONTENT * 4)
+
+    async def main() -> None:
+        protocol = Recorder()
+        async with opened(protocol, tcp_pair) as (transport, peer):
+            sending = asyncio.create_task(loop.sendfile(transport, source))
+            await receive(peer, 1000)
+            reset(peer)
+            with pytest.raises(ConnectionError):
+                await sending
+            await protocol.seen("lost")
+
+    run(loop, main())
+
+
+# asyncio waits for ever for a socket that is closed.
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("end", ["close", "abort"])
+@pytest.mark.parametrize("kernel", [True, False])
+def test_a_transport_that_is_closed_meanwhile_ends_the_sending(
+    loop: Loop, file: io.BufferedReader, end: str, kernel: bool
+) -> None:
+    source = file if kernel else io.BytesIO(CONTENT)
+
+    async def main() -> None:
+        protocol = Recorder()
+        async with opened(protocol) as (transport, peer):
+            sending = asyncio.create_task(loop.sendfile(transport, source))
+            await receive(peer, 1000)
+            getattr(transport, end)()
+            draining = asyncio.create_task(receive_all(peer))
+            with pytest.raises(ConnectionError):
+                await sending
+            await protocol.seen("lost")
+            await draining
+            assert protocol.kinds().count("lost") == 1
+
+    run(loop, main())
+
+
+# asyncio leaves the file where it was.
+@pytest.mark.loopcore_only
+def test_a_cancelled_sending_leaves_a_transport_that_works(loop: Loop, file: io.BufferedReader) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        async with opened(protocol) as (transport, peer):
+            sending = asyncio.create_task(loop.sendfile(transport, file))
+            await settle(20)
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            sent = file.tell()
+            assert 0 < sent < len(CONTENT)
+            transport.write(b"after")
+            assert await receive(peer, sent + 5) == CONTENT[:sent] + b"after"
+            peer.send(b"answer")
+            await protocol.seen("data")
+
+    run(loop, main())
+
+
+def test_without_fall_back_what_the_kernel_refuses_is_refused(loop: Loop) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            with pytest.raises(asyncio.SendfileNotAvailableError, match=r"^not a regular file$"):
+                await loop.sendfile(transport, io.BytesIO(b"x"), fallback=False)
+            transport.write(b"works")
+            assert await receive(peer, 5) == b"works"
+            assert transport.is_reading()
+
+    run(loop, main())
+
+
+def test_what_the_kernel_refuses_is_read_and_written(
+    loop: Loop, file: io.BufferedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> int:
+        raise OSError("not this one")
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            sending = asyncio.create_task(loop.sendfile(transport, file))
+            assert await receive(peer, len(CONTENT)) == CONTENT
+            assert await sending == len(CONTENT)
+
+    run(loop, main())
+
+
+def test_a_closing_transport_is_refused(loop: Loop, file: io.BufferedReader) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, _):
+            transport.close()
+            with pytest.raises(RuntimeError, match=r"^Transport is closing$"):
+                await loop.sendfile(transport, file)
+        assert file.tell() == 0
+
+    run(loop, main())
+
+
+def test_a_transport_that_cannot_is_refused(loop: Loop, file: io.BufferedReader) -> None:
+    async def main() -> None:
+        transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0))
+        with pytest.raises(RuntimeError, match=r"^sendfile is not supported for transport <"):
+            await loop.sendfile(transport, file)  # type: ignore[arg-type]
+        transport.close()
+        await settle()
+
+    run(loop, main())

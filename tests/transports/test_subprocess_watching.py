@@ -1,0 +1,260 @@
+"""How the end of a child is seen: by pidfd and by thread, and what is left to the program."""
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from loopcore.endpoints.assembly import assemble_processes
+from loopcore.services import children as module
+from loopcore.services.children import HAS_PIDFD, Children
+from tests.transports.process_support import ProcessRecorder, ended
+from tests.transports.recorder import run, settle
+
+pytestmark = pytest.mark.loopcore_only
+
+
+@pytest.fixture(params=["pidfd", "thread", "thread that reaps"])
+def children(request: pytest.FixtureRequest, loop: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
+    """The children of `loop`, watched in each way; its subprocess methods use them."""
+    if request.param == "pidfd" and not HAS_PIDFD:
+        pytest.skip("no pidfd on this platform")
+    monkeypatch.setattr(module, "HAS_WAITID", request.param != "thread that reaps")
+    made = Children(loop, use_pidfd=request.param == "pidfd")
+    processes = assemble_processes(loop, made)
+    monkeypatch.setattr(loop, "subprocess_exec", processes.subprocess_exec)
+    monkeypatch.setattr(loop, "subprocess_shell", processes.subprocess_shell)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def can_be_seen(children: Children) -> None:
+    """Leave out the case where a thread has to reap: who reaps first is a race there."""
+    if not module.HAS_WAITID:
+        pytest.skip("only where an end can be seen without reaping")
+
+
+@pytest.mark.usefixtures("children")
+def test_codes_arrive(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        for code in (0, 1, 200):
+            process = await asyncio.create_subprocess_shell(f"exit {code}")
+            assert await process.wait() == code
+        process = await asyncio.create_subprocess_exec("sleep", "60")
+        process.send_signal(signal.SIGUSR1)
+        assert await process.wait() == -signal.SIGUSR1
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+
+    run(loop, main())
+
+
+@pytest.mark.usefixtures("children")
+def test_many_at_once(loop: asyncio.AbstractEventLoop) -> None:
+    async def one(number: int) -> int:
+        process = await asyncio.create_subprocess_shell(f"cat; exit {number}", stdin=-1, stdout=-1)
+        assert await process.communicate(b"x" * 1000) == (b"x" * 1000, None)
+        return await process.wait()
+
+    async def main() -> None:
+        assert await asyncio.gather(*[one(number) for number in range(15)]) == list(range(15))
+
+    run(loop, main())
+
+
+@pytest.mark.usefixtures("can_be_seen")
+def test_code_taken_by_somebody_else_is_255_with_a_warning(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        transport, protocol = await loop.subprocess_exec(
+            ProcessRecorder, "sleep", "60", stdin=None, stdout=None, stderr=None
+        )
+        transport.kill()
+        os.waitpid(transport.get_pid(), 0)  # the stranger
+        transport.kill()  # hits nobody
+        assert await ended(transport, protocol) == 255
+        assert "exit status already read: will report returncode 255" in caplog.text
+
+    run(loop, main())
+
+
+@pytest.mark.usefixtures("can_be_seen")
+def test_code_taken_through_the_popen_object_is_known(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        transport, protocol = await loop.subprocess_exec(
+            ProcessRecorder, "sleep", "60", stdin=None, stdout=None, stderr=None
+        )
+        process = transport.get_extra_info("subprocess")
+        process.kill()
+        process.wait()
+        assert await ended(transport, protocol) == -signal.SIGKILL
+        assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+    run(loop, main())
+
+
+@pytest.mark.usefixtures("children")
+def test_sigchld_and_the_wakeup_descriptor_stay_the_programs(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGCHLD, lambda number, frame: seen.append(number))
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    wakeup_before = signal.set_wakeup_fd(writing)
+    try:
+
+        async def main() -> None:
+            process = await asyncio.create_subprocess_shell("exit 3")
+            assert await process.wait() == 3
+
+        run(loop, main())
+        assert seen == [signal.SIGCHLD]
+        assert os.read(reading, 10) == bytes([signal.SIGCHLD])
+        assert signal.set_wakeup_fd(wakeup_before) == writing
+    finally:
+        signal.set_wakeup_fd(wakeup_before)
+        signal.signal(signal.SIGCHLD, before)
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.usefixtures("children")
+def test_children_of_the_program_are_left_alone(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        stranger = subprocess.Popen(["/bin/sh", "-c", "exit 9"])
+        process = await asyncio.create_subprocess_shell("exit 3")
+        assert await process.wait() == 3
+        assert os.waitpid(stranger.pid, 0)[1] == 9 << 8
+        stranger.returncode = 9
+
+    run(loop, main())
+
+
+@pytest.mark.usefixtures("children")
+def test_loop_in_another_thread_has_children_too(loop: asyncio.AbstractEventLoop) -> None:
+    codes: list[int] = []
+
+    async def main() -> None:
+        process = await asyncio.create_subprocess_shell("exit 6")
+        codes.append(await process.wait())
+
+    thread = threading.Thread(target=run, args=(loop, main()))
+    thread.start()
+    thread.join()
+    assert codes == [6]
+
+
+def test_ended_child_is_not_running(loop: asyncio.AbstractEventLoop, can_be_seen: None, children: Children) -> None:
+    async def main() -> None:
+        process = subprocess.Popen(["sleep", "60"])
+        ends: list[int] = []
+        child = children.watch(process, ends.append)
+        assert child.is_running()
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert not child.is_running()  # a zombie, which it still is
+        assert process.returncode is None
+        while not ends:
+            await asyncio.sleep(0)
+        assert not child.is_running()
+        child.send_signal(signal.SIGTERM)
+        assert ends == [-signal.SIGKILL] == [process.returncode]
+
+    run(loop, main())
+
+
+@pytest.mark.usefixtures("children")
+def test_loop_that_closes_before_its_child_leaves_no_zombie(
+    loop: asyncio.AbstractEventLoop, children: Children
+) -> None:
+    async def main() -> None:
+        children.watch(process, lambda code: pytest.fail("called after close"))
+
+    process = subprocess.Popen(["sleep", "60"])
+    run(loop, main())
+    children.close()
+    loop.close()
+    process.kill()
+    # The thread reaps or, with a pidfd, whoever asks the Popen object.
+    assert process.wait() in (-signal.SIGKILL, 0)
+
+
+@pytest.mark.skipif(not HAS_PIDFD, reason="no pidfd on this platform")
+@pytest.mark.parametrize("step", ["open", "register"])
+def test_thread_helps_out_where_a_pidfd_cannot_be_had(loop: Any, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    def refuse(*_: Any) -> Any:
+        raise OSError(errno.EMFILE, "too many")
+
+    async def main() -> None:
+        ends: list[int] = []
+        process = subprocess.Popen(["/bin/sh", "-c", "exit 8"])
+        with monkeypatch.context() as patch:
+            if step == "open":
+                patch.setattr(os, "pidfd_open", refuse)
+            else:
+                patch.setattr(loop.backend, "register", refuse)
+            Children(loop).watch(process, ends.append)
+        while not ends:
+            await asyncio.sleep(0)
+        assert ends == [8]
+
+    run(loop, main())
+
+
+@pytest.mark.skipif(not HAS_PIDFD, reason="no pidfd on this platform")
+def test_kernel_that_cannot_wait_for_a_pidfd(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise OSError(errno.EINVAL, "invalid")
+
+    async def main() -> None:
+        ends: list[int] = []
+        process = subprocess.Popen(["/bin/sh", "-c", "exit 8"])
+        monkeypatch.setattr(os, "waitid", refuse)
+        Children(loop, use_pidfd=True).watch(process, ends.append)
+        while not ends:
+            await asyncio.sleep(0)
+        assert ends == [8]
+
+    run(loop, main())
+
+
+def test_thread_that_cannot_start_leaves_no_process(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        processes = assemble_processes(loop, Children(loop, use_pidfd=False))
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="new thread"):
+                await processes.subprocess_exec(ProcessRecorder, "sleep", "60")
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        await settle()
+
+    run(loop, main())
+
+
+def test_input_may_be_a_socket(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on AIX."""
+    from loopcore.endpoints import process as endpoint
+
+    monkeypatch.setattr(endpoint, "STDIN_IS_A_SOCKET", True)
+
+    async def main() -> None:
+        process = await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1)
+        assert await process.communicate(b"through a socket") == (b"through a socket", None)
+        with pytest.raises(FileNotFoundError):
+            await asyncio.create_subprocess_exec("/no/such/program", stdin=-1)
+
+    run(loop, main())

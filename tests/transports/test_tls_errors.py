@@ -1,0 +1,306 @@
+"""How a TLS connection fails: in the handshake, by garbage, by resets; and who is told what."""
+
+import asyncio
+import contextlib
+import gc
+import shutil
+import socket
+import ssl
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.transports.recorder import Recorder, reset, run, settle, tcp_pair, unix_pair
+from tests.transports.tls_support import (
+    Peer,
+    client_context,
+    connect,
+    secured,
+    server_context,
+    stranger_context,
+)
+
+
+def test_the_handshake_times_out(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        near, far = unix_pair()
+        with far:
+            protocol = Recorder()
+            message = r"^SSL handshake is taking longer than 0\.05 seconds: aborting the connection$"
+            with pytest.raises(ConnectionAbortedError, match=message):
+                await connect(protocol, near, server_side=False, ssl_handshake_timeout=0.05)
+            await settle()
+            assert protocol.events == []
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("server_side", [True, False], ids=["server", "client"])
+def test_a_peer_that_leaves_in_the_handshake_is_a_reset(loop: asyncio.AbstractEventLoop, server_side: bool) -> None:
+    async def main() -> None:
+        near, far = unix_pair()
+        protocol = Recorder()
+        far.shutdown(socket.SHUT_WR)
+        with far, pytest.raises(ConnectionResetError):
+            await connect(protocol, near, server_side=server_side)
+        await settle()
+        assert protocol.events == []
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("server_side", [True, False], ids=["server", "client"])
+def test_garbage_in_the_handshake_is_an_error_of_tls(loop: asyncio.AbstractEventLoop, server_side: bool) -> None:
+    async def main() -> None:
+        near, far = unix_pair()
+        protocol = Recorder()
+        with far:
+            far.send(b"GET / HTTP/1.0\r\n\r\n")
+            with pytest.raises(ssl.SSLError, match="HTTP_REQUEST"):
+                await connect(protocol, near, server_side=server_side)
+            await settle()
+            assert protocol.events == []
+
+    run(loop, main())
+
+
+def test_the_reason_of_a_failed_verification_reaches_the_caller(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        near, far = unix_pair()
+        peer = Peer(far, server_context(), server_side=True)
+        with far:
+            told = await asyncio.gather(
+                connect(Recorder(), near, server_side=False, ssl=stranger_context()),
+                peer.handshake(),
+                return_exceptions=True,
+            )
+            assert isinstance(told[0], ssl.SSLCertVerificationError)
+            assert told[0].verify_message == "unable to get local issuer certificate"
+
+    run(loop, main())
+
+
+def test_the_peer_is_told_why_the_handshake_failed(loopcore_factory: Any) -> None:
+    """asyncio drops the alert with the connection: its peers see a reset."""
+
+    async def main() -> None:
+        near, far = tcp_pair()
+        peer = Peer(far, server_context(), server_side=True)
+        with far:
+            told = await asyncio.gather(
+                connect(Recorder(), near, server_side=False, ssl=stranger_context()),
+                peer.handshake(),
+                return_exceptions=True,
+            )
+            assert isinstance(told[1], ssl.SSLError)
+            assert "unknown ca" in str(told[1])
+
+    run(loopcore_factory(), main())
+
+
+def test_a_garbled_record_ends_the_connection(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        async with secured(protocol) as (transport, peer):
+            await peer.send(b"good")
+            await protocol.seen("data")
+            await asyncio.get_running_loop().sock_sendall(peer.sock, b"\x17\x03\x03\x00\x20" + bytes(32))
+            await protocol.seen("lost")
+            assert isinstance(protocol.lost_with(), ssl.SSLError)
+            assert protocol.received() == b"good"
+            assert transport.is_closing()
+
+    run(loop, main())
+
+
+def test_what_came_before_a_garbled_record_is_received(loopcore_factory: Any) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        async with secured(protocol) as (_, peer):
+            peer.tls.write(b"good")
+            garbled = peer.outgoing.read() + b"\x17\x03\x03\x00\x20" + bytes(32)
+            await asyncio.get_running_loop().sock_sendall(peer.sock, garbled)
+            await protocol.seen("lost")
+            assert isinstance(protocol.lost_with(), ssl.SSLError)
+            assert protocol.received() == b"good"
+            with pytest.raises(ssl.SSLError, match="alert"):
+                await peer.receive()
+
+    run(loopcore_factory(), main())
+
+
+def test_a_reset_is_handed_to_the_protocol(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        async with secured(protocol, make_pair=tcp_pair) as (_, peer):
+            await peer.send(b"x")
+            await protocol.seen("data")
+            reset(peer.sock)
+            await protocol.seen("lost")
+            assert isinstance(protocol.lost_with(), ConnectionResetError)
+            await settle()
+            assert protocol.kinds() == ["made", "data", "lost"]
+
+    run(loop, main())
+
+
+@pytest.mark.reports_errors
+def test_a_protocol_that_fails_in_connection_made_loses_the_connection(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        error = ValueError("not now")
+
+        def fail() -> None:
+            raise error
+
+        protocol.react["made"] = fail
+        near, far = unix_pair()
+        with far:
+            peer = Peer(far, client_context(), server_side=False)
+            told = await asyncio.gather(
+                connect(protocol, near, server_side=True), peer.handshake(), return_exceptions=True
+            )
+            assert told[0] is error
+            await settle()
+            assert protocol.events == [("made",), ("lost", error)]
+
+    run(loop, main())
+
+
+@pytest.mark.reports_errors
+def test_a_protocol_that_fails_in_eof_received_loses_the_connection(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        error = ValueError("not now")
+
+        def fail() -> None:
+            raise error
+
+        protocol.react["eof"] = fail
+        async with secured(protocol) as (_, peer):
+            await peer.notify()
+            await protocol.seen("lost")
+            assert protocol.lost_with() is error
+
+    run(loop, main())
+
+
+@pytest.mark.reports_errors
+def test_a_protocol_that_fails_in_connection_lost_is_reported(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+
+        def fail() -> None:
+            raise ValueError("not now")
+
+        protocol.react["lost"] = fail
+        async with secured(protocol) as (transport, peer):
+            transport.abort()
+            assert await peer.receive() == b""
+
+    run(loop, main())
+
+
+def test_a_handshake_that_is_cancelled_closes_the_socket(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        near, far = unix_pair()
+        with far:
+            connecting = asyncio.ensure_future(connect(Recorder(), near, server_side=False))
+            peer = Peer(far, server_context(), server_side=True)
+            assert await peer.fetch()
+            connecting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await connecting
+            assert not await peer.fetch()
+
+    run(loop, main())
+
+
+def test_a_connection_that_is_cancelled_before_it_began_closes_the_socket(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        near, far = unix_pair()
+        with far:
+            connecting = asyncio.ensure_future(connect(Recorder(), near, server_side=False))
+            await asyncio.sleep(0)
+            connecting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await connecting
+            peer = Peer(far, server_context(), server_side=True)
+            while await peer.fetch():
+                pass
+            assert near.fileno() < 0
+
+    run(loop, main())
+
+
+def test_no_exception_is_left_to_complain_of(loop_factory: Any) -> None:
+    """A connection that fails while nobody waits for it (a server's) reports nothing."""
+    loop = loop_factory()
+    reported: list[Any] = []
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+
+    async def main() -> None:
+        server = await loop.create_server(Recorder, "127.0.0.1", 0, ssl=server_context())
+        with socket.socket() as client:
+            client.setblocking(False)
+            await loop.sock_connect(client, server.sockets[0].getsockname())
+            await loop.sock_sendall(client, b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                while await loop.sock_recv(client, 4096):
+                    pass
+        await settle(10)
+        server.close()
+        await server.wait_closed()
+        gc.collect()
+
+    run(loop, main())
+    assert not reported
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="Python cannot ask for a renegotiation; openssl(1) can")
+def test_renegotiation_is_refused(loopcore_factory: Any) -> None:
+    """TLS 1.2: `R` makes s_client ask for it. The connection ends, as s_client will not go on without."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        protocol = Recorder()
+        context = server_context()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        server = await loop.create_server(lambda: protocol, "127.0.0.1", 0, ssl=context)
+        ours, theirs = socket.socketpair()
+        process = await loop.run_in_executor(None, start_s_client, server.sockets[0].getsockname(), theirs)
+        with ours, process:
+            ours.setblocking(False)
+            await loop.sock_sendall(ours, b"hello\n")
+            await protocol.until(lambda: protocol.received() == b"hello\n")
+            await loop.sock_sendall(ours, b"R\n")
+            said = b""
+            while b"no renegotiation" not in said:
+                part = await loop.sock_recv(ours, 4096)
+                assert part, said
+                said += part
+            process.kill()
+        await protocol.seen("lost")
+        assert protocol.received() == b"hello\n"
+        server.close()
+        await server.wait_closed()
+        await loop.shutdown_default_executor()
+
+    run(loopcore_factory(), main())
+
+
+def start_s_client(address: tuple[str, int], sock: socket.socket) -> Any:
+    command = ["openssl", "s_client", "-tls1_2", "-legacy_renegotiation", "-connect", f"{address[0]}:{address[1]}"]
+    with sock:
+        return subprocess.Popen(command, stdin=sock, stdout=sock, stderr=sock)
+
+
+def test_default_contexts_check_names(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        near, far = unix_pair()
+        with far, pytest.raises(ValueError, match=r"You must set server_hostname|check_hostname requires"):
+            await connect(Recorder(), near, server_side=False, server_hostname=None)
+        near.close()
+
+    run(loop, main())

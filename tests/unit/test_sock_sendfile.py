@@ -1,0 +1,200 @@
+"""sock_sendfile: a file over a plain socket, by the kernel or from memory."""
+
+import asyncio
+import io
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Loop = asyncio.AbstractEventLoop
+Pair = tuple[socket.socket, socket.socket]
+
+CONTENT = bytes(range(256)) * 8192  # 2 MiB: more than a socket takes at once
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    left, right = socket.socketpair()
+    left.setblocking(False)
+    right.setblocking(False)
+    with left, right:
+        yield left, right
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[io.BufferedReader]:
+    path = tmp_path / "content"
+    path.write_bytes(CONTENT)
+    with path.open("rb") as opened:
+        yield opened
+
+
+class Unkernelled(io.BytesIO):
+    """A file without a descriptor."""
+
+
+def transfer(loop: Loop, pair: Pair, file: Any, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
+    """Send, and receive what arrives at the other end."""
+    left, right = pair
+
+    async def main() -> tuple[int, bytes]:
+        async def send() -> int:
+            sent = await loop.sock_sendfile(left, file, *args, **kwargs)
+            left.shutdown(socket.SHUT_WR)
+            return sent
+
+        sending = asyncio.create_task(send())
+        got = bytearray()
+        while data := await loop.sock_recv(right, 1 << 18):
+            got += data
+        return await sending, bytes(got)
+
+    return loop.run_until_complete(main())
+
+
+def test_a_whole_file_is_sent(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
+    assert transfer(loop, pair, file) == (len(CONTENT), CONTENT)
+    assert file.tell() == len(CONTENT)
+
+
+def test_a_part_of_a_file_is_sent(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
+    assert transfer(loop, pair, file, 1000, 500_000) == (500_000, CONTENT[1000:501_000])
+    assert file.tell() == 501_000
+
+
+def test_more_than_there_is_ends_with_the_file(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
+    assert transfer(loop, pair, file, len(CONTENT) - 10, 1000) == (10, CONTENT[-10:])
+    assert file.tell() == len(CONTENT)
+
+
+def test_an_empty_file_is_sent_at_once(loop: Loop, pair: Pair, tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.touch()
+    with path.open("rb") as file:
+        assert transfer(loop, pair, file) == (0, b"")
+
+
+def test_a_file_without_a_descriptor_is_read_and_sent(loop: Loop, pair: Pair) -> None:
+    file = Unkernelled(CONTENT)
+    assert transfer(loop, pair, file, 7) == (len(CONTENT) - 7, CONTENT[7:])
+    assert file.tell() == len(CONTENT)
+
+
+def test_a_part_of_a_file_without_a_descriptor(loop: Loop, pair: Pair) -> None:
+    file = Unkernelled(CONTENT)
+    assert transfer(loop, pair, file, 3, 300_000) == (300_000, CONTENT[3:300_003])
+    assert file.tell() == 300_003
+
+
+def test_what_the_kernel_refuses_is_read_and_sent(
+    loop: Loop, pair: Pair, file: io.BufferedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> int:
+        raise OSError("not this one")
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+    assert transfer(loop, pair, file) == (len(CONTENT), CONTENT)
+    assert file.tell() == len(CONTENT)
+
+
+def test_a_platform_without_sendfile_reads_and_sends(
+    loop: Loop, pair: Pair, file: io.BufferedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sendfile")
+    with pytest.raises(asyncio.SendfileNotAvailableError, match=r"^os.sendfile\(\) is not available$"):
+        loop.run_until_complete(loop.sock_sendfile(pair[0], file, fallback=False))
+    assert transfer(loop, pair, file) == (len(CONTENT), CONTENT)
+
+
+def test_without_fall_back_a_file_without_a_descriptor_is_refused(loop: Loop, pair: Pair) -> None:
+    with pytest.raises(asyncio.SendfileNotAvailableError, match=r"^not a regular file$"):
+        loop.run_until_complete(loop.sock_sendfile(pair[0], Unkernelled(b"x"), fallback=False))
+
+
+def test_without_fall_back_what_the_kernel_refuses_is_refused(
+    loop: Loop, pair: Pair, file: io.BufferedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> int:
+        raise OSError("not this one")
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+    with pytest.raises(asyncio.SendfileNotAvailableError, match=r"^os.sendfile call failed$"):
+        loop.run_until_complete(loop.sock_sendfile(pair[0], file, fallback=False))
+    assert file.tell() == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "text"),
+    [
+        ((0, "a"), TypeError, r"^count must be a positive integer \(got 'a'\)$"),
+        ((0, 0), ValueError, r"^count must be a positive integer \(got 0\)$"),
+        ((0, -1), ValueError, r"^count must be a positive integer \(got -1\)$"),
+        (("a",), TypeError, r"^offset must be a non-negative integer \(got 'a'\)$"),
+        ((-1,), ValueError, r"^offset must be a non-negative integer \(got -1\)$"),
+    ],
+)
+def test_wrong_numbers_are_refused(
+    loop: Loop, pair: Pair, args: tuple[Any, ...], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        loop.run_until_complete(loop.sock_sendfile(pair[0], Unkernelled(b"x"), *args))
+
+
+def test_a_text_file_is_refused(loop: Loop, pair: Pair, tmp_path: Path) -> None:
+    with (tmp_path / "text").open("w") as file:
+        with pytest.raises(ValueError, match=r"^file should be opened in binary mode$"):
+            loop.run_until_complete(loop.sock_sendfile(pair[0], file))
+
+
+def test_a_datagram_socket_is_refused(loop: Loop, file: io.BufferedReader) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        with pytest.raises(ValueError, match=r"^only SOCK_STREAM type sockets are supported$"):
+            loop.run_until_complete(loop.sock_sendfile(sock, file))
+
+
+def test_a_blocking_socket_is_refused_in_debug_mode(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
+    pair[0].setblocking(True)
+    loop.set_debug(True)
+    with pytest.raises(ValueError, match=r"^the socket must be non-blocking$"):
+        loop.run_until_complete(loop.sock_sendfile(pair[0], file))
+
+
+# asyncio leaves the file where it was.
+@pytest.mark.loopcore_only
+def test_cancelling_leaves_the_file_where_the_sending_ended(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
+    left, right = pair
+
+    async def main() -> None:
+        sending = asyncio.create_task(loop.sock_sendfile(left, file))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not sending.done()
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+
+    loop.run_until_complete(main())
+    assert loop.remove_writer(left) is False
+    left.close()
+    received = b"".join(iter(lambda: right.recv(1 << 18), b""))
+    assert 0 < len(received) < len(CONTENT)
+    assert file.tell() == len(received)
+
+
+def test_a_peer_that_goes_away_is_an_error_of_the_connection(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
+    left, right = pair
+
+    async def main() -> None:
+        sending = asyncio.create_task(loop.sock_sendfile(left, file))
+        await loop.sock_recv(right, 1000)
+        right.close()
+        with pytest.raises(ConnectionError):
+            await sending
+
+    loop.run_until_complete(main())
+    assert 0 < file.tell() < len(CONTENT)
