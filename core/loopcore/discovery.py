@@ -18,7 +18,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from loopcore.backend import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
@@ -298,24 +298,23 @@ def _checked(name: str, factory: object, by: str) -> BackendFactory:
         )
     if not callable(factory):
         raise BackendError(f"backend {name!r} ({by}) is {factory!r}, which cannot be called to make a backend")
-    _must_have(("probe",), name, factory, by)
     if inspect.isclass(factory):
-        _must_have(METHODS, name, factory, by)
+        _must_have(("probe", *METHODS), name, factory, by)
         return cast(BackendFactory, factory)
-    return _CheckedFactory(name, cast(BackendFactory, factory), by)
+    return _CheckedFactory(name, factory, by)
 
 
 class _CheckedFactory:
-    """A factory that is no class: the backend is looked at when it is made."""
+    """A factory that is no class: the backend is looked at when it is made; without `probe` it counts as available."""
 
-    def __init__(self, name: str, factory: BackendFactory, by: str) -> None:
+    def __init__(self, name: str, factory: Callable[[], Any], by: str) -> None:
         self._name = name
         self._factory = factory
         self._by = by
-        self.probe = factory.probe
+        self.probe: Callable[[], ProbeResult] = getattr(factory, "probe", lambda: ProbeResult(True))
 
     def __call__(self) -> ReadinessBackend:
-        backend = self._factory()
+        backend: ReadinessBackend = self._factory()
         _must_have(METHODS, self._name, backend, self._by)
         return backend
 

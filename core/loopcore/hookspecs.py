@@ -7,11 +7,11 @@ take any subset of a hook's arguments, by name. Three temperatures:
 - **tick** hooks are called some times a tick, **hot** hooks for every callback or task step. They are
   ordered by pluggy (`tryfirst`, `trylast`) but called straight from a tuple of bound methods that is made
   when the set of plugins changes; with none registered the loop executes the same instructions as if they
-  did not exist. They must be quick, must not block and must not raise; wrappers are refused.
+  did not exist. They must be quick, must not block and must not raise.
 
-All hooks observe: what they return is ignored. A hook that raises is logged once on `loopcore.plugin`,
-its plugin is taken out of the loop and counted, and the loop goes on. Unless a hook says otherwise it is
-called in the loop's own thread.
+All hooks observe: what they return is ignored, and wrappers are refused. A hook that raises is logged once on
+`loopcore.plugin`, its plugin is taken out of the loop and counted, and the loop goes on. Unless a hook says
+otherwise it is called in the loop's own thread.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -166,4 +166,3 @@ async def secured(
 
 def is_oracle(loop: asyncio.AbstractEventLoop) -> bool:
     return isinstance(loop, asyncio.SelectorEventLoop)
-

@@ -134,8 +134,9 @@ class Future(Runnable):
 
     def _make_cancelled_error(self) -> BaseException:
         # The error a cancelled task ended with is kept once, so that its traceback leads to the cause.
-        if self._exception is not None:
-            error = self._exception
+        # asyncio.gather asks for it of children that failed in another way, too: theirs is not touched.
+        if self._status == _CANCELLED and self._exception is not None:
+            error: BaseException = self._exception
             self._exception = None
             return error
         return CancelledError() if self._cancel_message is None else CancelledError(self._cancel_message)
@@ -240,6 +241,8 @@ class Future(Runnable):
             self._callback_list.append((waiter, None))
 
     def _schedule_callbacks(self) -> None:
+        if self._reactor is not None and self._reactor._attention:
+            self._reactor._check_caller()
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None

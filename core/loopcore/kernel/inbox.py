@@ -44,6 +44,6 @@ class Inbox:
         """Return what has come in, in order. Thread: the loop's own."""
         self._woken = False
         batch: list[Handle] = []
-        while self._handles:
+        for _ in range(len(self._handles)):  # no more: others may post faster than this takes
             batch.append(self._handles.popleft())
         return batch

@@ -46,6 +46,8 @@ class Probes:
             self._manager = pluggy.PluginManager(hookspecs.PROJECT)
             self._manager.add_hookspecs(hookspecs)
         manager = self._manager
+        if plugin is None or isinstance(plugin, type):
+            raise UsageError(f"plugin {name or plugin!r} must be an object with hooks, not a class or None; make one")
         try:
             registered = manager.register(plugin, name)
             manager.check_pending()
@@ -55,6 +57,7 @@ class Probes:
             raise UsageError(f"plugin {name or plugin!r} cannot be registered: {exc}") from exc
         assert registered is not None  # None only for blocked names, and nothing here blocks one
         try:
+            _check_hooks(manager, plugin, registered)
             self._resolve(manager)
         except UsageError:
             manager.unregister(plugin)
@@ -115,13 +118,22 @@ class Probes:
             listener()
 
 
+def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
+    """Raise UsageError if `plugin` has no hook at all, or one that wraps others: plugins observe."""
+    callers = manager.get_hookcallers(plugin) or []
+    if not callers:
+        raise UsageError(f"plugin {name!r} has no hooks; mark its functions with @loopcore.hookimpl")
+    for caller in callers:
+        for implementation in caller.get_hookimpls():
+            if implementation.plugin is plugin and (implementation.hookwrapper or implementation.wrapper):
+                raise UsageError(f"{caller.name} of plugin {name!r} is a wrapper; observers cannot wrap")
+
+
 def _calls(manager: pluggy.PluginManager, hook: str, names: tuple[str, ...]) -> list[tuple[object, Probe]]:
     """Return plugin and call of each implementation of `hook`, in pluggy's order; calls take `names` by position."""
     calls: list[tuple[object, Probe]] = []
     # pluggy lists implementations in the reverse of the order in which it calls them.
     for implementation in reversed(getattr(manager.hook, hook).get_hookimpls()):
-        if implementation.hookwrapper or implementation.wrapper:
-            raise UsageError(f"{hook} of plugin {implementation.plugin_name!r} is a wrapper; observers cannot wrap")
         calls.append((implementation.plugin, _positional(implementation.function, implementation.argnames, names)))
     return calls
 

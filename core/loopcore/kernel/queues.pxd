@@ -36,6 +36,7 @@ cdef class Queues:
     cpdef object close_soon(self, object resource)
     cdef object _check(self, object callback, str method)
     cdef object _announce(self, Handle handle, str source)
+    cdef object _check_caller(self)
     cdef object _check_thread(self)
     cdef object _empty_inbox(self)
     cdef object _empty_inbox_while_idle(self)

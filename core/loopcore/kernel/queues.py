@@ -198,6 +198,7 @@ class Queues:
         self, phase: str, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Handle:
         """Call `callback(*args)` in every tick's `phase` (idle, prepare or check) until the handle is cancelled."""
+        check_callback(callback, "add_phase_callback")  # one that cannot be called would fail in every tick
         handle = self._make(callback, args, context, "phase", "add_phase_callback")
         self.phase_callbacks.add(phase, handle)
         self._has_phase_callbacks = True
@@ -223,6 +224,9 @@ class Queues:
     def _set_timer(
         self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, method: str
     ) -> TimerHandle:
+        when = when + 0.0  # what is no number is refused before it is in the heap
+        if when != when:
+            raise ValueError(f"{method}() was given NaN, which no clock will ever show")
         if self._attention:
             self._check(callback, method)
             timer = TimerHandle(when, callback, args, self, context)
@@ -265,6 +269,11 @@ class Queues:
     def _check_closed(self) -> None:
         if self._attention & _CLOSED:
             raise RuntimeError("Event loop is closed")
+
+    def _check_caller(self) -> None:
+        """In debug mode, refuse what touches the queues from another thread."""
+        if self._attention & _DEBUG:
+            self._check_thread()
 
     def _check_thread(self) -> None:
         if self._thread_id is not None and self._thread_id != threading.get_ident():

@@ -53,6 +53,8 @@ cdef class Reactor(Queues):
     cdef int _run_check(self) except -1
     cdef int _run_timers(self) except -1
     cdef int _run_close(self) except -1
+    cdef object _run_flushes(self)
+    cdef object _drop_all(self)
     @cython.locals(closing=list, count=int)
     cdef int _run_closing(self) except -1
     @cython.locals(position=Py_ssize_t, runnable=Runnable)

@@ -10,8 +10,8 @@ A tick is three public steps, so that another loop can host it: `poll_events` (i
 
 Skipping the poll: a wait costs a system call, and while callbacks are ready it could only look, not block.
 So it is left out for at most `poll_skip_ticks` ticks in a row, or fewer when the clock, which is looked at
-in every eighth of them, shows that `poll_skip_time` seconds have passed. The first tick of a run
-always polls, and so does one that begins after `stop_ticks`.
+in the first, second, fourth and every eighth of them, shows that `poll_skip_time` seconds have passed. The
+first tick of a run always polls, and so does one that begins after `stop_ticks`.
 """
 
 import threading
@@ -24,6 +24,7 @@ from loopcore.clock import Clock, MonotonicClock
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import phases
 from loopcore.kernel.handle import TimerHandle
+from loopcore.kernel.limits import CLOCK_TICKS, LONGEST_WAIT, POLL_SKIP_TICKS, POLL_SKIP_TIME
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.queues import Queues
 from loopcore.kernel.readiness import Readiness
@@ -39,18 +40,6 @@ _WATCHING_TICKS = 16
 _NEVER = float("inf")
 _READABLE = READ | ERROR | HANGUP
 _WRITABLE = WRITE | ERROR | HANGUP
-
-POLL_SKIP_TICKS = 61
-"""Ticks in a row that may leave out the poll while callbacks are ready; tokio's event interval is the same."""
-
-POLL_SKIP_TIME = 20e-6
-"""Seconds that a poll may be put off while callbacks are ready."""
-
-LONGEST_WAIT = 24 * 3600.0
-"""Seconds after which a wait without events returns; longer timeouts overflow some system calls. As in asyncio."""
-
-CLOCK_TICKS = 8
-"""How many ticks without a poll pass between two looks at the clock."""
 
 _CLOCK_TICKS = CLOCK_TICKS
 _AFTER_THE_WAIT = (phases.PENDING, phases.IO, phases.CHECK, phases.TIMERS, phases.CLOSE)
@@ -121,8 +110,16 @@ class Reactor(Queues):
         """Drop what is queued, close what was given up, release the backend. Idempotent."""
         if self._attention & _CLOSED:
             return
-        self._set_attention(_CLOSED, True)
-        self._run_closing()
+        try:
+            self._run_flushes()  # what was written goes out: asyncio would have sent it at once
+        finally:
+            self._set_attention(_CLOSED, True)
+            try:
+                self._run_closing()
+            finally:
+                self._drop_all()
+
+    def _drop_all(self) -> None:
         self.ready.clear()
         self.inbox.take()
         self.timers.clear()
@@ -219,13 +216,14 @@ class Reactor(Queues):
         return len(self.inbox) > 0 or (self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE)))
 
     def _has_skipped_too_long(self) -> bool:
-        # Reading the clock can cost as much as a callback (140 ns where the kernel has no user-space clock),
-        # so it is read in every eighth tick only.
-        if self._skipped % _CLOCK_TICKS:
+        # Reading the clock can cost as much as a callback (140 ns where the kernel has no user-space clock), so it
+        # is read in the ticks 1, 2 and 4 without a poll and then in every eighth: long ticks show at once.
+        if self._skipped % _CLOCK_TICKS and self._skipped & (self._skipped - 1):
             return False
         now = self._now()
-        if self._skipped == _CLOCK_TICKS:
+        if self._skipped == 1:
             self._skipping_since = now
+            return False
         return now - self._skipping_since >= self.poll_skip_time
 
     def _time_to_deadline(self) -> float:
@@ -327,10 +325,17 @@ class Reactor(Queues):
         return self._run_batch(due)
 
     def _run_close(self) -> int:
+        self._run_flushes()
+        return self._run_closing()
+
+    def _run_flushes(self) -> None:
         flushes = self._flushes
         self._flushes = []
-        self._run_batch(flushes)
-        return self._run_closing()
+        try:
+            self._run_batch(flushes)
+        except BaseException:
+            self._flushes = flushes + self._flushes  # to run one again that has run does nothing
+            raise
 
     def _run_closing(self) -> int:
         closing = self._closing

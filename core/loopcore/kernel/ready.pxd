@@ -11,9 +11,11 @@ cdef class ReadyQueue:
     cdef Py_ssize_t _count
 
     cpdef object push(self, Runnable runnable)
-    @cython.locals(runnable=Runnable)
+    @cython.locals(runnable=Runnable, small=list)
     cpdef Runnable pop(self)
     cpdef object clear(self)
+    @cython.locals(dropped=list)
+    cdef object _replace(self, list small)
     @cython.locals(ring=list, grown=list, size=Py_ssize_t)
     cdef object _grow(self)
 

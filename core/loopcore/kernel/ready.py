@@ -53,15 +53,24 @@ class ReadyQueue:
         self._first = (self._first + 1) & self._mask
         self._count -= 1
         if self._count == 0 and self._mask >= LARGE_RING:
-            self.clear()
+            small: list[Runnable | None] = [None] * SMALL_RING
+            if self._count == 0:  # else a finalizer has pushed while the list was made
+                self._replace(small)
         return runnable
 
     def clear(self) -> None:
-        """Forget everything."""
-        self._ring = [None] * SMALL_RING
+        """Forget everything, also what is pushed by what is forgotten."""
+        while self._count:
+            self._replace([None] * SMALL_RING)
+
+    def _replace(self, small: "list[Runnable | None]") -> None:
+        # What is dropped may push while it is destroyed (a coroutine that is closed): the indices must be right then.
+        dropped = self._ring
+        self._ring = small
         self._mask = SMALL_RING - 1
         self._first = 0
         self._count = 0
+        del dropped
 
     def snapshot(self) -> list[Runnable]:
         """Return what is in the queue, in the order in which it will run."""

@@ -66,6 +66,7 @@ class Scheduler(Reactor):
 
     def _create_by_rule(self, coro: Any, name: Any, context: Context | None, options: dict[str, Any]) -> Any:
         self._check_closed()
+        self._check_caller()
         self._empty_inbox_while_idle()
         if self._task_factory is None:
             return self._task_class(coro, loop=self, name=name, context=context, **options)

@@ -11,6 +11,7 @@ see the task. Thread: the loop's own.
 
 import asyncio
 import inspect
+import sys
 from asyncio import CancelledError
 from collections.abc import Coroutine, Generator
 from contextvars import Context
@@ -39,6 +40,7 @@ else:
 _PENDING = 0
 _FINISHED = 2
 
+UNCANCEL_DROPS = sys.version_info >= (3, 13)
 _name_counter = count(1)
 
 
@@ -154,11 +156,11 @@ class Task(Future):
     def uncancel(self) -> int:
         """Take back one request to cancel; return how many are left (asyncio.timeout and TaskGroup do this).
 
-        The last one taken back also drops a cancellation that was not thrown in yet, as in Python 3.13.
+        From Python 3.13 on the last one taken back also drops a cancellation that was not thrown in yet.
         """
         if self._num_cancels_requested > 0:
             self._num_cancels_requested -= 1
-            if self._num_cancels_requested == 0:
+            if self._num_cancels_requested == 0 and UNCANCEL_DROPS:
                 self._must_cancel = False
         return self._num_cancels_requested
 
@@ -342,8 +344,8 @@ def _failure_of(waiter: Any) -> BaseException | None:
     try:
         failure: BaseException | None = waiter.exception()
         return failure
-    except CancelledError as cancelled:
-        return cancelled
+    except BaseException as exc:
+        return exc
 
 
 def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:

@@ -22,7 +22,7 @@ cdef class TimerHeap:
     @cython.locals(timer=TimerHandle)
     cpdef object clear(self)
     cdef bint _is_mostly_cancelled(self) except -1
-    @cython.locals(timer=TimerHandle, live=list)
+    @cython.locals(timer=TimerHandle, heap=list, live=list, size=Py_ssize_t)
     cdef object _compact(self, TimerHandle cancelling)
     @cython.locals(heap=list, timer=TimerHandle, last=TimerHandle, first=TimerHandle)
     cdef TimerHandle _pop(self)

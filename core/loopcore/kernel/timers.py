@@ -87,14 +87,16 @@ class TimerHeap:
 
     def _compact(self, cancelling: TimerHandle | None) -> None:
         # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others.
-        live: list[TimerHandle] = []
-        for timer in self._heap:
+        heap = self._heap
+        size = len(heap)
+        live = [timer for timer in heap if not timer._cancelled and timer is not cancelling]
+        live.sort(key=_firing_order)
+        if self._heap is not heap or len(heap) != size:
+            return  # sorting allocates, and a finalizer has set or cancelled a timer; the next cancellation tries again
+        self._heap = live  # a sorted list is a heap
+        for timer in heap:
             if timer._cancelled or timer is cancelling:
                 timer._scheduled = False
-            else:
-                live.append(timer)
-        live.sort(key=_firing_order)
-        self._heap = live  # a sorted list is a heap
         self.earliest = live[0]._when if live else _NEVER
         self._cancelled_count = 0
 

@@ -38,15 +38,15 @@ def immutable(data: Any) -> Buffer:
 
     Raises TypeError for what is not bytes, bytearray or memoryview.
     """
-    if isinstance(data, bytes):
+    if type(data) is bytes:
         return data
     if isinstance(data, memoryview):
         # `readonly` would not do: a read-only view may lie over a bytearray.
         if type(data.obj) is bytes and data.c_contiguous and data.nbytes > COPY_LIMIT:
             return data.cast("B")
-    elif not isinstance(data, bytearray):
+    elif not isinstance(data, (bytes, bytearray)):
         raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
-    return bytes(data)
+    return bytes(memoryview(data))  # not what a subclass makes of itself
 
 
 def resolve(waiter: "asyncio.Future[None]") -> None:

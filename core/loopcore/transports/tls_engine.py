@@ -247,7 +247,7 @@ class TlsEngine:
         done = 0
         try:
             done = self._write(batch)
-            if done < size:  # OpenSSL returns after each record
+            if done < size:  # SSL_write(3) may take a part only, if its mode says so; Python's has not been seen to
                 view = memoryview(batch)
                 while done < size:
                     done += self._write(view[done:])

@@ -73,7 +73,6 @@ def versioned(version):
         (type("Empty", (), {"probe": Fake.probe}), "has no register, modify, unregister, wait, wake, close"),
         (7, "cannot be called"),
         (ModuleType("a_module"), "cannot be called"),
-        (lambda: Fake(), "has no probe"),
         (versioned((2, 0)), "version"),
         (versioned((1, 99)), "version"),
         (versioned((0, 9)), "version"),
