@@ -4,7 +4,8 @@ The differences from asyncio's are these (docs/adr/0008): writes of one tick are
 `close` no data is delivered any more, and a peer that goes on sending ends the connection without an error; who
 fails in TLS tells the peer why, before the connection ends; `get_extra_info` still answers afterwards.
 
-isinstance(transport, asyncio.Transport) holds through `__class__`, as for StreamTransport.
+isinstance(transport, asyncio.Transport) holds through `__class__`, as for StreamTransport; the class is the one that
+asyncio's TLS transports have.
 
 Thread: the loop's own. Sizes are in bytes, timeouts in seconds.
 """
@@ -12,6 +13,7 @@ Thread: the loop's own. Sizes are in bytes, timeouts in seconds.
 import asyncio
 import warnings
 from asyncio import BufferedProtocol, constants
+from asyncio.sslproto import _SSLProtocolTransport
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
@@ -73,7 +75,7 @@ class TlsTransport(TlsConnection):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return asyncio.Transport
+        return _SSLProtocolTransport  # an asyncio.Transport whose name says ssl, which programs look for
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {NAMES[self._engine.state]} over {self._carrier!r}>"
