@@ -23,6 +23,7 @@ cdef class Future(Runnable):
     cdef public object _source_traceback
     cdef object __weakref__
 
+    cdef object _check_change(self)
     cdef object _check_initialized(self)
     cpdef bint _cancel(self, object msg)
     cpdef object _make_cancelled_error(self)

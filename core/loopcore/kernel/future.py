@@ -106,6 +106,12 @@ class Future(Runnable):
         self._check_initialized()
         return self._loop
 
+    def _check_change(self) -> None:
+        self._check_initialized()
+        # Before anything is changed: the future stays pending, where asyncio's would be done and wake nobody.
+        if self._reactor is not None and self._reactor._attention:
+            self._reactor._check_caller()
+
     def _check_initialized(self) -> None:
         if self._loop is None:
             raise RuntimeError("Future object is not initialized.")
@@ -123,7 +129,7 @@ class Future(Runnable):
         return self._cancel(msg)
 
     def _cancel(self, msg: Any) -> bool:
-        self._check_initialized()
+        self._check_change()
         self._log_traceback_flag = False
         if self._status != _PENDING:
             return False
@@ -170,7 +176,7 @@ class Future(Runnable):
         self._set_result(result)
 
     def _set_result(self, result: Any) -> None:
-        self._check_initialized()
+        self._check_change()
         if self._status != _PENDING:
             raise InvalidStateError(f"{self._state}: {self!r}")
         self._result = result
@@ -185,7 +191,7 @@ class Future(Runnable):
         self._set_exception(exception)
 
     def _set_exception(self, exception: Any) -> None:
-        self._check_initialized()
+        self._check_change()
         if self._status != _PENDING:
             raise InvalidStateError(f"{self._state}: {self!r}")
         if isinstance(exception, type):
@@ -241,8 +247,6 @@ class Future(Runnable):
             self._callback_list.append((waiter, None))
 
     def _schedule_callbacks(self) -> None:
-        if self._reactor is not None and self._reactor._attention:
-            self._reactor._check_caller()
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
