@@ -5,6 +5,7 @@ test of `_attention`, a word of flags for whatever is out of the ordinary: the l
 running, or in debug mode, or a plugin watches handles. In the ordinary case it is zero.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable
 from contextvars import Context
@@ -299,8 +300,6 @@ class Queues:
 
 def check_callback(callback: object, method: str) -> None:
     """Raise TypeError, with asyncio's text, for what cannot be a callback."""
-    import asyncio
-
     if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
         raise TypeError(f"coroutines cannot be used with {method}()")
     if not callable(callback):
