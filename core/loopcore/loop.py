@@ -19,6 +19,7 @@ import weakref
 from asyncio import events as asyncio_events
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from subprocess import PIPE
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.backend import ReadinessBackend
@@ -32,6 +33,7 @@ from loopcore.kernel.task import Task
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
+from loopcore.services.origins import CoroutineOrigins
 from loopcore.services.resolver import Resolver
 from loopcore.services.sendfile import SendFiles
 from loopcore.services.signals import Signals
@@ -41,8 +43,6 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 TASKS_VARIABLE = "LOOPCORE_TASKS"
-ORIGIN_DEPTH = 10
-"""Frames kept of the place where a coroutine was made, in debug mode; the number is asyncio's."""
 
 
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
@@ -61,12 +61,12 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self.use_classes(*classes)
         if _debug_is_asked_for():
             Scheduler.set_debug(self, True)
-        self._origin_depth_before: int | None = None
         # Who owns which descriptor, for add_reader and sock_*: they must not meddle with a transport's. Weak, as
         # in asyncio, where libraries have learnt this name too.
         self._transports: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._faults = Faults(self)
         self._asyncgens = AsyncGenerators(self)
+        self._origins = CoroutineOrigins()
         self._executors = Executors(self)
         self._resolver = Resolver(self)
         self._signals = Signals(self, self)
@@ -99,14 +99,14 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     def run_forever(self) -> None:
         self._check_can_run()
-        self._set_origin_tracking(self.get_debug())
+        self._origins.track(self.get_debug())
         self._asyncgens.install()
         asyncio_events._set_running_loop(self)
         try:
             self.run_ticks()
         finally:
             asyncio_events._set_running_loop(None)
-            self._set_origin_tracking(False)
+            self._origins.track(False)
             self._asyncgens.restore()
 
     def run_until_complete(self, future: Any) -> Any:
@@ -155,7 +155,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     def set_debug(self, enabled: bool) -> None:
         Scheduler.set_debug(self, enabled)
         if self.is_running():
-            self.call_soon_threadsafe(self._set_origin_tracking, enabled)
+            self.call_soon_threadsafe(self._origins.track, enabled)
 
     def _check_can_run(self) -> None:
         self._check_closed()
@@ -163,16 +163,6 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             raise RuntimeError("This event loop is already running")
         if asyncio_events._get_running_loop() is not None:
             raise RuntimeError("Cannot run the event loop while another loop is running")
-
-    def _set_origin_tracking(self, enabled: bool) -> None:
-        if bool(enabled) == (self._origin_depth_before is not None):
-            return
-        if enabled:
-            self._origin_depth_before = sys.get_coroutine_origin_tracking_depth()
-            sys.set_coroutine_origin_tracking_depth(ORIGIN_DEPTH)
-        elif self._origin_depth_before is not None:
-            sys.set_coroutine_origin_tracking_depth(self._origin_depth_before)
-            self._origin_depth_before = None
 
     # --- faults -------------------------------------------------------------------------------------
 
@@ -343,11 +333,25 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     async def connect_write_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
         return await self._endpoints.pipes.connect_write_pipe(protocol_factory, pipe)
 
-    async def subprocess_exec(self, protocol_factory: Any, program: Any, *args: Any, **kwargs: Any) -> Any:
-        return await self._endpoints.processes.subprocess_exec(protocol_factory, program, *args, **kwargs)
+    async def subprocess_exec(
+        self, protocol_factory: Any, program: Any, *args: Any, stdin: Any = PIPE, stdout: Any = PIPE,
+        stderr: Any = PIPE, universal_newlines: bool = False, shell: bool = False, bufsize: int = 0,
+        encoding: str | None = None, errors: str | None = None, text: bool | None = None, **kwargs: Any,
+    ) -> Any:
+        return await self._endpoints.processes.subprocess_exec(
+            protocol_factory, program, *args, stdin=stdin, stdout=stdout, stderr=stderr, shell=shell, bufsize=bufsize,
+            universal_newlines=universal_newlines, encoding=encoding, errors=errors, text=text, **kwargs,
+        )
 
-    async def subprocess_shell(self, protocol_factory: Any, cmd: Any, **kwargs: Any) -> Any:
-        return await self._endpoints.processes.subprocess_shell(protocol_factory, cmd, **kwargs)
+    async def subprocess_shell(
+        self, protocol_factory: Any, cmd: Any, *, stdin: Any = PIPE, stdout: Any = PIPE, stderr: Any = PIPE,
+        universal_newlines: bool = False, shell: bool = True, bufsize: int = 0, encoding: str | None = None,
+        errors: str | None = None, text: bool | None = None, **kwargs: Any,
+    ) -> Any:
+        return await self._endpoints.processes.subprocess_shell(
+            protocol_factory, cmd, stdin=stdin, stdout=stdout, stderr=stderr, shell=shell, bufsize=bufsize,
+            universal_newlines=universal_newlines, encoding=encoding, errors=errors, text=text, **kwargs,
+        )
 
     async def start_tls(
         self, transport: Any, protocol: Any, sslcontext: Any, *, server_side: bool = False,
