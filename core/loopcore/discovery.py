@@ -17,23 +17,23 @@ for what cannot run here; BackendError for code that is not what the port asks f
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from loopcore.backend import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
+from loopcore.catalogue import AUTO, Catalogue, Declaration, path_of
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
+from loopcore.plugin_options import convert_options, parse_wishes
 
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
 PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
 
-AUTO: Final = "auto"
 AUTO_ORDER: Final = ("kqueue", "epoll", "poll", "select")
 """What `auto` tries, in order; names only, and only those that loopcore's own distribution declares."""
 
 METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
 """What a readiness backend has beside `probe`."""
-
-OWN_DISTRIBUTION: Final = "loopcore"
 
 
 class Choice(NamedTuple):
@@ -42,6 +42,15 @@ class Choice(NamedTuple):
     name: str
     factory: BackendFactory
     reason: str
+    declared_by: str
+
+    def make(self) -> ReadinessBackend:
+        """Return a new backend. What its constructor raises gets a note that names the culprit."""
+        try:
+            return self.factory()
+        except Exception as exc:
+            exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was made")
+            raise
 
 
 class Row(NamedTuple):
@@ -51,110 +60,6 @@ class Row(NamedTuple):
     available: bool
     reason: str
     distribution: str
-
-
-class Declaration(NamedTuple):
-    """Somebody's claim that a name stands for an object, which `load` brings."""
-
-    name: str
-    target: str
-    """`module:attribute`, for messages."""
-    distribution: str
-    """Name and version of the distribution that says so, or `register_backend()`."""
-    own: bool
-    load: Callable[[], object]
-
-    def __str__(self) -> str:
-        return f"{self.target} of {self.distribution}"
-
-
-class Catalogue:
-    """The names of one entry-point group, and what was registered beside them without installation."""
-
-    def __init__(self, group: str, noun: str, import_failure: type[LoopcoreError]) -> None:
-        self.group = group
-        self._noun = noun
-        self._import_failure = import_failure
-        self._installed: dict[str, list[Declaration]] | None = None
-        self._registered: dict[str, Declaration] = {}
-        self._loaded: dict[Declaration, object] = {}
-
-    def refresh(self) -> None:
-        """Forget what was read from the installed distributions; the next question reads them again."""
-        self._installed = None
-        self._loaded.clear()
-
-    def declarations(self, name: str) -> list[Declaration]:
-        """Return all who declare `name`: none, one, or too many."""
-        registered = self._registered.get(name)
-        return [*self._scan().get(name, ()), *([registered] if registered else [])]
-
-    def names(self) -> list[str]:
-        """Return every name declared, sorted."""
-        return sorted({*self._scan(), *self._registered})
-
-    def find(self, name: str) -> Declaration:
-        """Return the one declaration of `name`. Raises UsageError if there is none, or another."""
-        found = self.declarations(name)
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise UsageError(f"there is no {self._noun} {name!r}{self._what_exists(name)}")
-        raise UsageError(
-            f"{self._noun} {name!r} is declared {len(found)} times: by {' and by '.join(map(str, found))}; "
-            "uninstall or rename one of them"
-        )
-
-    def load(self, declaration: Declaration) -> object:
-        """Return what `declaration` stands for, imported now if it was not before."""
-        if declaration not in self._loaded:
-            try:
-                self._loaded[declaration] = declaration.load()
-            except Exception as exc:
-                raise self._import_failure(
-                    f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
-                    f"{type(exc).__name__}: {exc}; install what it needs, or ask for another"
-                ) from exc
-        return self._loaded[declaration]
-
-    def register(self, name: str, target: object, by: str) -> None:
-        """Let `name` stand for `target` in this process. Raises UsageError if it stands for something else."""
-        if not isinstance(name, str) or not name or name == AUTO or any(c == "," or c.isspace() for c in name):
-            raise UsageError(f"{name!r} cannot name a {self._noun}: a name is a word without commas, and not {AUTO!r}")
-        known = self.declarations(name)
-        declaration = Declaration(name, _path_of(target), by, False, lambda: target)
-        if known and not (name in self._registered and self._registered[name].load() is target):
-            raise UsageError(f"{self._noun} {name!r} is declared by {known[0]}; {declaration} needs another name")
-        self._registered[name] = declaration
-
-    def unregister(self, name: str) -> None:
-        """Take back `register`. Raises UsageError if `name` was not registered."""
-        declaration = self._registered.pop(name, None)
-        if declaration is None:
-            raise UsageError(f"{self._noun} {name!r} was not registered, so it cannot be unregistered")
-        self._loaded.pop(declaration, None)
-
-    def _scan(self) -> dict[str, list[Declaration]]:
-        if self._installed is None:
-            from importlib import metadata  # here, because it costs a program's start some milliseconds
-
-            installed: dict[str, list[Declaration]] = {}
-            for entry in metadata.entry_points(group=self.group):
-                name, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "")
-                own = name.lower() == OWN_DISTRIBUTION
-                made = Declaration(entry.name, entry.value, f"{name} {version}".strip(), own, entry.load)
-                installed.setdefault(entry.name, []).append(made)
-            self._installed = installed
-        return self._installed
-
-    def _what_exists(self, name: str) -> str:
-        import difflib
-
-        names = self.names()
-        if not names:
-            return f"; none is installed: no distribution has entry points in the group {self.group!r}"
-        close = difflib.get_close_matches(name.lower(), names, n=1)
-        return (f" (did you mean {close[0]!r}?)" if close else "") + "; installed: " + ", ".join(names)
 
 
 BACKENDS: Final = Catalogue("loopcore.backends", "backend", BackendUnavailableError)
@@ -172,7 +77,7 @@ def register_backend(name: str, factory: BackendFactory) -> None:
 
     Raises UsageError if the name is taken, BackendError if `factory` is no backend.
     """
-    _checked(name, factory, f"{_path_of(factory)} of register_backend()")
+    _checked(name, factory, f"{path_of(factory)} of register_backend()")
     BACKENDS.register(name, factory, "register_backend()")
 
 
@@ -192,11 +97,13 @@ def choose_backend(spec: str | None = None) -> Choice:
     refusals: list[tuple[str, LoopcoreError]] = []
     for name, own in candidates.items():
         try:
-            factory = _available(own or BACKENDS.find(name))
+            declaration = own or BACKENDS.find(name)
+            factory = _available(declaration)
         except LoopcoreError as exc:
             refusals.append((name, exc))
         else:
-            return Choice(name, factory, _reason(asked, [*candidates] if own else [], refusals))
+            reason = _reason(asked, [*candidates] if own else [], refusals)
+            return Choice(name, factory, reason, str(declaration))
     raise _refusal(asked, refusals)
 
 
@@ -214,26 +121,56 @@ def list_plugins() -> list[Row]:
     return [_row(PLUGINS, name, PLUGINS.load) for name in PLUGINS.names()]
 
 
-def load_plugin(name: str) -> object:
-    """Return the plugin `name`: what its entry point names, called without arguments if that is a class or function."""
+def load_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) -> object:
+    """Return the plugin `name`: what its entry point names, called with `options` if that is a class or function.
+
+    Options come as text and are converted as `loopcore.plugin_options` says.
+    """
+    return find_plugin(name, options)()
+
+
+def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) -> Callable[[], object]:
+    """Return what `load_plugin` calls. Raises UsageError for whatever is wrong, but for what making it raises."""
     declaration = PLUGINS.find(name)
     target = PLUGINS.load(declaration)
+    who = f"plugin {name!r} ({declaration})"
     if not (inspect.isclass(target) or inspect.isroutine(target) or isinstance(target, functools.partial)):
-        return target
+        if options:
+            raise UsageError(f"{who} accepts no options: it is an object already, not a class or function")
+        return lambda: target
+    arguments = convert_options(who, target, options)
+
+    def make() -> object:
+        try:
+            return target(**arguments)
+        except Exception as exc:
+            raise UsageError(f"{who} cannot be made: {type(exc).__name__}: {exc}") from exc
+
+    return make
+
+
+def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object]]]:
+    """Return names and makers of the plugins in `text`, else in LOOPCORE_PLUGINS, in that order."""
+    if text is not None:
+        return [(name, find_plugin(name, options)) for name, options in parse_wishes(text)]
+    text = os.environ.get(PLUGIN_VARIABLE, "")
     try:
-        return target()
-    except Exception as exc:
-        raise UsageError(f"plugin {name!r} ({declaration}) cannot be made: {type(exc).__name__}: {exc}") from exc
+        return find_plugins(text)
+    except UsageError as exc:
+        raise UsageError(f"{PLUGIN_VARIABLE}={text}: {exc}") from exc.__cause__
 
 
-def load_plugins(names: str | Iterable[str] | None = None) -> list[tuple[str, object]]:
-    """Return (name, plugin) for each of `names`, else for each name in LOOPCORE_PLUGINS, in that order."""
-    if names is None:
-        names = os.environ.get(PLUGIN_VARIABLE, "")
-    if isinstance(names, str):
-        names = names.split(",")
-    wanted = dict.fromkeys(name.strip() for name in names)
-    return [(name, load_plugin(name)) for name in wanted if name]
+def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tuple[str | None, object]]:
+    """Return (name, plugin) for each of `plugins`, else for each in LOOPCORE_PLUGINS, in that order.
+
+    `plugins` is text (`loopcore.plugin_options` has the grammar), or texts and objects; the name of an object is None.
+    """
+    if plugins is None or isinstance(plugins, str):
+        return [(name, make()) for name, make in find_plugins(plugins)]
+    loaded: list[tuple[str | None, object]] = []
+    for each in plugins:
+        loaded += load_plugins(each) if isinstance(each, str) else [(None, each)]
+    return loaded
 
 
 def _wish(spec: str | None) -> tuple[str, str]:
@@ -353,8 +290,3 @@ def _refusal(asked: str, refusals: list[tuple[str, LoopcoreError]]) -> LoopcoreE
     unknown = all(isinstance(exc, UsageError) for _, exc in refusals)
     kind = UsageError if unknown else BackendUnavailableError
     return kind(f"{asked}: none of these can be used:" + "".join(f"\n  {name}: {exc}" for name, exc in refusals))
-
-
-def _path_of(target: object) -> str:
-    path = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}"
-    return path if len(path) > 1 else repr(target)

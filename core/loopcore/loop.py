@@ -11,7 +11,6 @@ Thread: the loop's own, except call_soon_threadsafe, and run_in_executor as far 
 """
 
 import asyncio
-import os
 import socket
 import sys
 import warnings
@@ -24,12 +23,11 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock, MonotonicClock
+from loopcore.discovery import choose_backend, load_plugins
 from loopcore.endpoints.assembly import assemble
-from loopcore.errors import UsageError
+from loopcore.environment import debug_is_asked_for, task_classes
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
-from loopcore.kernel.future import Future
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.kernel.task import Task
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
@@ -42,24 +40,26 @@ from loopcore.services.sockops import SockOps
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-TASKS_VARIABLE = "LOOPCORE_TASKS"
 
 
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
-    """An asyncio event loop on a backend; made by `loopcore.new_event_loop`."""
+    """An asyncio event loop on a backend."""
 
     def __init__(
         self,
-        backend: ReadinessBackend,
+        backend: ReadinessBackend | str | None = None,
         *,
-        plugins: Iterable[tuple[str | None, object]] = (),
+        plugins: str | Iterable[str | object] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Take over `backend`; `plugins` are pairs of a name, or None, and an object with hooks."""
-        classes = _task_classes()
+        """Take over `backend`, or make the one it names; `loopcore.new_event_loop` says what else may be given."""
+        classes = task_classes()
+        named_plugins = load_plugins(plugins)
+        if backend is None or isinstance(backend, str):
+            backend = choose_backend(backend).make()
         Scheduler.__init__(self, backend, clock=MonotonicClock() if clock is None else clock)
         self.use_classes(*classes)
-        if _debug_is_asked_for():
+        if debug_is_asked_for():
             Scheduler.set_debug(self, True)
         # Who owns which descriptor, for add_reader and sock_*: they must not meddle with a transport's. Weak, as
         # in asyncio, where libraries have learnt this name too.
@@ -75,7 +75,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._files = SendFiles(self, self._sockops)
         self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children, files=self._files)
         try:
-            for name, plugin in plugins:
+            for name, plugin in named_plugins:
                 self.probes.register(plugin, name)
         except BaseException:
             self.close_scheduler()
@@ -369,22 +369,6 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._endpoints.files.sendfile(transport, file, offset, count, fallback=fallback)
 
     # fmt: on
-
-
-def _task_classes() -> tuple[Any, Any]:
-    """Return the classes of futures and tasks that LOOPCORE_TASKS asks for: loopcore's, or asyncio's C classes."""
-    asked = os.environ.get(TASKS_VARIABLE, "")
-    if asked in ("", "loopcore"):
-        return Future, Task
-    if asked == "asyncio":
-        return asyncio.Future, asyncio.Task
-    raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'loopcore' (the default) or 'asyncio'")
-
-
-def _debug_is_asked_for() -> bool:
-    if sys.flags.dev_mode:
-        return True
-    return not sys.flags.ignore_environment and bool(os.environ.get("PYTHONASYNCIODEBUG"))
 
 
 def _stop_loop_of(future: Any) -> None:

@@ -11,7 +11,6 @@ from contextvars import Context
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from loopcore.discovery import choose_backend, load_plugin, load_plugins
 from loopcore.loop import EventLoop
 
 T = TypeVar("T")
@@ -19,26 +18,15 @@ T = TypeVar("T")
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 
 
-def new_event_loop(backend: str | None = None, *, plugins: Iterable[str | object] | None = None) -> EventLoop:
+def new_event_loop(backend: str | None = None, *, plugins: str | Iterable[str | object] | None = None) -> EventLoop:
     """Return a new loop; the caller closes it.
 
     `backend` is a name, several in order of preference ("epoll,poll"), or None for LOOPCORE_BACKEND, else the best
-    of this platform. `plugins` are names of installed ones (several in one text, separated by commas, will
-    do) or objects with hooks; None for LOOPCORE_PLUGINS.
-    Raises UsageError for unknown names, BackendUnavailableError if what was asked for cannot run here.
+    of this platform. `plugins` are objects with hooks, or names of installed ones with their options
+    ("metrics:port=9100", several in one text too); None for LOOPCORE_PLUGINS.
+    Raises UsageError for unknown names and wrong options, BackendUnavailableError for what cannot run here.
     """
-    choice = choose_backend(backend)
-    chosen: list[tuple[str | None, object]]
-    if plugins is None or isinstance(plugins, str):
-        chosen = list(load_plugins(plugins))
-    else:
-        chosen = [(each, load_plugin(each)) if isinstance(each, str) else (None, each) for each in plugins]
-    made = choice.factory()
-    try:
-        return EventLoop(made, plugins=chosen)
-    except BaseException:
-        made.close()
-        raise
+    return EventLoop(backend, plugins=plugins)
 
 
 class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
@@ -49,7 +37,7 @@ class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
         *,
         backend: str | None = None,
         debug: bool | None = None,
-        plugins: Iterable[str | object] | None = None,
+        plugins: str | Iterable[str | object] | None = None,
         loop_factory: LoopFactory | None = None,
     ) -> None:
         if loop_factory is None:
@@ -69,7 +57,7 @@ def run(
     *,
     backend: str | None = None,
     debug: bool | None = None,
-    plugins: Iterable[str | object] | None = None,
+    plugins: str | Iterable[str | object] | None = None,
     loop_factory: LoopFactory | None = None,
 ) -> T:
     """Run `main` on a new loop and return its result: `asyncio.run`, on a backend of one's choice.

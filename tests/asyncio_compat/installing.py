@@ -82,7 +82,7 @@ REDIRECTIONS = {
         ("loopcore.endpoints.listen", "socket"),
         ("loopcore.services.resolver", "socket"),
     ),
-    "asyncio.coroutines._is_debug_mode": (("loopcore.loop", "_debug_is_asked_for"),),
+    "asyncio.coroutines._is_debug_mode": (("loopcore.loop", "debug_is_asked_for"),),
     "asyncio.unix_events.logger": (("loopcore.services.signals", "report_logger"),),
     "asyncio.unix_events.signal": (("loopcore.services.signals", "signal"),),
     "asyncio.unix_events.socket": (("loopcore.endpoints.unix", "socket"),),

@@ -56,7 +56,7 @@ def run_everything(loop: Any) -> None:
 
 def test_every_hook_is_called_with_its_loop(backend_name: str) -> None:
     recorder = Recorder()
-    loop = loopcore.EventLoop(choose_backend(backend_name).factory(), plugins=[("recorder", recorder)])
+    loop = loopcore.EventLoop(choose_backend(backend_name).factory(), plugins=[recorder])
     run_everything(loop)
     assert recorder.names() == set(HOOKS)
     assert all(arguments["loop"] is loop for _, arguments in recorder.seen)

@@ -197,3 +197,17 @@ def test_version_is_that_of_the_distribution() -> None:
 
 def test_public_names_exist() -> None:
     assert [name for name in loopcore.__all__ if not hasattr(loopcore, name)] == []
+
+
+def test_loop_class_makes_its_own_backend_as_the_entrance_does(
+    loopcore_factory: Factory, backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mine(loopcore.EventLoop):
+        pass
+
+    for loop in (Mine(backend_name), Mine(backend=f"{backend_name},select")):
+        assert loop.backend.name == backend_name
+        loop.close()
+    monkeypatch.setenv("LOOPCORE_BACKEND", backend_name)
+    with asyncio.Runner(loop_factory=Mine) as runner:
+        assert runner.run(running_loop()).backend.name == backend_name

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import NamedTuple
 
-from loopcore.discovery import choose_backend, load_plugins
+from loopcore.discovery import choose_backend, find_plugins
 from loopcore.runner import new_event_loop
 
 
@@ -30,9 +30,11 @@ def apply_settings(settings: Settings) -> None:
     if settings.backend is not None:
         os.environ["LOOPCORE_BACKEND"] = settings.backend
     choose_backend()
+    for text in settings.plugins:
+        find_plugins(text)
     if settings.plugins:
         os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
-        load_plugins(settings.plugins)
+    find_plugins()
     if settings.debug:
         os.environ["PYTHONASYNCIODEBUG"] = "1"
     become_default()

@@ -37,7 +37,9 @@ def make_parser() -> argparse.ArgumentParser:
         usage="loopcore run [--backend B] [--plugin P]... [--debug] (FILE | -m MODULE | MODULE:FUNCTION) [ARG]...",
     )
     run.add_argument("--backend", metavar="B", help="a name, a list in order of preference (epoll,poll), or auto")
-    run.add_argument("--plugin", metavar="P", action="append", default=[], help="a plugin's name; may be repeated")
+    run.add_argument(
+        "--plugin", metavar="P", action="append", default=[], help="NAME[:OPTION=VALUE,OPTION=VALUE]; may be repeated"
+    )
     run.add_argument("--debug", action="store_true", help="asyncio's debug mode for every loop")
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module to run")
     run.add_argument("target", nargs=argparse.REMAINDER, metavar="FILE", help="a file or MODULE:FUNCTION to run")

@@ -1,0 +1,127 @@
+"""The catalogue of an entry-point group: who declares which name, read once, imported when asked for.
+
+Core has no list of backends or plugins; ours and a stranger's come through the same door. Names are read from the
+metadata of the installed distributions, code is imported only when somebody asks for it by name, and kept.
+
+Thread: any.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from loopcore.errors import LoopcoreError, UsageError
+
+AUTO: Final = "auto"
+"""The word for loopcore's own choice, which therefore can name nothing else."""
+
+OWN_DISTRIBUTION: Final = "loopcore"
+
+
+class Declaration(NamedTuple):
+    """Somebody's claim that a name stands for an object, which `load` brings."""
+
+    name: str
+    target: str
+    """`module:attribute`, for messages."""
+    distribution: str
+    """Name and version of the distribution that says so, or `register_backend()`."""
+    own: bool
+    load: Callable[[], object]
+
+    def __str__(self) -> str:
+        return f"{self.target} of {self.distribution}"
+
+
+class Catalogue:
+    """The names of one entry-point group, and what was registered beside them without installation."""
+
+    def __init__(self, group: str, noun: str, import_failure: type[LoopcoreError]) -> None:
+        self.group = group
+        self._noun = noun
+        self._import_failure = import_failure
+        self._installed: dict[str, list[Declaration]] | None = None
+        self._registered: dict[str, Declaration] = {}
+        self._loaded: dict[Declaration, object] = {}
+
+    def refresh(self) -> None:
+        """Forget what was read from the installed distributions; the next question reads them again."""
+        self._installed = None
+        self._loaded.clear()
+
+    def declarations(self, name: str) -> list[Declaration]:
+        """Return all who declare `name`: none, one, or too many."""
+        registered = self._registered.get(name)
+        return [*self._scan().get(name, ()), *([registered] if registered else [])]
+
+    def names(self) -> list[str]:
+        """Return every name declared, sorted."""
+        return sorted({*self._scan(), *self._registered})
+
+    def find(self, name: str) -> Declaration:
+        """Return the one declaration of `name`. Raises UsageError if there is none, or another."""
+        found = self.declarations(name)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise UsageError(f"there is no {self._noun} {name!r}{self._what_exists(name)}")
+        raise UsageError(
+            f"{self._noun} {name!r} is declared {len(found)} times: by {' and by '.join(map(str, found))}; "
+            "uninstall or rename one of them"
+        )
+
+    def load(self, declaration: Declaration) -> object:
+        """Return what `declaration` stands for, imported now if it was not before."""
+        if declaration not in self._loaded:
+            try:
+                self._loaded[declaration] = declaration.load()
+            except Exception as exc:
+                raise self._import_failure(
+                    f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
+                    f"{type(exc).__name__}: {exc}; install what it needs, or ask for another"
+                ) from exc
+        return self._loaded[declaration]
+
+    def register(self, name: str, target: object, by: str) -> None:
+        """Let `name` stand for `target` in this process. Raises UsageError if it stands for something else."""
+        if not isinstance(name, str) or not name or name == AUTO or any(c == "," or c.isspace() for c in name):
+            raise UsageError(f"{name!r} cannot name a {self._noun}: a name is a word without commas, and not {AUTO!r}")
+        known = self.declarations(name)
+        declaration = Declaration(name, path_of(target), by, False, lambda: target)
+        if known and not (name in self._registered and self._registered[name].load() is target):
+            raise UsageError(f"{self._noun} {name!r} is declared by {known[0]}; {declaration} needs another name")
+        self._registered[name] = declaration
+
+    def unregister(self, name: str) -> None:
+        """Take back `register`. Raises UsageError if `name` was not registered."""
+        declaration = self._registered.pop(name, None)
+        if declaration is None:
+            raise UsageError(f"{self._noun} {name!r} was not registered, so it cannot be unregistered")
+        self._loaded.pop(declaration, None)
+
+    def _scan(self) -> dict[str, list[Declaration]]:
+        if self._installed is None:
+            from importlib import metadata  # here, because it costs a program's start some milliseconds
+
+            installed: dict[str, list[Declaration]] = {}
+            for entry in metadata.entry_points(group=self.group):
+                name, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "")
+                own = name.lower() == OWN_DISTRIBUTION
+                made = Declaration(entry.name, entry.value, f"{name} {version}".strip(), own, entry.load)
+                installed.setdefault(entry.name, []).append(made)
+            self._installed = installed
+        return self._installed
+
+    def _what_exists(self, name: str) -> str:
+        import difflib
+
+        names = self.names()
+        if not names:
+            return f"; none is installed: no distribution has entry points in the group {self.group!r}"
+        close = difflib.get_close_matches(name.lower(), names, n=1)
+        return (f" (did you mean {close[0]!r}?)" if close else "") + "; installed: " + ", ".join(names)
+
+
+def path_of(target: object) -> str:
+    """Return `module:name` of a class or function, the representation of anything else; for messages."""
+    path = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}"
+    return path if len(path) > 1 else repr(target)
