@@ -6,7 +6,8 @@ metadata of the installed distributions, code is imported only when somebody ask
 Thread: any.
 """
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from loopcore.errors import LoopcoreError, UsageError
@@ -35,10 +36,12 @@ class Declaration(NamedTuple):
 class Catalogue:
     """The names of one entry-point group, and what was registered beside them without installation."""
 
-    def __init__(self, group: str, noun: str, import_failure: type[LoopcoreError]) -> None:
+    def __init__(self, group: str, noun: str, import_failure: type[LoopcoreError], known: Collection[str] = ()) -> None:
+        """`known` are names that may be asked for although nobody declares them here, as other platforms have them."""
         self.group = group
         self._noun = noun
         self._import_failure = import_failure
+        self._known = known
         self._installed: dict[str, list[Declaration]] | None = None
         self._registered: dict[str, Declaration] = {}
         self._loaded: dict[Declaration, object] = {}
@@ -59,15 +62,24 @@ class Catalogue:
 
     def find(self, name: str) -> Declaration:
         """Return the one declaration of `name`. Raises UsageError if there is none, or another."""
+        self.check_known(name)
         found = self.declarations(name)
         if len(found) == 1:
             return found[0]
         if not found:
-            raise UsageError(f"there is no {self._noun} {name!r}{self._what_exists(name)}")
+            raise UsageError(f"{self._noun} {name!r} is not installed; {self._what_exists()}")
         raise UsageError(
             f"{self._noun} {name!r} is declared {len(found)} times: by {' and by '.join(map(str, found))}; "
             "uninstall or rename one of them"
         )
+
+    def check_known(self, name: str) -> None:
+        """Raise UsageError if `name` is neither declared nor known: a slip of the pen, most likely."""
+        names = {*self.names(), *self._known}
+        if name not in names:
+            close = difflib.get_close_matches(name.lower(), names, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise UsageError(f"there is no {self._noun} {name!r}{hint}; {self._what_exists()}")
 
     def load(self, declaration: Declaration) -> object:
         """Return what `declaration` stands for, imported now if it was not before."""
@@ -111,14 +123,11 @@ class Catalogue:
             self._installed = installed
         return self._installed
 
-    def _what_exists(self, name: str) -> str:
-        import difflib
-
+    def _what_exists(self) -> str:
         names = self.names()
         if not names:
-            return f"; none is installed: no distribution has entry points in the group {self.group!r}"
-        close = difflib.get_close_matches(name.lower(), names, n=1)
-        return (f" (did you mean {close[0]!r}?)" if close else "") + "; installed: " + ", ".join(names)
+            return f"none is installed: no distribution has entry points in the group {self.group!r}"
+        return "installed: " + ", ".join(names)
 
 
 def path_of(target: object) -> str:

@@ -5,7 +5,8 @@ them: ours and a stranger's come through the same door. Names are read from the 
 installed distributions, once; code is imported only when somebody asks for it by name, and kept.
 
 A backend is chosen by argument, else by LOOPCORE_BACKEND, else by `auto`. Each is a name, or names in order of
-preference separated by commas, `auto` among them if wanted. A single name never silently becomes another.
+preference separated by commas, `auto` among them if wanted. A single name never silently becomes another, and a
+list passes over what this platform does not have, but not over a name that no platform has.
 `auto` looks only at what loopcore itself declares, so that no installed package can put its code into
 a program that did not ask for it, and prefers the cheapest wait. io_uring is never in it: containers block it
 for good reasons.
@@ -31,6 +32,9 @@ PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
 
 AUTO_ORDER: Final = ("kqueue", "epoll", "poll", "select")
 """What `auto` tries, in order; names only, and only those that loopcore's own distribution declares."""
+
+OTHERS: Final = ("proactor", "iocp", "uring", "sim")
+"""Further names that a list may hold where nobody declares them, as one that serves several platforms does."""
 
 METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
 """What a readiness backend has beside `probe`."""
@@ -62,7 +66,7 @@ class Row(NamedTuple):
     distribution: str
 
 
-BACKENDS: Final = Catalogue("loopcore.backends", "backend", BackendUnavailableError)
+BACKENDS: Final = Catalogue("loopcore.backends", "backend", BackendUnavailableError, {*AUTO_ORDER, *OTHERS})
 PLUGINS: Final = Catalogue("loopcore.plugins", "plugin", UsageError)
 
 
@@ -90,7 +94,7 @@ def choose_backend(spec: str | None = None) -> Choice:
     """Return the backend that `spec` asks for, else LOOPCORE_BACKEND, else the best of this platform.
 
     `spec` is a name, names separated by commas in order of preference, or `auto`. The first that is
-    available is taken; if none is, the error says of each why not.
+    available is taken; if none is, the error says of each why not. A name that nobody knows is always an error.
     """
     spec, asked = _wish(spec)
     candidates = _candidates(spec, asked)
@@ -196,6 +200,10 @@ def _candidates(spec: str, asked: str) -> dict[str, Declaration | None]:
                     if declaration.own:
                         candidates.setdefault(name, declaration)
         elif part:
+            try:
+                BACKENDS.check_known(part)
+            except UsageError as exc:
+                raise UsageError(f"{asked}: {exc}") from None
             candidates.setdefault(part, None)
     if candidates:
         return candidates

@@ -110,23 +110,32 @@ def test_factory_of_the_choice_makes_the_backend(install):
 def test_list_takes_the_first_that_is_available(install):
     third = Entry("third", Fake)
     install(Entry("first", Absent), Entry("second", Fake), third)
-    choice = choose_backend("unknown,first,second,third")
+    choice = choose_backend("uring,first,second,third")
     assert choice.name == "second"
-    assert "there is no backend 'unknown'" in choice.reason
+    assert "backend 'uring' is not installed" in choice.reason
     assert "wrong phase" in choice.reason
     assert third.loaded == 0
 
 
 def test_list_without_an_available_backend_gives_every_reason(install):
     install(Entry("first", Absent), Entry("second", ImportError("no module named moon")))
-    text = refusal(BackendUnavailableError, "first,second,third")
-    for reason in ("first: ", "wrong phase", "no module named moon", "there is no backend 'third'"):
+    text = refusal(BackendUnavailableError, "first,second,kqueue")
+    for reason in ("first: ", "wrong phase", "no module named moon", "backend 'kqueue' is not installed"):
         assert reason in text
 
 
-def test_list_of_unknown_names_blames_the_caller(install):
-    install(Entry("one", Fake))
-    refusal(UsageError, "two,three")
+@pytest.mark.parametrize("spec", ["epol,poll", "poll,epol", "epol,auto", "sim,epol"])
+def test_misspelt_name_in_a_list_is_an_error_wherever_it_stands(install, spec):
+    install(Entry("poll", Fake))
+    text = refusal(UsageError, spec)
+    assert text == f"backend={spec!r}: there is no backend 'epol' (did you mean 'epoll'?); installed: poll"
+
+
+@pytest.mark.parametrize("name", ["kqueue", "epoll", "select", "proactor", "iocp", "uring", "sim"])
+def test_list_may_name_what_other_platforms_have(install, name):
+    install(Entry("poll", Fake))
+    assert choose_backend(f"{name},poll").name == "poll"
+    assert refusal(UsageError, name) == f"backend={name!r}: backend {name!r} is not installed; installed: poll"
 
 
 def test_single_name_never_becomes_another(install):
@@ -185,7 +194,8 @@ def test_choice_agrees_with_a_naive_model(install, installed, wishes):
     install(*(Entry(name, Fake if works else Absent) for name, works in installed.items()))
     tried = [name for wish in wishes for name in (discovery.AUTO_ORDER if wish == "auto" else [wish.strip()])]
     working = [name for name in tried if installed.get(name)]
-    if working:
+    known = {*installed, *discovery.AUTO_ORDER, "auto", "", " "}
+    if working and known.issuperset(wishes):
         assert choose_backend(",".join(wishes)).name == working[0]
     else:
         with pytest.raises(LoopcoreError) as caught:
