@@ -53,15 +53,15 @@ class Scheduler(Reactor):
         return make_future(self)
 
     def create_task(
-        self, coro: Coroutine[Any, Any, Any], *, name: Any = None, context: Context | None = None, **options: Any
+        self, coro: Coroutine[Any, Any, Any], *, name: Any = None, context: Context | None = None, **kwargs: Any
     ) -> Any:
         """Return a new task that runs `coro`, made by the task factory if there is one.
 
-        `options` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is
+        `kwargs` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is
         closed, TypeError if `coro` is no coroutine.
         """
-        if self._attention or options or self._task_factory is not None or not self._own_tasks:
-            return self._create_by_rule(coro, name, context, options)
+        if self._attention or kwargs or self._task_factory is not None or not self._own_tasks:
+            return self._create_by_rule(coro, name, context, kwargs)
         return make_task(self, coro, name, context)
 
     def _create_by_rule(self, coro: Any, name: Any, context: Context | None, options: dict[str, Any]) -> Any:
