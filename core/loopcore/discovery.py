@@ -90,13 +90,14 @@ def unregister_backend(name: str) -> None:
     BACKENDS.unregister(name)
 
 
-def choose_backend(spec: str | None = None) -> Choice:
+def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
     """Return the backend that `spec` asks for, else LOOPCORE_BACKEND, else the best of this platform.
 
     `spec` is a name, names separated by commas in order of preference, or `auto`. The first that is
     available is taken; if none is, the error says of each why not. A name that nobody knows is always an error.
+    Errors begin with `asked`, the words in which the user gave `spec`.
     """
-    spec, asked = _wish(spec)
+    spec, asked = _wish(spec, asked)
     candidates = _candidates(spec, asked)
     refusals: list[tuple[str, LoopcoreError]] = []
     for name, own in candidates.items():
@@ -177,14 +178,14 @@ def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tu
     return loaded
 
 
-def _wish(spec: str | None) -> tuple[str, str]:
+def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
     """Return what is asked for, and how to call that in a message. An empty variable counts as unset."""
     if spec is not None:
         if not isinstance(spec, str):
             raise UsageError(
                 f"backend= takes a name, not {spec!r}; give yours one with register_backend(name, factory)"
             )
-        return spec, f"backend={spec!r}"
+        return spec, asked or f"backend={spec!r}"
     spec = os.environ.get(BACKEND_VARIABLE, "")
     return (spec, f"{BACKEND_VARIABLE}={spec}") if spec.strip() else (AUTO, AUTO)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -201,12 +202,48 @@ def test_missing_import_of_the_program_is_its_own_error(program, tmp_path: Path)
 
 def test_unknown_backend_is_refused_before_the_program_starts(program, tmp_path: Path):
     name = program("print('started')")
-    assert_refused(loopcore("run", "--backend", "epol", name, cwd=tmp_path), "'epol'", "epoll")
-    assert_refused(loopcore("run", name, cwd=tmp_path, env={"LOOPCORE_BACKEND": "epol"}), "'epol'", "epoll")
+    asked = ": there is no backend 'epol' (did you mean 'epoll'?)"
+    assert_refused(loopcore("run", "--backend", "epol", name, cwd=tmp_path), f"error: --backend epol{asked}")
+    variable = {"LOOPCORE_BACKEND": "epol"}
+    assert_refused(loopcore("run", name, cwd=tmp_path, env=variable), f"error: LOOPCORE_BACKEND=epol{asked}")
 
 
 def test_unknown_plugin_is_refused_before_the_program_starts(program, tmp_path: Path):
-    assert_refused(loopcore("run", "--plugin", "nope", program("print('started')"), cwd=tmp_path), "'nope'")
+    name = program("print('started')")
+    assert_refused(loopcore("run", "--plugin", "nope", name, cwd=tmp_path), "error: there is no plugin 'nope'")
+    assert_refused(loopcore("run", "--plugin", "port=1", name, cwd=tmp_path), "'port=1' is an option, but of which")
+    variable = {"LOOPCORE_PLUGINS": "nope:a=b"}
+    assert_refused(loopcore("run", name, cwd=tmp_path, env=variable), "error: LOOPCORE_PLUGINS=nope:a=b: there is no")
+
+
+def test_unknown_class_of_tasks_is_refused_before_the_program_starts(program, tmp_path: Path):
+    result = loopcore("run", program("print('started')"), cwd=tmp_path, env={"LOOPCORE_TASKS": "asynci"})
+    assert_refused(result, "error: LOOPCORE_TASKS='asynci' is not known")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["info"], ["info", "--json"], ["backends"], ["plugins"], ["--help"], ["--version"]]
+)
+def test_report_that_nobody_reads_ends_quietly(tmp_path: Path, arguments: list[str]):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as pipe:
+        command = [sys.executable, "-m", "loopcore", *arguments]
+        result = subprocess.run(
+            command,
+            check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": ""},  # argparse swallows errors of a write, but not of a flush
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (result.stderr, result.returncode) == ("", 141)
+
+
+def test_version_is_one_line(tmp_path: Path):
+    result = loopcore("--version", cwd=tmp_path)
+    assert (result.stdout, result.stderr, result.returncode) == (f"loopcore {version('loopcore')}\n", "", 0)
 
 
 def test_wrong_option_is_a_usage_error(tmp_path: Path):

@@ -14,6 +14,7 @@ import sys
 from typing import NamedTuple
 
 from loopcore.discovery import choose_backend, find_plugins
+from loopcore.environment import task_classes
 from loopcore.runner import new_event_loop
 
 
@@ -27,14 +28,17 @@ class Settings(NamedTuple):
 
 def apply_settings(settings: Settings) -> None:
     """Put `settings` into force, after checking them: an error now is one line, later it is a traceback."""
-    if settings.backend is not None:
+    if settings.backend is None:
+        choose_backend()
+    else:
+        choose_backend(settings.backend, asked=f"--backend {settings.backend}")
         os.environ["LOOPCORE_BACKEND"] = settings.backend
-    choose_backend()
     for text in settings.plugins:
         find_plugins(text)
     if settings.plugins:
         os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
     find_plugins()
+    task_classes()
     if settings.debug:
         os.environ["PYTHONASYNCIODEBUG"] = "1"
     become_default()

@@ -1,16 +1,18 @@
 """The command line: what can be typed, and which exit code comes back.
 
 Exit codes: 0 all well; 1 the program that was run ended with an exception (or with what it gave to
-`sys.exit`); 2 the command itself could not be carried out, for which one line on standard error says why.
+`sys.exit`); 2 the command itself could not be carried out, for which one line on standard error says why; 141 nobody
+read what a report printed.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
 
+from loopcore import __version__
 from loopcore.cli.defaults import Settings, apply_settings
 from loopcore.cli.execution import Program, show_program_error
-from loopcore.cli.output import show_facts, show_json, show_table
+from loopcore.cli.output import reader_may_leave, show_facts, show_json, show_table
 from loopcore.cli.program import find_module, find_target
 from loopcore.cli.reports import BACKEND_COLUMNS, PLUGIN_COLUMNS, backend_rows, build_facts, info_facts, plugin_rows
 from loopcore.errors import LoopcoreError, UsageError
@@ -27,6 +29,7 @@ Run an existing asyncio program on loopcore, unchanged. What follows the program
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command."""
     parser = argparse.ArgumentParser(prog="loopcore", description="An asyncio event loop that can be taken apart.")
+    parser.add_argument("--version", action="version", version=f"loopcore {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser(
         "run",
@@ -105,10 +108,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     What a program raises passes through, so that it ends as it would under `python`.
     """
     sys.excepthook = show_program_error
-    arguments = make_parser().parse_args(argv)
-    try:
+    with reader_may_leave():
+        arguments = make_parser().parse_args(argv)
         if arguments.command != "run":
             return int(arguments.act(arguments))
+    try:
         program = prepare_program(arguments)
     except LoopcoreError as error:
         print(f"loopcore: error: {error}", file=sys.stderr)

@@ -5,11 +5,31 @@ should ask for JSON.
 """
 
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 Row = Mapping[str, Any]
+
+
+BROKEN_PIPE: Final = 141
+"""Exit code of a command whose reader has gone: what a shell reports of one that SIGPIPE ended, 128 + 13."""
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """End the process quietly if nobody reads what is printed within, as in `loopcore info | head -1`."""
+    try:
+        try:
+            yield
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        # What is still buffered would be written, and fail, once more when the interpreter exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(BROKEN_PIPE)
 
 
 def show_json(value: object) -> None:

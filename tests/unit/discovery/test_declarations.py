@@ -8,6 +8,7 @@ import pytest
 from loopcore import discovery
 from loopcore.discovery import Row, choose_backend, list_backends
 from loopcore.errors import BackendError, BackendUnavailableError, UsageError
+from loopcore.loop import EventLoop
 from tests.unit.discovery.fakes import Absent, Entry, Fake, NoWake, Probeless, Versioned, refusal
 
 # Declared twice
@@ -101,6 +102,17 @@ def test_function_as_factory_is_checked_when_it_makes_the_backend(install):
     assert isinstance(choose_backend("good").factory(), Fake)
     with pytest.raises(BackendError, match="has no wake"):
         choose_backend("bad").factory()
+
+
+def test_constructor_that_raises_is_named_in_a_note(install):
+    class Full(Fake):
+        def __init__(self):
+            raise OSError(24, "Too many open files")
+
+    install(Entry("full", Full, "stranger", "s:Full"))
+    with pytest.raises(OSError, match="Too many open files") as caught:
+        EventLoop("full")
+    assert caught.value.__notes__ == ["raised by backend 'full' (s:Full of stranger 1.0) while it was made"]
 
 
 # Registered without installation
