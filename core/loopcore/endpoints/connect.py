@@ -117,9 +117,9 @@ class Connector:
             if won is not None:
                 return won
         else:
-            for attempt in attempts:
+            while attempts:
                 try:
-                    return await attempt()
+                    return await attempts.pop(0)()
                 except OSError:
                     continue  # it stands in `errors`
         try:

@@ -296,6 +296,7 @@ class Reactor(Queues):
                 runnable._run()
             if self._urgent_pending:
                 self._run_urgent()
+        runnable = None  # interpreted, an error that lives on keeps this frame, and it a task that has ended
         return count
 
     def _run_io(self) -> int:

@@ -68,7 +68,7 @@ class Attempt(Runnable):
         self._direction = direction
         self._try = again
         self._watching = True
-        self.future = future
+        self.future: Any = future
 
     def _run(self) -> None:
         if self.future.done():
@@ -82,6 +82,7 @@ class Attempt(Runnable):
         except BaseException as exc:
             self.end()
             self.future.set_exception(exc)
+            self.future = None  # the error's traceback holds this frame, and so `self` until the error goes
         else:
             self.end()
             self.future.set_result(result)
