@@ -84,6 +84,20 @@ def loopcore_starvation(loop: "Reactor", left: int) -> None:
     """The next-tick and microtask queues used up their budget after one callback; `left` callbacks still wait."""
 
 
+@hookspec
+def loopcore_stall_begin(loop: "Reactor", stall: object) -> None:
+    """A watchdog found the loop stalled: it has neither begun a tick nor waited for longer than a threshold.
+
+    Called by a watchdog plugin, in its own thread, while the loop may stand still: what has to be done in the loop waits
+    until it goes on. `stall` is the watchdog's record; that of loopcore's is a `loopcore_plugins.watchdog.Stall`.
+    """
+
+
+@hookspec
+def loopcore_stall_end(loop: "Reactor", stall: object) -> None:
+    """The stall is over; `stall` is the object of `loopcore_stall_begin`, now complete. Thread: the watchdog's."""
+
+
 # Tick
 
 
