@@ -48,7 +48,7 @@ cdef class Reactor(Queues):
     cdef int _run_phase_callbacks(self, str phase) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
     cdef int _run_pending(self) except -1
-    @cython.locals(entry=Registration, bits=int, count=int)
+    @cython.locals(entry=Registration, bits=int, tick=cython.longlong, count=int)
     cdef int _run_io(self) except -1
     cdef int _run_check(self) except -1
     cdef int _run_timers(self) except -1

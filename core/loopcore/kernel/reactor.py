@@ -302,15 +302,16 @@ class Reactor(Queues):
     def _run_io(self) -> int:
         events = self._events
         self._events = _NO_EVENTS
+        tick = self.readiness.tick
         count = 0
         for fd, bits in events:
             entry = self.readiness.lookup(fd)
             if entry is None:
                 continue
-            if bits & _READABLE and entry.reader is not None:
+            if bits & _READABLE and entry.reader is not None and entry.reader_tick != tick:
                 self._run_one(entry.reader)
                 count += 1
-            if bits & _WRITABLE and entry.writer is not None:
+            if bits & _WRITABLE and entry.writer is not None and entry.writer_tick != tick:
                 self._run_one(entry.writer)
                 count += 1
         return count

@@ -7,7 +7,9 @@ from loopcore.kernel.runnable cimport Runnable
 cdef class Registration:
     cdef public Runnable reader
     cdef public Runnable writer
-    cdef public long long tick
+    cdef public long long reader_tick
+    cdef public long long writer_tick
+    cdef public object fileobj
 
 
 @cython.final
@@ -28,6 +30,10 @@ cdef class Readiness:
     cpdef object forget(self, object fd)
     @cython.locals(entry=Registration)
     cpdef Registration lookup(self, object fd)
+    @cython.locals(entry=Registration)
+    cpdef object note_fileobj(self, object fd, object fileobj)
+    @cython.locals(entry=Registration)
+    cpdef object find(self, object fileobj)
     cpdef object clear(self)
     cpdef list watched(self)
     @cython.locals(entry=Registration, wanted=int)

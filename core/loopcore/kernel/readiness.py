@@ -4,9 +4,9 @@ One entry a descriptor, with a reader and a writer, either of which may be absen
 union of both, and only when that changes. This is the only caller of `register`, `modify` and `unregister`.
 
 Stale events: the events of a tick are collected at one moment and dispatched one by one, and a callback in
-between may close a descriptor and open another with the same number. An entry therefore remembers the
-tick it was made in, and an event collected in that tick is not for it. Nothing is lost, because readiness
-is level-triggered: the next wait reports it again.
+between may replace a reader, or close a descriptor and open another with the same number. An entry therefore
+remembers the ticks in which its reader and its writer came, and an event collected in such a tick is not for the
+newcomer. Nothing is lost, because readiness is level-triggered: the next wait reports it again.
 """
 
 from loopcore.backend import ReadinessBackend
@@ -15,14 +15,17 @@ from loopcore.kernel.runnable import Runnable
 
 
 class Registration:
-    """One descriptor's entry: its reader, its writer, and the tick it was made in."""
+    """One descriptor's entry: its reader and its writer, the ticks they came in, and whose descriptor it is."""
 
-    __slots__ = ("reader", "writer", "tick")
+    __slots__ = ("reader", "writer", "reader_tick", "writer_tick", "fileobj")
 
-    def __init__(self, tick: int) -> None:
+    def __init__(self) -> None:
         self.reader: Runnable | None = None
         self.writer: Runnable | None = None
-        self.tick: int = tick
+        self.reader_tick: int = 0
+        self.writer_tick: int = 0
+        self.fileobj: object = None
+        """The socket or file that was given instead of a number, if one was."""
 
 
 class Readiness:
@@ -47,6 +50,7 @@ class Readiness:
         entry = self._entry(fd, READ)
         previous = entry.reader
         entry.reader = runnable
+        entry.reader_tick = self.tick
         return previous
 
     def set_writer(self, fd: int, runnable: Runnable) -> Runnable | None:
@@ -54,6 +58,7 @@ class Readiness:
         entry = self._entry(fd, WRITE)
         previous = entry.writer
         entry.writer = runnable
+        entry.writer_tick = self.tick
         return previous
 
     def clear_reader(self, fd: int) -> Runnable | None:
@@ -90,11 +95,21 @@ class Readiness:
         self._table.clear()
 
     def lookup(self, fd: int) -> Registration | None:
-        """Return the entry that an event of the current tick for `fd` is meant for, or None if it is stale."""
+        """Return the entry of `fd`, or None. An event of the current tick is not for those who came in this tick."""
+        return self._table.get(fd)
+
+    def note_fileobj(self, fd: int, fileobj: object) -> None:
+        """Remember that `fd`, which is watched, was given as `fileobj`; until it is watched no more."""
         entry = self._table.get(fd)
-        if entry is None or entry.tick == self.tick:
-            return None
-        return entry
+        if entry is not None:
+            entry.fileobj = fileobj
+
+    def find(self, fileobj: object) -> int | None:
+        """Return the descriptor that was given as `fileobj`, which may be closed by now, or None. Looks at all."""
+        for fd, entry in self._table.items():
+            if entry.fileobj is fileobj:
+                return fd
+        return None
 
     def watched(self) -> list[int]:
         """Return the descriptors in the table."""
@@ -104,7 +119,7 @@ class Readiness:
         entry = self._table.get(fd)
         if entry is None:
             self._backend.register(fd, interest)
-            entry = Registration(self.tick)
+            entry = Registration()
             self._table[fd] = entry
             return entry
         wanted = interest
@@ -118,7 +133,10 @@ class Readiness:
 
     def _shrink(self, fd: int, interest: int) -> None:
         if interest:
-            self._backend.modify(fd, interest)
+            try:
+                self._backend.modify(fd, interest)
+            except OSError:
+                pass  # the descriptor was closed meanwhile: nothing more is reported for it, and it can be unregistered
         else:
             del self._table[fd]
             self._backend.unregister(fd)

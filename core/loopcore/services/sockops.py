@@ -134,12 +134,21 @@ class SockOps:
         number = self._free_descriptor(fd)
         self._check_closed()
         self._watch(number, direction, Handle(callback, args, self._loop, None))
+        if number is not fd:
+            self._readiness.note_fileobj(number, fd)
 
     def _remove(self, fd: FileDescriptorLike, direction: bool) -> bool:
-        number = self._free_descriptor(fd)
+        table = self._readiness
+        try:
+            number = self._free_descriptor(fd)
+        except ValueError:
+            # Closed first, and removed afterwards: it has no number any more, but the table remembers it.
+            found = table.find(fd)
+            if found is None:
+                raise
+            number = found
         if self._host.is_closed():
             return False
-        table = self._readiness
         previous = table.clear_reader(number) if direction is READING else table.clear_writer(number)
         if previous is None:
             return False

@@ -83,15 +83,43 @@ ReadinessMachine.TestCase.settings = settings(max_examples=40, stateful_step_cou
 TestReadinessAgainstADict = ReadinessMachine.TestCase
 
 
-def test_an_entry_is_not_for_events_of_the_tick_it_was_made_in() -> None:
+def test_an_entry_knows_in_which_ticks_reader_and_writer_came() -> None:
     table = Readiness(FakeBackend())
+    table.tick = 1
     table.set_reader(5, Runnable())
-    assert table.lookup(5) is None
-    table.tick += 1
-    assert table.lookup(5) is not None
-    table.forget(5)
+    table.tick = 2
+    table.set_writer(5, Runnable())
+    entry = table.lookup(5)
+    assert entry is not None
+    assert (entry.reader_tick, entry.writer_tick) == (1, 2)
     table.set_reader(5, Runnable())
-    assert table.lookup(5) is None
+    assert entry.reader_tick == 2
+
+
+def test_a_descriptor_is_found_by_the_object_it_was_given_as_until_nobody_watches_it() -> None:
+    table, given = Readiness(FakeBackend()), object()
+    table.note_fileobj(5, given)
+    assert table.find(given) is None
+    table.set_reader(5, Runnable())
+    table.set_writer(5, Runnable())
+    table.note_fileobj(5, given)
+    table.clear_reader(5)
+    assert table.find(given) == 5
+    assert table.find(object()) is None
+    table.clear_writer(5)
+    assert table.find(given) is None
+
+
+def test_interest_of_a_descriptor_that_the_backend_lost_can_be_taken_back() -> None:
+    backend = FakeBackend()
+    table = Readiness(backend)
+    table.set_reader(5, Runnable())
+    table.set_writer(5, Runnable())
+    backend.refuse = FileNotFoundError("closed")
+    assert table.clear_reader(5) is not None
+    backend.refuse = None
+    assert table.clear_writer(5) is not None
+    assert backend.calls[-1] == ("unregister", 5)
 
 
 def test_forgetting_empties_an_entry_that_a_dispatch_holds() -> None:
