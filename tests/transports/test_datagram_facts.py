@@ -38,6 +38,7 @@ def test_a_datagram_transport_is_both_kinds_of_asyncios(loop: Loop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("DatagramTransport.get_extra_info('peername', 'sockname', 'socket', default)")
 def test_extra_info_names_the_socket_and_both_addresses(loop: Loop) -> None:
     async def main() -> None:
         with udp_socket() as peer:
@@ -68,6 +69,7 @@ def test_the_representation_tells_state_and_descriptor(loop: Loop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("DatagramTransport.close", "DatagramTransport.is_closing")
 def test_the_protocol_is_told_in_order(loop: Loop) -> None:
     protocol = DatagramRecorder()
 
@@ -133,6 +135,10 @@ def test_sending_on_a_lost_transport_goes_nowhere_and_is_said_in_the_end(
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "DatagramTransport.sendto",
+    why="On a transport that is lost and has no peer it goes nowhere; asyncio calls a method of None.",
+)
 @pytest.mark.loopcore_only
 def test_sending_on_a_closed_transport_without_a_peer_goes_nowhere(loop: Loop) -> None:
     """asyncio calls a method of None and reports a fatal error."""
@@ -205,6 +211,7 @@ def test_the_descriptor_is_the_transports(loop: Loop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("DatagramTransport.get_protocol", "DatagramTransport.set_protocol")
 def test_the_protocol_can_be_exchanged(loop: Loop) -> None:
     async def main() -> None:
         first, second = DatagramRecorder(), DatagramRecorder()

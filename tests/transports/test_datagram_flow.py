@@ -27,6 +27,7 @@ async def connected(protocol: Any, tmp_path: Path) -> AsyncIterator[tuple[Any, s
             yield transport, peer
 
 
+@pytest.mark.covers("DatagramTransport.get_write_buffer_size")
 def test_what_the_kernel_refuses_is_queued_and_counted(loop: Loop, tmp_path: Path) -> None:
     async def main() -> None:
         async with connected(DatagramRecorder(), tmp_path) as (transport, peer):
@@ -54,6 +55,7 @@ def test_what_is_queued_does_not_change_with_its_source(loop: Loop, tmp_path: Pa
     run(loop, main())
 
 
+@pytest.mark.covers("DatagramTransport.set_write_buffer_limits(high)", "DatagramTransport.get_write_buffer_limits")
 def test_the_protocol_is_paused_and_resumed_at_the_water_marks(loop: Loop, tmp_path: Path) -> None:
     async def main() -> None:
         protocol = DatagramRecorder()
@@ -131,6 +133,7 @@ def test_close_sends_what_is_queued(loop: Loop, tmp_path: Path) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("DatagramTransport.abort")
 def test_abort_drops_what_is_queued(loop: Loop, tmp_path: Path) -> None:
     async def main() -> None:
         protocol = DatagramRecorder()
@@ -215,6 +218,9 @@ def test_without_a_peer_a_full_receiver_does_not_make_the_loop_spin(loop: Any, t
     run(loop, main())
 
 
+@pytest.mark.covers(
+    "DatagramTransport.pause_reading", "DatagramTransport.resume_reading", "DatagramTransport.is_reading"
+)
 def test_reading_can_be_paused(loop: Loop) -> None:
     async def main() -> None:
         protocol = DatagramRecorder()

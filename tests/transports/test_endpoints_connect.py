@@ -56,6 +56,7 @@ async def close(protocol: asyncio.BaseProtocol) -> None:
     assert await protocol.lost is None
 
 
+@pytest.mark.covers("EventLoop.create_connection(host, port)")
 def test_the_protocol_is_connected_before_create_connection_returns(
     loop: asyncio.AbstractEventLoop, listening: socket.socket
 ) -> None:
@@ -132,6 +133,7 @@ def test_equal_errors_are_raised_as_one(
         run(loop, loop.create_connection(Recorder, "name.test", 80))
 
 
+@pytest.mark.covers("EventLoop.create_connection(all_errors)")
 def test_all_errors_raises_a_group_of_every_attempt(
     loop: asyncio.AbstractEventLoop, closed_port: int, resolves_to: Callable[..., None], backend_name: str
 ) -> None:
@@ -152,11 +154,13 @@ def test_a_name_without_addresses_is_an_error(
         run(loop, loop.create_connection(Recorder, "name.test", 80))
 
 
+@pytest.mark.covers("EventLoop.create_connection(family)")
 def test_a_literal_of_the_wrong_family_is_a_resolver_error(loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(socket.gaierror):
         run(loop, loop.create_connection(Recorder, "127.0.0.1", 80, family=socket.AF_INET6))
 
 
+@pytest.mark.covers("EventLoop.create_connection(local_addr)")
 def test_local_addr_is_where_the_connection_comes_from(
     loop: asyncio.AbstractEventLoop, listening: socket.socket
 ) -> None:
@@ -186,6 +190,7 @@ def test_a_local_address_of_another_family_is_an_error(
         run(loop, loop.create_connection(Recorder, *listening.getsockname(), local_addr=("::1", 0)))
 
 
+@pytest.mark.covers("EventLoop.create_connection(sock)")
 def test_a_connected_socket_is_taken_over(loop: asyncio.AbstractEventLoop, listening: socket.socket) -> None:
     async def main() -> None:
         sock = socket.create_connection(listening.getsockname())
@@ -244,6 +249,10 @@ def test_an_error_of_the_factory_leaves_the_programs_socket_alone(
         assert sock.fileno() != -1
 
 
+@pytest.mark.differs(
+    "EventLoop.create_connection",
+    why="If the protocol's factory raises, the socket is closed; asyncio leaves it to the garbage collector.",
+)
 @pytest.mark.loopcore_only  # asyncio leaves the socket to the garbage collector
 def test_an_error_of_the_factory_closes_the_socket_made_for_it(
     loop: asyncio.AbstractEventLoop, listening: socket.socket

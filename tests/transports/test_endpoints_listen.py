@@ -110,6 +110,7 @@ def test_ipv4_and_ipv6_share_a_port_number(loop: asyncio.AbstractEventLoop) -> N
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_server(family)")
 def test_family_limits_what_a_name_means(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         server = await loop.create_server(Greeter, None, 0, family=socket.AF_INET)
@@ -119,6 +120,7 @@ def test_family_limits_what_a_name_means(loop: asyncio.AbstractEventLoop) -> Non
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_server(reuse_address)")
 @pytest.mark.parametrize(("asked", "set_to"), [(None, True), (True, True), (False, False)])
 def test_reuse_address_is_on_unless_refused(loop: asyncio.AbstractEventLoop, asked: bool | None, set_to: bool) -> None:
     async def main() -> None:
@@ -130,6 +132,7 @@ def test_reuse_address_is_on_unless_refused(loop: asyncio.AbstractEventLoop, ask
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_server(reuse_port)")
 def test_reuse_port_lets_two_servers_share_a_port(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         one = await loop.create_server(Greeter, "127.0.0.1", 0, reuse_port=True)
@@ -151,6 +154,7 @@ def test_reuse_port_without_system_support_is_a_value_error(
         run(loop, loop.create_server(Greeter, "127.0.0.1", 0, reuse_port=True))
 
 
+@pytest.mark.covers("EventLoop.create_server(keep_alive)")
 def test_keep_alive_is_set_on_the_listening_socket(loop: asyncio.AbstractEventLoop, backend_name: str) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 13):
         pytest.skip("asyncio has keep_alive since Python 3.13")
@@ -165,6 +169,7 @@ def test_keep_alive_is_set_on_the_listening_socket(loop: asyncio.AbstractEventLo
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_server(sock)")
 def test_a_bound_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         sock = socket.socket()
@@ -177,6 +182,7 @@ def test_a_bound_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_server(start_serving)")
 def test_a_server_that_does_not_start_yet_refuses(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         server = await loop.create_server(Greeter, "127.0.0.1", 0, start_serving=False)
@@ -244,6 +250,10 @@ def test_a_socket_of_an_unknown_family_is_skipped(
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "EventLoop.create_server",
+    why="If listening fails, the sockets are closed; asyncio leaves them to the garbage collector.",
+)
 @pytest.mark.loopcore_only  # asyncio leaves the sockets to the garbage collector
 def test_a_server_that_cannot_listen_closes_its_sockets(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
@@ -336,6 +346,7 @@ def test_debug_mode_says_what_is_served(loop: asyncio.AbstractEventLoop, caplog:
     assert any("is serving" in message for message in caplog.messages)
 
 
+@pytest.mark.covers("EventLoop.connect_accepted_socket")
 def test_an_accepted_socket_becomes_a_connection(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -234,6 +234,7 @@ def resolves_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return install
 
 
+@pytest.mark.covers("EventLoop.create_connection(happy_eyeballs_delay)")
 def test_a_hanging_address_does_not_hold_up_the_next(
     loop: asyncio.AbstractEventLoop,
     listening: socket.socket,
@@ -285,6 +286,7 @@ def test_a_cancelled_race_over_hanging_addresses_leaves_nothing(
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_connection(interleave)")
 def test_interleave_alone_reorders_without_racing(
     loop: asyncio.AbstractEventLoop, listening: socket.socket, closed_port: int, resolves_to: Callable[..., None]
 ) -> None:

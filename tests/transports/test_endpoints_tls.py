@@ -63,6 +63,7 @@ async def send_and_receive(reader: asyncio.StreamReader, writer: asyncio.StreamW
     return received
 
 
+@pytest.mark.covers("EventLoop.create_connection(ssl)", "EventLoop.create_server(ssl)")
 @pytest.mark.parametrize("data", [b"x", LARGE], ids=["a byte", "a mebibyte"])
 def test_what_is_sent_over_tls_comes_back(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext, data: bytes
@@ -76,6 +77,7 @@ def test_what_is_sent_over_tls_comes_back(
     run(loop, main())
 
 
+@pytest.mark.covers("TlsTransport.get_extra_info(default)")
 def test_the_transport_tells_of_its_tls(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
 ) -> None:
@@ -92,6 +94,7 @@ def test_the_transport_tells_of_its_tls(
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_unix_connection(ssl, server_hostname)", "EventLoop.create_unix_server(ssl)")
 def test_tls_over_a_unix_socket(
     loop: asyncio.AbstractEventLoop,
     server_context: ssl.SSLContext,
@@ -159,6 +162,7 @@ def test_a_certificate_for_another_name_is_refused(
     assert isinstance(theirs, ssl.SSLError | ConnectionError)
 
 
+@pytest.mark.covers("EventLoop.create_connection(server_hostname)")
 def test_an_empty_server_hostname_switches_the_check_of_the_name_off(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, authority: trustme.CA
 ) -> None:
@@ -204,6 +208,7 @@ def test_a_timeout_of_zero_is_refused(
             )
 
 
+@pytest.mark.covers("EventLoop.create_connection(ssl_handshake_timeout)")
 def test_a_peer_that_is_silent_in_the_handshake_times_out(
     loop: asyncio.AbstractEventLoop, client_context: ssl.SSLContext
 ) -> None:
@@ -216,6 +221,7 @@ def test_a_peer_that_is_silent_in_the_handshake_times_out(
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_server(ssl_handshake_timeout)")
 @pytest.mark.reports_errors  # in debug mode, as asyncio does
 def test_a_client_that_is_silent_in_the_handshake_is_dropped_by_the_server(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext
@@ -310,6 +316,7 @@ async def upgrade_then_echo(
     await echo(reader, writer)
 
 
+@pytest.mark.covers("EventLoop.start_tls(server_side, server_hostname)")
 def test_both_ends_upgrade_a_plain_connection(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
 ) -> None:

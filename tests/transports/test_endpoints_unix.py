@@ -31,6 +31,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "s")
 
 
+@pytest.mark.covers("EventLoop.create_unix_server(path)", "EventLoop.create_unix_connection(path)")
 @pytest.mark.parametrize("convert", [str, os.fsencode, Path], ids=["text", "bytes", "path-like"])
 def test_a_path_of_any_type_is_served_and_reached(
     loop: asyncio.AbstractEventLoop, path: str, convert: Callable[[str], Any]
@@ -99,6 +100,7 @@ def test_by_default_the_file_goes_as_on_the_running_python(loop: asyncio.Abstrac
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_unix_server(cleanup_socket)")
 def test_cleanup_socket_removes_the_file(loop: asyncio.AbstractEventLoop, path: str, backend_name: str) -> None:
     options = closes_up(backend_name, cleanup_socket=True)
 
@@ -138,6 +140,7 @@ def test_without_cleanup_the_file_stays(loop: asyncio.AbstractEventLoop, path: s
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_unix_server(sock)")
 def test_cleanup_is_for_the_programs_socket_too(loop: asyncio.AbstractEventLoop, path: str, backend_name: str) -> None:
     options = closes_up(backend_name, cleanup_socket=True)
 
@@ -165,6 +168,7 @@ def test_a_path_that_is_not_there_is_not_found(loop: asyncio.AbstractEventLoop, 
         run(loop, loop.create_unix_connection(asyncio.Protocol, path))
 
 
+@pytest.mark.covers("EventLoop.create_unix_connection(sock)")
 def test_a_connected_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         ours, peer = socket.socketpair()
@@ -192,6 +196,7 @@ def test_an_accepted_unix_socket_becomes_a_connection(loop: asyncio.AbstractEven
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.create_unix_server(start_serving)")
 def test_start_serving_may_wait(loop: asyncio.AbstractEventLoop, path: str) -> None:
     async def main() -> None:
         server = await loop.create_unix_server(Greeter, path, start_serving=False)

@@ -30,6 +30,7 @@ async def connected(pipe: Any) -> tuple[Any, Recorder]:
     return transport, protocol
 
 
+@pytest.mark.covers("EventLoop.connect_read_pipe")
 @PAIRS
 def test_bytes_arrive(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]) -> None:
     async def main() -> None:
@@ -48,6 +49,7 @@ def test_bytes_arrive(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair])
     run(loop, main())
 
 
+@pytest.mark.covers("ReadPipeTransport.is_closing")
 @pytest.mark.parametrize("make", [pipe_pair, socket_pair])
 def test_end_of_file_is_told_before_the_loss(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]) -> None:
     async def main() -> None:
@@ -89,6 +91,10 @@ def test_terminal_whose_other_side_has_gone_is_lost_with_the_error(loop: asyncio
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "EventLoop.connect_read_pipe",
+    why="Devices that epoll(7) refuses (/dev/zero) are read; asyncio reports EPERM and waits for ever.",
+)
 @pytest.mark.loopcore_only  # asyncio reports EPERM from epoll, and waits for ever
 def test_device_that_is_always_ready_is_read_in_turn(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
@@ -137,6 +143,9 @@ def test_file_is_refused_and_stays_the_callers(
     run(loop, main())
 
 
+@pytest.mark.covers(
+    "ReadPipeTransport.pause_reading", "ReadPipeTransport.resume_reading", "ReadPipeTransport.is_reading"
+)
 def test_paused_transport_leaves_the_bytes_to_the_kernel(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         with made(pipe_pair) as (reading, writing):
@@ -161,6 +170,7 @@ def test_paused_transport_leaves_the_bytes_to_the_kernel(loop: asyncio.AbstractE
     run(loop, main())
 
 
+@pytest.mark.covers("ReadPipeTransport.close")
 def test_loss_is_told_once(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         with made(pipe_pair) as (reading, writing):
@@ -197,6 +207,11 @@ def test_protocol_that_raises_is_reported_and_goes_on(loop: asyncio.AbstractEven
     run(loop, main())
 
 
+@pytest.mark.covers(
+    "ReadPipeTransport.get_extra_info('pipe', default)",
+    "ReadPipeTransport.get_protocol",
+    "ReadPipeTransport.set_protocol",
+)
 def test_facts(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         with made(pipe_pair) as (reading, _):
@@ -231,6 +246,10 @@ def test_transport_that_nobody_closed_warns_and_closes(loop_factory: Callable[[]
         assert is_closed(reading)
 
 
+@pytest.mark.differs(
+    "ReadPipeTransport.close",
+    why="On a loop that is closed already it closes the file; asyncio raises RuntimeError and leaks it.",
+)
 @pytest.mark.loopcore_only
 def test_close_after_the_loop_closes_the_file(loop: asyncio.AbstractEventLoop) -> None:
     with made(pipe_pair) as (reading, writing):

@@ -31,6 +31,7 @@ async def connected(pipe: Any) -> tuple[Any, Recorder]:
     return transport, protocol
 
 
+@pytest.mark.covers("EventLoop.connect_write_pipe", "WritePipeTransport.write", "WritePipeTransport.writelines")
 @PAIRS
 def test_write_is_there_at_once(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]) -> None:
     async def main() -> None:
@@ -48,6 +49,9 @@ def test_write_is_there_at_once(loop: asyncio.AbstractEventLoop, make: Callable[
     run(loop, main())
 
 
+@pytest.mark.covers(
+    "WritePipeTransport.get_write_buffer_size", "WritePipeTransport.close", "WritePipeTransport.is_closing"
+)
 @LOSABLE
 def test_more_than_the_kernel_takes_is_kept_and_arrives(
     loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]
@@ -70,6 +74,9 @@ def test_more_than_the_kernel_takes_is_kept_and_arrives(
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "WritePipeTransport.write", why="The protocol resumes at the low-water mark; asyncio waits until all is written."
+)
 @pytest.mark.loopcore_only  # asyncio waits until all is written
 def test_writing_resumes_at_the_low_water_mark(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
@@ -89,6 +96,7 @@ def test_writing_resumes_at_the_low_water_mark(loop: asyncio.AbstractEventLoop) 
     run(loop, main())
 
 
+@pytest.mark.covers("WritePipeTransport.write_eof", "WritePipeTransport.can_write_eof")
 def test_end_is_written_after_what_came_before(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         with made(pipe_pair) as (reading, writing):
@@ -104,6 +112,7 @@ def test_end_is_written_after_what_came_before(loop: asyncio.AbstractEventLoop) 
     run(loop, main())
 
 
+@pytest.mark.covers("WritePipeTransport.abort")
 def test_abort_drops_what_waits(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         with made(pipe_pair) as (reading, writing):
@@ -167,6 +176,10 @@ def test_writes_to_a_lost_pipe_pass_and_are_warned_of(
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "EventLoop.connect_write_pipe",
+    why="Bytes from the other end of a socket do not end the transport; asyncio takes them for its closing.",
+)
 @pytest.mark.loopcore_only  # asyncio takes these bytes for the closing of the peer
 def test_peer_that_writes_has_not_gone(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
@@ -242,6 +255,9 @@ def test_both_directions_of_one_terminal(loop: asyncio.AbstractEventLoop) -> Non
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "WritePipeTransport.write", why="Text is a TypeError; with asyncio an AssertionError, under python -O nothing."
+)
 @pytest.mark.loopcore_only  # asyncio: AssertionError
 def test_text_is_refused(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
@@ -256,6 +272,12 @@ def test_text_is_refused(loop: asyncio.AbstractEventLoop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers(
+    "WritePipeTransport.get_extra_info('pipe')",
+    "WritePipeTransport.get_protocol",
+    "WritePipeTransport.set_write_buffer_limits(high, low)",
+    "WritePipeTransport.get_write_buffer_limits",
+)
 def test_facts(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         with made(pipe_pair) as (_, writing):

@@ -20,6 +20,7 @@ class Echo(asyncio.Protocol):
         self.transport.write(data)
 
 
+@pytest.mark.covers("Transport.write")
 @pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair])
 @pytest.mark.parametrize("size", [1, 1024, 100_000, 3_000_000])
 def test_echo_returns_what_was_sent(loop: Loop, make_pair: Any, size: int) -> None:
@@ -58,6 +59,7 @@ def test_small_and_large_writes_keep_their_order(loop: Loop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("Transport.writelines")
 def test_writelines_takes_more_buffers_than_one_system_call(loop: Loop) -> None:
     lines = [b"line %d\n" % i for i in range(2000)]
 

@@ -25,6 +25,7 @@ from tests.transports.recorder import (
 Loop = asyncio.AbstractEventLoop
 
 
+@pytest.mark.covers("Transport.close", "Transport.is_closing")
 def test_close_sends_what_was_written_and_then_ends(loop: Loop) -> None:
     protocol = Recorder()
 
@@ -86,6 +87,7 @@ def test_nothing_is_received_after_close(loop: Loop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("Transport.abort")
 def test_abort_drops_what_was_not_sent(loop: Loop) -> None:
     protocol = Recorder()
 
@@ -138,6 +140,7 @@ def test_a_half_closed_connection_still_sends(loop: Loop, make: Any, make_pair: 
     run(loop, main())
 
 
+@pytest.mark.covers("Transport.write_eof", "Transport.can_write_eof")
 @pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair])
 def test_write_eof_ends_our_half_and_leaves_theirs(loop: Loop, make_pair: Any) -> None:
     protocol = Recorder()

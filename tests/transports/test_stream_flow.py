@@ -22,6 +22,7 @@ Loop = asyncio.AbstractEventLoop
 SIZE = 1 << 20
 
 
+@pytest.mark.covers("Transport.set_write_buffer_limits(high, low)", "Transport.get_write_buffer_limits")
 def test_the_limits_are_asyncios(loop: Loop) -> None:
     async def main() -> None:
         async with opened(Recorder()) as (transport, _):
@@ -43,6 +44,7 @@ def test_the_limits_are_asyncios(loop: Loop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("Transport.get_write_buffer_size")
 def test_a_protocol_is_paused_once_and_resumed_once(loop: Loop) -> None:
     protocol = Recorder()
 
@@ -154,6 +156,7 @@ def test_an_error_in_pause_or_resume_is_reported_and_the_connection_lives(loop: 
     run(loop, main())
 
 
+@pytest.mark.covers("Transport.pause_reading", "Transport.resume_reading", "Transport.is_reading")
 @pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
 def test_nothing_is_received_while_reading_is_paused(loop: Loop, make: Any) -> None:
     protocol = make()

@@ -30,6 +30,7 @@ def test_the_protocol_hears_of_the_connection_before_data_and_before_the_caller(
     run(loop, main())
 
 
+@pytest.mark.covers("Transport.set_protocol", "Transport.get_protocol")
 def test_set_protocol_hands_over_what_comes_next(loop: Loop) -> None:
     first, second = Recorder(), Recorder()
 
@@ -168,6 +169,10 @@ def test_ending_inside_get_buffer_is_not_followed_by_data(loop: Loop, how: str, 
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "EventLoop.connect_accepted_socket",
+    why="A protocol's methods share one copy of the opener's context; asyncio makes one for each kind of callback.",
+)
 @pytest.mark.loopcore_only  # asyncio's makes a copy for each kind of callback
 def test_all_callbacks_share_one_context_which_is_not_the_callers(loop: Loop) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nobody's")

@@ -14,6 +14,7 @@ from tests.transports.process_support import ProcessRecorder, ended, grandchild,
 from tests.transports.recorder import run, settle
 
 
+@pytest.mark.covers("EventLoop.subprocess_shell")
 def test_protocol_is_told_everything_in_order(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         transport, protocol = await shell("echo out; echo err >&2; exit 3")
@@ -32,6 +33,7 @@ def test_protocol_is_told_everything_in_order(loop: asyncio.AbstractEventLoop) -
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.subprocess_exec(stderr)", "SubprocessTransport.get_pipe_transport")
 def test_input_goes_through(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         transport, protocol = await loop.subprocess_exec(ProcessRecorder, "cat", stderr=None)
@@ -64,6 +66,7 @@ def test_reading_from_the_process_can_be_paused(loop: asyncio.AbstractEventLoop)
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.subprocess_shell(stdin, stdout, stderr)")
 def test_process_without_pipes(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         transport, protocol = await shell("exit 7", stdin=None, stdout=None, stderr=None)
@@ -74,6 +77,7 @@ def test_process_without_pipes(loop: asyncio.AbstractEventLoop) -> None:
     run(loop, main())
 
 
+@pytest.mark.covers("SubprocessTransport.get_returncode")
 @pytest.mark.parametrize(
     ("send", "number"),
     [
@@ -94,6 +98,7 @@ def test_signals_end_it(loop: asyncio.AbstractEventLoop, send: Callable[[Any], N
     run(loop, main())
 
 
+@pytest.mark.covers("SubprocessTransport.close", "SubprocessTransport.is_closing", "EventLoop.subprocess_exec(args)")
 def test_close_kills_and_closes_the_pipes(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         transport, protocol = await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
@@ -119,6 +124,11 @@ def test_output_after_close_is_not_waited_for(loop: asyncio.AbstractEventLoop) -
     run(loop, main())
 
 
+@pytest.mark.covers(
+    "SubprocessTransport.get_extra_info('subprocess')",
+    "SubprocessTransport.get_protocol",
+    "SubprocessTransport.get_pid",
+)
 def test_facts(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         transport, protocol = await shell("cat >/dev/null; exit 5")
@@ -198,6 +208,10 @@ def test_start_that_is_cancelled_leaves_no_process(loop: asyncio.AbstractEventLo
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "EventLoop.subprocess_exec",
+    why="If a pipe cannot be connected, the process is killed and reaped before the error is raised.",
+)
 @pytest.mark.loopcore_only
 @pytest.mark.parametrize("failing", ["connect_read_pipe", "connect_write_pipe"])
 def test_start_whose_pipes_fail_leaves_no_process(

@@ -16,6 +16,7 @@ MANY = 40
 BYTES_EACH = 20_000
 
 
+@pytest.mark.covers("EventLoop.subprocess_exec(stdin, stdout, stderr)")
 def test_communicate(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         process = await asyncio.create_subprocess_exec("cat", stdin=PIPE, stdout=PIPE)
@@ -127,6 +128,7 @@ def test_child_has_no_descriptor_of_ours(loop: asyncio.AbstractEventLoop) -> Non
     run(loop, main())
 
 
+@pytest.mark.covers("EventLoop.subprocess_shell(kwargs)")
 def test_options_of_popen(loop: asyncio.AbstractEventLoop, tmp_path: Any) -> None:
     async def main() -> None:
         reading, writing = os.pipe()

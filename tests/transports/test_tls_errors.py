@@ -81,6 +81,10 @@ def test_the_reason_of_a_failed_verification_reaches_the_caller(loop: asyncio.Ab
     run(loop, main())
 
 
+@pytest.mark.differs(
+    "EventLoop.create_connection(ssl)",
+    why="A side whose handshake fails sends the alert that says why; asyncio's peers see a reset.",
+)
 def test_the_peer_is_told_why_the_handshake_failed(loopcore_factory: Any) -> None:
     """asyncio drops the alert with the connection: its peers see a reset."""
 
@@ -99,6 +103,7 @@ def test_the_peer_is_told_why_the_handshake_failed(loopcore_factory: Any) -> Non
     run(loopcore_factory(), main())
 
 
+@pytest.mark.covers("TlsTransport.is_closing")
 def test_a_garbled_record_ends_the_connection(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()
@@ -258,6 +263,10 @@ def test_no_exception_is_left_to_complain_of(loop_factory: Any) -> None:
     assert not reported
 
 
+@pytest.mark.differs(
+    "EventLoop.create_server(ssl)",
+    why="Renegotiation is refused: OP_NO_RENEGOTIATION is set on each context that is used.",
+)
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="Python cannot ask for a renegotiation; openssl(1) can")
 def test_renegotiation_is_refused(loopcore_factory: Any) -> None:
     """TLS 1.2: `R` makes s_client ask for it. The connection ends, as s_client will not go on without."""

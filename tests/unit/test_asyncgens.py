@@ -20,6 +20,7 @@ async def numbers(log: list[str]) -> AsyncGenerator[int, None]:
         log.append("closed")
 
 
+@pytest.mark.covers("EventLoop.shutdown_asyncgens")
 def test_shutdown_asyncgens_closes_those_still_alive(loop: Loop) -> None:
     log: list[str] = []
     kept: list[Any] = []

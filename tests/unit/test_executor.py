@@ -12,6 +12,7 @@ import pytest
 Loop = asyncio.AbstractEventLoop
 
 
+@pytest.mark.covers("EventLoop.run_in_executor(args)")
 def test_result_and_arguments_come_back(loop: Loop) -> None:
     async def main() -> list[int]:
         return await loop.run_in_executor(None, sorted, (3, 1, 2))
@@ -41,6 +42,7 @@ def test_given_executor_is_used(loop: Loop) -> None:
     assert name == "mine_0"
 
 
+@pytest.mark.covers("EventLoop.set_default_executor")
 def test_default_executor_can_be_replaced(loop: Loop) -> None:
     pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mine")
     loop.set_default_executor(pool)
@@ -116,6 +118,7 @@ def test_shutdown_without_any_job_needs_no_thread(loop: Loop) -> None:
     assert started == []
 
 
+@pytest.mark.covers("EventLoop.shutdown_default_executor")
 def test_shutdown_waits_for_running_jobs(loop: Loop) -> None:
     release, started, finished = threading.Event(), threading.Event(), threading.Event()
 
@@ -138,6 +141,7 @@ def test_shutdown_waits_for_running_jobs(loop: Loop) -> None:
     loop.run_until_complete(main())
 
 
+@pytest.mark.covers("EventLoop.shutdown_default_executor(timeout)")
 def test_shutdown_gives_up_after_its_timeout_with_a_warning(loop: Loop, backend_name: str) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 13):
         pytest.skip("asyncio takes a timeout from 3.12 on, and at first did not keep to it")

@@ -29,6 +29,7 @@ def collect_faults(loop: Loop) -> list[dict[str, Any]]:
     return faults
 
 
+@pytest.mark.covers("EventLoop.default_exception_handler", "EventLoop.call_exception_handler")
 @pytest.mark.reports_errors
 def test_without_handler_a_fault_goes_to_the_asyncio_log(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     run_failing_callback(loop)
@@ -62,6 +63,7 @@ def test_report_shows_where_the_object_was_created(loop: Loop, caplog: pytest.Lo
     assert "in run_failing_callback" in record.getMessage()
 
 
+@pytest.mark.covers("EventLoop.set_exception_handler")
 def test_handler_receives_loop_and_context(loop: Loop) -> None:
     calls: list[tuple[Loop, dict[str, Any]]] = []
     loop.set_exception_handler(lambda *args: calls.append(args))
@@ -73,6 +75,7 @@ def test_handler_receives_loop_and_context(loop: Loop) -> None:
     assert isinstance(context["handle"], asyncio.Handle)
 
 
+@pytest.mark.covers("EventLoop.get_exception_handler")
 def test_handler_can_be_asked_for_and_taken_back(loop: Loop) -> None:
     def handler(where: Loop, context: dict[str, Any]) -> None:
         pass
@@ -177,6 +180,10 @@ def test_handler_runs_in_the_context_of_the_callback_that_failed(loop: Loop, bac
     assert seen == ["inside"]
 
 
+@pytest.mark.differs(
+    "EventLoop.call_exception_handler",
+    why="A task may report itself; asyncio enters its context a second time and reports the failure of that.",
+)
 @pytest.mark.loopcore_only
 def test_task_may_report_itself(loop: Loop) -> None:
     # asyncio tries to enter the task's context a second time and reports the failure of that instead.

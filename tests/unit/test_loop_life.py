@@ -22,6 +22,7 @@ Factory = Callable[[], Loop]
 # --- running and stopping -------------------------------------------------------------------------------
 
 
+@pytest.mark.covers("EventLoop.run_until_complete")
 def test_run_until_complete_returns_the_result(loop: Loop) -> None:
     async def main() -> int:
         return 42
@@ -78,6 +79,7 @@ def test_exit_in_a_task_ends_the_run_and_leaves_no_report(loop: Loop, exit_type:
     loop.run_until_complete(asyncio.sleep(0))  # it can go on
 
 
+@pytest.mark.covers("EventLoop.run_forever", "EventLoop.stop")
 def test_stop_before_run_makes_it_a_single_tick(loop: Loop) -> None:
     seen: list[int] = []
 
@@ -102,6 +104,7 @@ def test_callbacks_ready_when_stop_is_called_still_run(loop: Loop) -> None:
     assert seen == ["after stop"]
 
 
+@pytest.mark.covers("EventLoop.is_running")
 def test_running_loop_is_known_while_it_runs_only(loop: Loop) -> None:
     async def main() -> Loop:
         assert loop.is_running()
@@ -175,6 +178,7 @@ def test_callback_scheduled_from_a_signal_handler_ends_the_wait(loop: Loop) -> N
 # --- closing --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covers("EventLoop.close", "EventLoop.is_closed")
 def test_closed_loop_says_so(loop: Loop) -> None:
     assert not loop.is_closed()
     loop.close()
@@ -262,6 +266,7 @@ def test_repr_names_the_backend(loop: Loop, backend_name: str) -> None:
 # --- debug mode -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.covers("EventLoop.get_debug", "EventLoop.set_debug")
 def test_debug_mode_is_off_and_can_be_turned_on(loop: Loop) -> None:
     assert loop.get_debug() is False
     loop.set_debug(True)
@@ -305,6 +310,9 @@ def test_debug_mode_tracks_where_coroutines_were_made_while_running(loop: Loop) 
 # --- tasks and futures ----------------------------------------------------------------------------------
 
 
+@pytest.mark.covers(
+    "EventLoop.create_future", "EventLoop.create_task(name)", "Future.get_loop", "Task.get_loop", "Task.get_name"
+)
 def test_create_future_and_create_task(loop: Loop) -> None:
     async def main() -> None: ...
 
@@ -318,6 +326,7 @@ def test_create_future_and_create_task(loop: Loop) -> None:
     loop.run_until_complete(task)
 
 
+@pytest.mark.covers("EventLoop.set_task_factory", "EventLoop.get_task_factory")
 def test_task_factory_makes_the_tasks(loop: Loop) -> None:
     made: list[Any] = []
 

@@ -97,6 +97,7 @@ def test_numeric_nameinfo_needs_no_thread() -> None:
     assert done.value.value == ("127.0.0.1", "80")
 
 
+@pytest.mark.covers("EventLoop.getaddrinfo(type)")
 def test_getaddrinfo_of_a_name(loop: Loop) -> None:
     found = loop.run_until_complete(loop.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM))
     assert found == socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
@@ -129,6 +130,7 @@ def test_names_are_looked_up_in_a_thread(loop: Loop, monkeypatch: pytest.MonkeyP
     assert threads[0] is not threading.main_thread()
 
 
+@pytest.mark.covers("EventLoop.getnameinfo(flags)")
 def test_getnameinfo(loop: Loop) -> None:
     found = loop.run_until_complete(loop.getnameinfo(("127.0.0.1", 80), socket.NI_NUMERICHOST))
     assert found == socket.getnameinfo(("127.0.0.1", 80), socket.NI_NUMERICHOST)

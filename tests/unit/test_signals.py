@@ -30,6 +30,7 @@ def kill(sig: int) -> None:
     os.kill(os.getpid(), sig)
 
 
+@pytest.mark.covers("EventLoop.add_signal_handler(args)")
 def test_handler_runs_with_its_arguments_in_the_loop(loop: Loop) -> None:
     seen: list[Any] = []
 
@@ -77,6 +78,10 @@ def test_signals_have_handlers_of_their_own(loop: Loop) -> None:
     assert sorted(seen) == [signal.SIGUSR1, signal.SIGUSR2]
 
 
+@pytest.mark.differs(
+    "EventLoop.add_signal_handler",
+    why="Signals pass through a pipe, where 65,536 may wait; asyncio's socket pair loses what comes after 278.",
+)
 @pytest.mark.loopcore_only
 def test_no_signal_is_lost_among_many(loop: Loop) -> None:
     # asyncio's socket pair is full after 278 and loses what comes then, SIGUSR2 too.
@@ -94,6 +99,7 @@ def test_no_signal_is_lost_among_many(loop: Loop) -> None:
     assert len(seen) == 2000
 
 
+@pytest.mark.covers("EventLoop.remove_signal_handler")
 def test_removed_handler_gives_the_default_back(loop: Loop) -> None:
     loop.add_signal_handler(signal.SIGUSR1, print)
     loop.add_signal_handler(signal.SIGINT, print)
@@ -123,6 +129,9 @@ def test_closing_the_loop_removes_all_handlers(loop: Loop) -> None:
     assert signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL
 
 
+@pytest.mark.differs(
+    "EventLoop.close", why="A wake-up descriptor of signals that somebody else has set since stays set."
+)
 @pytest.mark.loopcore_only
 def test_wakeup_descriptor_of_somebody_else_is_left_in_place(loop: Loop) -> None:
     loop.add_signal_handler(signal.SIGUSR1, print)

@@ -21,6 +21,7 @@ def pair() -> Iterator[Pair]:
         yield left, right
 
 
+@pytest.mark.covers("EventLoop.add_reader(args)")
 def test_reader_is_called_with_its_arguments_while_there_is_something_to_read(loop: Loop, pair: Pair) -> None:
     left, right = pair
     seen: list[Any] = []
@@ -37,6 +38,7 @@ def test_reader_is_called_with_its_arguments_while_there_is_something_to_read(lo
     assert loop.remove_reader(left.fileno()) is True
 
 
+@pytest.mark.covers("EventLoop.add_writer")
 def test_writer_is_called_while_there_is_room(loop: Loop, pair: Pair) -> None:
     seen: list[int] = []
 
@@ -80,6 +82,7 @@ def test_second_reader_takes_the_place_of_the_first(loop: Loop, pair: Pair) -> N
     loop.remove_reader(left)
 
 
+@pytest.mark.covers("EventLoop.remove_reader", "EventLoop.remove_writer")
 def test_removing_tells_whether_there_was_something_to_remove(loop: Loop, pair: Pair) -> None:
     left, _ = pair
     assert loop.remove_reader(left) is False

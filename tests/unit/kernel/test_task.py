@@ -50,6 +50,7 @@ def test_waiters_and_callbacks_of_a_future_come_in_the_order_they_were_added(loo
     loop.run_until_complete(main())
 
 
+@pytest.mark.covers("Future.add_done_callback(context)", "Future.remove_done_callback")
 def test_callbacks_get_the_future_and_their_context_and_can_be_removed(loop: Loop) -> None:
     variable = contextvars.ContextVar("variable", default="none")
     log: list[Any] = []
@@ -77,6 +78,7 @@ def test_callbacks_get_the_future_and_their_context_and_can_be_removed(loop: Loo
     assert log == [(True, "when added"), (True, "own"), (True, "later")]
 
 
+@pytest.mark.covers("Future.set_result", "Future.set_exception")
 def test_a_future_is_finished_once(loop: Loop) -> None:
     future = loop.create_future()
     with pytest.raises(asyncio.InvalidStateError):
@@ -89,6 +91,7 @@ def test_a_future_is_finished_once(loop: Loop) -> None:
     assert (future.result(), future.exception(), future.done(), future.cancelled()) == (5, None, True, False)
 
 
+@pytest.mark.covers("Task.cancelling", "Task.uncancel")
 def test_cancellation_is_counted_and_can_be_refused(loop: Loop) -> None:
     async def stubborn() -> tuple[str, int, int]:
         task = asyncio.current_task()
@@ -112,6 +115,7 @@ def test_cancellation_is_counted_and_can_be_refused(loop: Loop) -> None:
     loop.run_until_complete(main())
 
 
+@pytest.mark.covers("Task.cancel(msg)")
 def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> None:
     log: list[str] = []
 
@@ -128,6 +132,7 @@ def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> None:
     assert log == []
 
 
+@pytest.mark.covers("EventLoop.create_task(context)")
 def test_a_task_runs_in_one_context_of_its_own(loop: Loop) -> None:
     variable = contextvars.ContextVar("variable", default=0)
     seen: list[int] = []
@@ -147,6 +152,7 @@ def test_a_task_runs_in_one_context_of_its_own(loop: Loop) -> None:
     assert (variable.get(), own[variable]) == (10, 103)
 
 
+@pytest.mark.covers("Task.set_name", "Task.get_coro", "Future.__class_getitem__", "Task.__class_getitem__")
 def test_names_coroutines_generics_and_weak_references(loop: Loop) -> None:
     async def nothing() -> None: ...
 
@@ -167,6 +173,7 @@ def test_names_coroutines_generics_and_weak_references(loop: Loop) -> None:
     assert type(future)[int].__args__ == (int,)  # type: ignore[index]
 
 
+@pytest.mark.covers("Task.get_stack(limit)", "Task.print_stack(file)")
 def test_stacks_of_suspended_and_failed_tasks(loop: Loop) -> None:
     async def fail() -> None:
         raise ValueError("mine")

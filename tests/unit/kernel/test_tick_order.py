@@ -34,6 +34,7 @@ def run_ticks(loop: Loop, count: int) -> None:
         loop.run_forever()
 
 
+@pytest.mark.covers("EventLoop.call_soon(args)")
 def test_callbacks_run_in_the_order_they_were_scheduled(loop: Loop, log: list[Any]) -> None:
     for number in range(200):
         loop.call_soon(log.append, number)
@@ -78,6 +79,7 @@ def test_timers_without_delay_keep_asyncios_order_in_ticks_that_leave_out_the_po
     assert log == [*expected, "timer 0"]
 
 
+@pytest.mark.covers("EventLoop.call_at(args)")
 def test_deadlines_decide_not_the_order_of_calls(loop: Loop, log: list[Any]) -> None:
     now = loop.time()
     for delay in (0.003, 0.001, 0.002):
@@ -87,6 +89,10 @@ def test_deadlines_decide_not_the_order_of_calls(loop: Loop, log: list[Any]) -> 
     assert log == [0.001, 0.002, 0.003]
 
 
+@pytest.mark.differs(
+    "EventLoop.call_at",
+    why="Equal deadlines fire in the order they were set; asyncio promises none, and its heap keeps none.",
+)
 @pytest.mark.loopcore_only
 def test_equal_deadlines_fire_in_the_order_they_were_set(loop: Loop, log: list[Any]) -> None:
     when = loop.time()
@@ -120,6 +126,7 @@ def test_what_an_event_schedules_follows_the_timers_of_its_tick(loop: Loop, log:
     assert log == ["io", "timer", "soon"]
 
 
+@pytest.mark.covers("EventLoop.add_writer(args)")
 def test_reader_runs_before_writer_of_the_same_descriptor(loop: Loop, log: list[Any], pair: Pair) -> None:
     pair[1].send(b"x")
     loop.add_writer(pair[0], log.append, "writer")
@@ -173,6 +180,7 @@ def test_an_event_is_not_for_the_next_owner_of_its_descriptor_number(loop: Loop,
         sock.close()
 
 
+@pytest.mark.covers("Handle.cancel", "TimerHandle.cancel")
 def test_cancelling_inside_the_batch_keeps_a_callback_and_a_timer_from_running(loop: Loop, log: list[Any]) -> None:
     handles: list[asyncio.Handle] = []
 
@@ -238,6 +246,7 @@ def test_a_call_from_another_thread_before_the_run_keeps_its_place(loop: Loop, l
     assert log == ["before", "thread", "after"]
 
 
+@pytest.mark.covers("EventLoop.call_soon_threadsafe(args)")
 def test_calls_from_other_threads_end_a_wait_without_limit_and_keep_their_order(loop: Loop, log: list[Any]) -> None:
     def post(number: int) -> None:
         log.append(number)
