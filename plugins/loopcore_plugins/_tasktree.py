@@ -1,0 +1,178 @@
+"""The task tree: every task of a loop, where it stands, what it waits for, and who waits for it.
+
+asyncio has no such record before Python 3.14, so it is read off what is there: a task knows the future that
+it waits for (`_fut_waiter`), a coroutine what it awaits (`cr_await`), and a future its callbacks. `gather`,
+`wait`, `wait_for`, `shield` and `TaskGroup` put a future of their own between two tasks; their callbacks on the
+inner one lead to it, as a closure, an argument of a partial, or a bound method. What keeps no such trace
+(`as_completed`, queues, locks) shows as a task that waits, with the name of what it waits in.
+
+Thread: any. Nothing is changed and nothing is locked, so the views of a loop that goes on meanwhile may be of
+slightly different moments. They are plain values: they hold no task alive.
+"""
+
+import asyncio
+import functools
+import gc
+from collections.abc import Iterator
+from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType
+from typing import Any, Final, Literal, NamedTuple
+
+State = Literal["running", "ready", "waiting"]
+
+DEEPEST: Final = 100
+"""Coroutines that are followed into one another; what is deeper is recursion."""
+
+_ATTRIBUTES: Final = (
+    (CoroutineType, "cr_frame", "cr_await"),
+    (GeneratorType, "gi_frame", "gi_yieldfrom"),
+    (AsyncGeneratorType, "ag_frame", "ag_await"),
+)
+_SUSPENDABLE: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
+
+
+class Place(NamedTuple):
+    """A line that is being executed. `function` is the qualified name."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}, in {self.function}"
+
+
+class TaskView(NamedTuple):
+    """A task, as it was when it was looked at."""
+
+    id: int
+    """The task's `id()`: unique in its process while the task lives."""
+    name: str
+    coroutine: str
+    """The qualified name of the coroutine function."""
+    state: State
+    stack: tuple[Place, ...]
+    """The chain of coroutines, outermost first. Of a running task only as far as it is not on its thread's stack."""
+    waits_for: str
+    """What it waits for, in words; empty unless `state` is waiting."""
+    awaited_by: tuple[int, ...]
+    """The ids of the tasks that wait for this one, directly or through a gather, a task group and the like."""
+
+
+def place_of(code: CodeType, line: int | None) -> Place:
+    """Return the place of `line` in `code`; a line that is not known (the frame is just ending) is 0."""
+    return Place(code.co_filename, line or 0, code.co_qualname)
+
+
+def view_tasks(loop: asyncio.AbstractEventLoop) -> dict[int, TaskView]:
+    """Return a view of each task of `loop` that is not done, by its id."""
+    tasks = _tasks_of(loop)
+    running = running_task(loop)
+    waiters: dict[int, list[Any]] = {}
+    for task in tasks:
+        waiters.setdefault(id(task._fut_waiter), []).append(task)
+    waiters.pop(id(None), None)
+    return {id(task): _view(task, task is running, waiters) for task in tasks}
+
+
+def running_task(loop: asyncio.AbstractEventLoop) -> Any:
+    """Return the task that `loop` is running a step of, or None."""
+    return asyncio.current_task(loop)
+
+
+def awaiting(views: dict[int, TaskView], task_id: int) -> list[TaskView]:
+    """Return the tasks that wait for the task `task_id`, and those that wait for these: the nearest first."""
+    found: dict[int, TaskView] = {}
+    wanted = [task_id]
+    while wanted:
+        view = views.get(wanted.pop(0))
+        for outer in view.awaited_by if view is not None else ():
+            if outer not in found and outer != task_id and outer in views:
+                found[outer] = views[outer]
+                wanted.append(outer)
+    return list(found.values())
+
+
+def coroutine_stack(coro: Any) -> tuple[Place, ...]:
+    """Return where `coro` and what it awaits stand, outermost first."""
+    places: list[Place] = []
+    while coro is not None and len(places) < DEEPEST:
+        for kind, frame_name, inner_name in _ATTRIBUTES:
+            if isinstance(coro, kind):
+                frame = getattr(coro, frame_name)
+                if frame is not None:
+                    places.append(place_of(frame.f_code, frame.f_lineno))
+                coro = getattr(coro, inner_name)
+                break
+        else:
+            coro = _wrapped(coro)
+    return tuple(places)
+
+
+def _wrapped(awaitable: Any) -> Any:
+    """Return the coroutine or generator inside what `__await__`, `asend` or `anext` made; these do not tell."""
+    if asyncio.isfuture(awaitable):
+        return None
+    return next((inner for inner in gc.get_referents(awaitable) if isinstance(inner, _SUSPENDABLE)), None)
+
+
+def _tasks_of(loop: asyncio.AbstractEventLoop) -> list[Any]:
+    # Tasks of foreign makers need not have what is read here.
+    return [task for task in asyncio.all_tasks(loop) if hasattr(task, "_fut_waiter")]
+
+
+def _view(task: Any, is_running: bool, waiters: dict[int, list[Any]]) -> TaskView:
+    coro = task.get_coro()
+    waiter = task._fut_waiter
+    stack = coroutine_stack(coro)
+    state: State = "running" if is_running else "ready" if waiter is None or waiter.done() else "waiting"
+    return TaskView(
+        id=id(task),
+        name=task.get_name(),
+        coroutine=str(getattr(coro, "__qualname__", None) or type(coro).__qualname__),
+        state=state,
+        stack=stack,
+        waits_for=_describe_wait(waiter, stack) if state == "waiting" else "",
+        awaited_by=tuple(dict.fromkeys(id(outer) for outer in _awaiters(task, waiters, {id(task)}))),
+    )
+
+
+def _describe_wait(waiter: Any, stack: tuple[Place, ...]) -> str:
+    if isinstance(waiter, asyncio.Task):
+        return f"task {waiter.get_name()!r}"
+    children = getattr(waiter, "_children", None)
+    if children:
+        return f"gather of {len(children)}"
+    # The future itself is anonymous; the coroutine that made it says more: `sleep`, `Queue.get`, `Event.wait`.
+    return stack[-1].function if stack else type(waiter).__qualname__
+
+
+def _awaiters(future: Any, waiters: dict[int, list[Any]], seen: set[int]) -> Iterator[Any]:
+    """Yield the tasks that wait for `future`, also through futures that stand between."""
+    yield from waiters.get(id(future), ())
+    for callback, *_ in getattr(future, "_callbacks", None) or ():
+        for outer in _linked(callback):
+            if id(outer) in seen:
+                continue
+            seen.add(id(outer))
+            if isinstance(outer, asyncio.Task):
+                yield outer
+            else:
+                yield from _awaiters(outer, waiters, seen)
+
+
+def _linked(callback: Any) -> Iterator[Any]:
+    """Yield the futures and tasks that a callback of an inner future acts upon."""
+    if isinstance(callback, functools.partial):
+        yield from filter(asyncio.isfuture, callback.args)
+        callback = callback.func
+    owner = getattr(callback, "__self__", None)
+    parent = getattr(owner, "_parent_task", None)  # of a TaskGroup
+    if parent is not None:
+        yield parent
+    for cell in getattr(callback, "__closure__", None) or ():
+        try:
+            content = cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+        if asyncio.isfuture(content):
+            yield content

@@ -1,0 +1,6 @@
+"""The watchdog: a thread that says what stalls a loop, while it is stalled. docs/reference/plugins/watchdog.md."""
+
+from loopcore_plugins.watchdog.plugin import Watchdog
+from loopcore_plugins.watchdog.stall import Cause, Holder, Stall
+
+__all__ = ["Cause", "Holder", "Stall", "Watchdog"]

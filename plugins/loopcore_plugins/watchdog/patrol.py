@@ -1,0 +1,140 @@
+"""Patrol: the one thread that looks after every loop of the process, and when it looks.
+
+While loops wait or move on, it wakes once a threshold (the shortest of the watched loops'). A loop that is found
+outside its wait is looked at again after half of that, and a stall is followed at that pace. With no loop running it
+lingers for a moment, then ends; the next run starts it again.
+
+No signal is delivered to it. A forked child has no copy of it and begins anew with the first loop it runs. It is
+a daemon thread, and is stopped before the interpreter shuts down.
+"""
+
+import atexit
+import os
+import signal
+import threading
+import time
+from typing import Final, Protocol
+
+from loopcore.log import plugin_logger
+from loopcore_plugins.watchdog.clocks import Collections, Moment
+
+LINGER: Final = 0.5
+"""Seconds that the thread waits for another run before it ends."""
+FOLLOWING: Final = 0.5
+"""The share of a threshold between looks at a loop that may have stalled."""
+FAREWELL: Final = 1.0
+"""Seconds that shutdown waits for the thread; it may be busy logging to something slow."""
+
+
+class Subject(Protocol):
+    """What is looked after: a run of a loop."""
+
+    threshold: float
+    thread_id: int
+    clock: int | None
+    suspicious: bool
+    """Whether the last look found it outside its wait."""
+    gone: bool
+    """Whether the run is over; it is looked at once more, then dropped."""
+
+    def look(self, moment: Moment, collections: Collections) -> None:
+        """Look at it. Thread: the patrol's."""
+
+
+class Patrol:
+    """The thread and its round. Thread: any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._subjects: list[Subject] = []
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self.collections = Collections()
+
+    def add(self, subject: Subject) -> None:
+        """Look after `subject` from now on."""
+        with self._lock:
+            if self._stopping:
+                return
+            self._subjects.append(subject)
+            if self._thread is None:
+                self.collections.install()
+                self._thread = threading.Thread(target=self._run, name="loopcore-watchdog", daemon=True)
+                self._thread.start()
+        self._wake.set()
+
+    def hurry(self) -> None:
+        """Look now. Thread: any; also a loop's, in a callback."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread, for good. Called before the interpreter shuts down."""
+        with self._lock:
+            self._stopping = True
+            thread = self._thread
+        self._wake.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(FAREWELL)
+
+    def _run(self) -> None:
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while not self._stopping:
+            delay = self._delay()
+            due = time.monotonic() + (LINGER if delay is None else delay)
+            self._wake.wait(due - time.monotonic())
+            self._wake.clear()
+            if delay is None and self._ends():
+                return
+            self._round(due)
+
+    def _delay(self) -> float | None:
+        """Return the seconds until the next look; None if there is nothing to look at."""
+        delays = [each.threshold * (FOLLOWING if each.suspicious else 1.0) for each in self._subjects.copy()]
+        return min(delays, default=None)
+
+    def _ends(self) -> bool:
+        with self._lock:
+            if self._subjects:
+                return False
+            self._thread = None
+            self.collections.remove()
+            return True
+
+    def _round(self, due: float) -> None:
+        subjects = self._subjects.copy()
+        moment = Moment.take({each.thread_id: each.clock for each in subjects}, due)
+        for subject in subjects:
+            try:
+                subject.look(moment, self.collections)
+            except Exception:
+                plugin_logger.exception("the watchdog failed and looks after %r no longer", subject)
+                subject.gone = True
+            if subject.gone:
+                with self._lock:
+                    self._subjects.remove(subject)
+
+
+_patrol = Patrol()
+
+
+def patrol() -> Patrol:
+    """Return the patrol of this process."""
+    return _patrol
+
+
+def _begin_anew() -> None:
+    """In a forked child: the thread is not there, and locks are as they happened to be."""
+    global _patrol
+    _patrol.collections.remove()
+    _patrol = Patrol()
+
+
+def _stop() -> None:
+    _patrol.stop()
+
+
+atexit.register(_stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

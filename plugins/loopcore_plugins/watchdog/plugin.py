@@ -1,0 +1,97 @@
+"""Watchdog: the plugin. Its options, its hooks, what it logs and counts."""
+
+import time
+from collections import Counter
+from typing import Any
+
+import loopcore
+from loopcore.errors import UsageError
+from loopcore.log import plugin_logger
+from loopcore_plugins.watchdog.patrol import patrol
+from loopcore_plugins.watchdog.report import describe, summarize
+from loopcore_plugins.watchdog.stall import Stall
+from loopcore_plugins.watchdog.watch import Watch
+
+logger = plugin_logger.getChild("watchdog")
+
+
+class Watchdog:
+    """Finds stalls of the loops it is a plugin of, names what stalls them, and says so while they last.
+
+    `threshold`: seconds without a move from which on a loop counts as stalled. A stall of twice that is always found.
+    `report_every`: seconds between two reports in the log, at least; hooks and counters have every stall.
+    `max_reports`: how many reports are written in all; 0 for none, if only hooks and counters are wanted.
+    """
+
+    def __init__(self, *, threshold: float = 0.2, report_every: float = 1.0, max_reports: int = 1000) -> None:
+        if threshold <= 0:
+            raise UsageError(f"threshold is a number of seconds above zero, not {threshold}")
+        self.threshold = threshold
+        self.report_every = report_every
+        self.max_reports = max_reports
+        self._watches: dict[int, Watch] = {}
+        self._causes: Counter[str] = Counter()
+        self._seconds = 0.0
+        self._longest = 0.0
+        self._reports = 0
+        self._suppressed = 0
+        self._ignored = 0
+        self._reported_at = float("-inf")
+        self._reported: Stall | None = None
+
+    @loopcore.hookimpl
+    def loopcore_run_started(self, loop: Any) -> None:
+        """Begin to look after `loop`, which runs in this thread. For a loop that runs already, call this once."""
+        if id(loop) not in self._watches:
+            watch = Watch(loop, self.threshold, self._note, patrol().hurry, self._ignore)
+            self._watches[id(loop)] = watch
+            patrol().add(watch)
+
+    @loopcore.hookimpl
+    def loopcore_run_stopped(self, loop: Any) -> None:
+        """Stop looking after `loop`. The end of a stall may be reported a moment later."""
+        watch = self._watches.pop(id(loop), None)
+        if watch is not None:
+            watch.gone = True
+            patrol().hurry()
+
+    def counters(self) -> dict[str, float]:
+        """Return what was counted so far. Thread: any.
+
+        `stalls` and `stalls.<cause>`; `seconds` in all and `longest` of those that are over; `reports` written and
+        `suppressed` by a limit; `ignored`: times in which the whole process stood still while the loop was idle.
+        """
+        causes = {f"stalls.{cause}": count for cause, count in self._causes.copy().items()}
+        return causes | {
+            "stalls": sum(causes.values()),
+            "seconds": self._seconds,
+            "longest": self._longest,
+            "reports": self._reports,
+            "suppressed": self._suppressed,
+            "ignored": self._ignored,
+        }
+
+    def _ignore(self) -> None:
+        self._ignored += 1
+
+    def _note(self, event: str, loop: Any, stall: Stall) -> None:
+        """Count, call the hooks, and write: in this order, for the log may be what the loop is stuck in."""
+        if event == "end":
+            self._causes[stall.cause] += 1
+            self._seconds += stall.seconds
+            self._longest = max(self._longest, stall.seconds)
+        loop.probes.cold(f"loopcore_stall_{event}", loop=loop, stall=stall)
+        if event == "begin":
+            self._report(stall)
+        elif stall is self._reported:
+            logger.info("%s", summarize(stall))
+
+    def _report(self, stall: Stall) -> None:
+        now = time.monotonic()
+        if self._reports >= self.max_reports or now - self._reported_at < self.report_every:
+            self._suppressed += 1
+            return
+        self._reports += 1
+        self._reported_at = now
+        self._reported = stall
+        logger.warning("%s", describe(stall))

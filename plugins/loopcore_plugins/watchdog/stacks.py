@@ -1,0 +1,79 @@
+"""Stacks of other threads, and which of their frames are the program's.
+
+`sys._current_frames` says what each thread executes at this moment. The frames belong to threads that may go on as soon
+as the interpreter switches, so they are made into plain places at once and let go.
+"""
+
+import itertools
+import linecache
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+import loopcore
+from loopcore_plugins._tasktree import Place, place_of
+
+Stack = tuple[Place, ...]
+"""Places of a thread, outermost first."""
+
+_LOOPCORE: Final = str(Path(loopcore.__file__).parent) + os.sep
+_PLUGINS: Final = str(Path(__file__).parents[1]) + os.sep
+_STDLIB: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+_INSTALLED: Final = ("site-packages", "dist-packages")
+_RUN: Final = loopcore.EventLoop.run_forever.__code__.co_filename
+_DEEPEST: Final = 200
+
+
+def stack_of(thread_id: int) -> Stack:
+    """Return where a thread is; empty if it is in no Python code, or gone."""
+    frame = sys._current_frames().get(thread_id)
+    places: list[Place] = []
+    while frame is not None and len(places) < _DEEPEST:
+        places.append(place_of(frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(reversed(places))
+
+
+def callback_of(stack: Stack) -> Stack:
+    """Return the part of a loop's stack that belongs to the callback it runs; empty if that is a function in C."""
+    inside = itertools.dropwhile(lambda place: not _runs_the_loop(place), stack)
+    called = itertools.dropwhile(lambda place: place.file.startswith(_LOOPCORE), inside)
+    return tuple(place for place in called if not place.file.startswith(_PLUGINS))
+
+
+def common(earlier: Stack, later: Stack) -> Stack:
+    """Return what two samples have in common: the calls that lasted from one to the other, as they are in `later`.
+
+    It ends with the function that went on to another line.
+    """
+    shared: list[Place] = []
+    for before, now in zip(earlier, later, strict=False):
+        if before.file != now.file or before.function != now.function:
+            break
+        shared.append(now)
+        if before.line != now.line:
+            break
+    return tuple(shared)
+
+
+def innermost_of_program(stack: Stack) -> Place | None:
+    """Return the innermost place outside the standard library and loopcore, else the innermost of all."""
+    return next(filter(_is_of_program, reversed(stack)), stack[-1] if stack else None)
+
+
+def source_line(place: Place) -> str:
+    """Return the text of the line, without its indentation; empty if the source cannot be read."""
+    return linecache.getline(place.file, place.line).strip()
+
+
+def _runs_the_loop(place: Place) -> bool:
+    return place.file == _RUN and place.function.endswith(".run_forever")
+
+
+def _is_of_program(place: Place) -> bool:
+    if place.file.startswith((_LOOPCORE, "<frozen")):
+        return False
+    # Where the standard library is, installed packages are, too.
+    return any(name in place.file for name in _INSTALLED) or not place.file.startswith(_STDLIB)

@@ -1,0 +1,175 @@
+"""Watch: the looks at one run of a loop, and what they say about stalls.
+
+Two things are seen. *Stuck*: the loop is not in its wait, and has neither begun a tick nor ended a wait since an
+earlier look, a threshold ago; it is still in there, and its stack says where. *Late*: the watchdog itself could not
+run for a threshold, so nobody in this process could, whatever the loop does now; the measurements say why. A call in
+C that keeps the interpreter's lock is of this kind, and its thread still stands there when the watchdog gets its turn.
+
+A look costs the loop nothing: it reads what the loop counts anyway. Once a stall is found, a callback is posted to the
+loop, to learn without delay and exactly when it goes on.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from loopcore_plugins._tasktree import awaiting, running_task, view_tasks
+from loopcore_plugins.watchdog.clocks import Collections, Moment, own_clock
+from loopcore_plugins.watchdog.pulse import is_waiting, pulse
+from loopcore_plugins.watchdog.stacks import Stack, callback_of, common, innermost_of_program, stack_of
+from loopcore_plugins.watchdog.stall import Evidence, Holder, Stall
+
+Listener = Callable[[str, Any, Stall], None]
+
+
+class Where:
+    """What the callback of a loop is doing, as far as all samples agree."""
+
+    def __init__(self) -> None:
+        self.stack: Stack = ()
+        self.task: int | None = None
+        self._samples = 0
+
+    def sample(self, loop: Any, thread_id: int) -> None:
+        """Add a sample. Two of different tasks, or of calls that have nothing in common, leave nothing."""
+        task = running_task(loop)
+        task_id = None if task is None else id(task)
+        stack = callback_of(stack_of(thread_id))
+        self._samples += 1
+        if self._samples == 1:
+            self.stack, self.task = stack, task_id
+        elif task_id != self.task:
+            self.stack, self.task = (), None
+        else:
+            self.stack = common(self.stack, stack)
+
+    def write_to(self, stall: Stall) -> None:
+        """Say so in `stall`."""
+        stall.samples = self._samples
+        stall.stack = self.stack
+        stall.place = innermost_of_program(self.stack)
+        stall.call = self.stack[-1] if self.stack else None
+
+
+class Watch:
+    """One run of `loop`, in the thread that makes this. Afterwards: the patrol's thread, except `note_end`."""
+
+    def __init__(
+        self, loop: Any, threshold: float, listener: Listener, hurry: Callable[[], None], ignored: Callable[[], None]
+    ) -> None:
+        self.loop = loop
+        self.threshold = threshold
+        self.thread_id = threading.get_ident()
+        self.clock = own_clock()
+        self.suspicious = False
+        self.gone = False
+        self._listener = listener
+        self._hurry = hurry
+        self._ignored = ignored
+        self._pulse = pulse(loop)
+        self._moved = Moment.take({self.thread_id: self.clock})
+        """The first look at the present pulse."""
+        self._previous = self._moved
+        self._late = 0.0
+        """How late the looks since then were, together."""
+        self._where = Where()
+        self._stall: Stall | None = None
+        self._ended: float | None = None
+
+    def look(self, moment: Moment, collections: Collections) -> None:
+        """Look, and report a stall that begins, goes on or ends."""
+        waiting, now = is_waiting(self.loop, self.thread_id), pulse(self.loop)
+        stuck = not waiting and now == self._pulse and not self.gone
+        previous, self._previous = self._previous, moment
+        if stuck:
+            self._late += moment.late
+            self._where.sample(self.loop, self.thread_id)
+        if self._stall is not None:
+            self._follow(self._stall, moment, collections, stuck)
+        elif stuck and moment.now - self._moved.now >= self.threshold:
+            self._begin(moment, collections)
+        elif moment.late >= self.threshold and not self.gone:
+            self._report_late(previous, moment, collections, waiting)
+        if not stuck:
+            self._pulse, self._moved, self._late, self._where = now, moment, 0.0, Where()
+        self.suspicious = not waiting
+
+    def _begin(self, moment: Moment, collections: Collections) -> None:
+        evidence = self._evidence(self._moved, moment, collections, in_callback=True)
+        stall = self._make(evidence, self._moved, moment, self._where)
+        if stall is None or is_waiting(self.loop, self.thread_id) or pulse(self.loop) != self._pulse:
+            return  # it went on while it was looked at
+        self._stall, self._ended = stall, None
+        try:
+            self.loop.call_soon_threadsafe(self._note_end, stall)
+        except RuntimeError:  # closed
+            pass
+        self._listener("begin", self.loop, stall)
+
+    def _note_end(self, stall: Stall) -> None:
+        """Note the time. Thread: the loop's, in the first callback after the stall."""
+        if stall is self._stall:
+            self._ended = time.monotonic()
+            self._hurry()
+
+    def _follow(self, stall: Stall, moment: Moment, collections: Collections, stuck: bool) -> None:
+        ended = self._ended
+        if stuck and ended is None:
+            evidence = self._evidence(self._moved, moment, collections, in_callback=True)
+            stall.seconds, stall.cpu_seconds = evidence.seconds, evidence.cpu
+            stall.cause = evidence.cause() or stall.cause
+            if self._where.stack:
+                self._where.write_to(stall)
+            return
+        stall.seconds = max(stall.seconds, (ended or moment.now) - self._moved.now)
+        stall.over = True
+        self._stall = None
+        self._listener("end", self.loop, stall)
+
+    def _report_late(self, previous: Moment, moment: Moment, collections: Collections, waiting: bool) -> None:
+        evidence = self._evidence(previous, moment, collections, in_callback=not waiting)
+        evidence.seconds = evidence.late = moment.late
+        where = Where()
+        if not waiting:
+            where.sample(self.loop, self.thread_id)
+        stall = self._make(evidence, previous, moment, where)
+        if stall is None:
+            self._ignored()
+            return
+        stall.over = True
+        self._listener("begin", self.loop, stall)
+        self._listener("end", self.loop, stall)
+
+    def _evidence(self, begin: Moment, end: Moment, collections: Collections, *, in_callback: bool) -> Evidence:
+        process = end.process_since(begin)
+        cpu = end.cpu_since(begin, self.thread_id)
+        if cpu is None:  # then it can only be guessed who used what the process has used
+            cpu = process if in_callback else 0.0
+        return Evidence(
+            seconds=end.now - begin.now,
+            late=self._late,
+            gc=collections.seconds_between(begin.now, end.now),
+            cpu=cpu,
+            other_cpu=process - cpu,
+            in_callback=in_callback,
+        )
+
+    def _make(self, evidence: Evidence, begin: Moment, end: Moment, where: Where) -> Stall | None:
+        cause = evidence.cause()
+        if cause is None:
+            return None
+        stall = Stall(cause, evidence.seconds, evidence.cpu)
+        where.write_to(stall)
+        if where.task is not None:
+            views = view_tasks(self.loop)
+            stall.task = views.get(where.task)
+            stall.awaited_by = tuple(awaiting(views, where.task))
+        if cause == "gil":
+            stall.holder = self._holder(begin, end)
+        return stall
+
+    def _holder(self, begin: Moment, end: Moment) -> Holder | None:
+        ident, seconds = end.busiest_since(begin, {self.thread_id, threading.get_ident()})
+        name = next((thread.name for thread in threading.enumerate() if thread.ident == ident), "")
+        return Holder(name, innermost_of_program(stack_of(ident)), seconds) if ident else None
