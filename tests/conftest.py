@@ -33,6 +33,20 @@ THREAD_PATIENCE = 2.0
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "loopcore_only: tests what only loopcore has, so asyncio's loop is left out")
     config.addinivalue_line("markers", "reports_errors: the loop's default exception handler is expected to log")
+    config.addinivalue_line(
+        "markers", "covers(*entries): proves methods and parameters; see tests/compatibility/marks.py"
+    )
+    config.addinivalue_line("markers", "differs(*entries, why): shows what is not as in asyncio; see there")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    if sys.platform == "win32":  # the marks are read with asyncio's Unix classes at hand
+        return (yield)
+    from tests.compatibility.marks import kept_promises
+
+    with kept_promises(item):
+        return (yield)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
