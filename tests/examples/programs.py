@@ -59,13 +59,14 @@ def run(program: str, *arguments: str, backend: str, typed: str = "", **options:
 class Child:
     """A program that runs beside the test, and is killed at the end of the `with` block if it still does.
 
-    Two threads read what it prints, so that it never waits for its pipes; `life` is in seconds.
+    Two threads read what it prints, so that it never waits for its pipes; `life` is in seconds, `more` goes into its
+    environment.
     """
 
-    def __init__(self, command: list[str], backend: str, *, life: float = PATIENCE) -> None:
+    def __init__(self, command: list[str], backend: str, *, life: float = PATIENCE, **more: str) -> None:
         self.process = subprocess.Popen(
             command,
-            env=environment(backend),
+            env=environment(backend, **more),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

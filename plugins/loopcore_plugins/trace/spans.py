@@ -1,0 +1,109 @@
+"""Spans: OpenTelemetry spans of tasks and slow callbacks. Needs `pip install "loopcore[otel]"`.
+
+A task's span begins when the task is made, as a child of the span that is current there, and is the current span
+within the task: OpenTelemetry's context is a context variable, and every task has a context of its own. Where a
+program lets several tasks share a context (`context=` of create_task), the span of the first is current in it until
+that task is done; a task that shares the context of who makes it has a span, which is not made current there.
+"""
+
+import time
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from loopcore import hookimpl
+from loopcore.errors import UsageError
+from loopcore_plugins.trace.naming import describe_callback, describe_coroutine, describe_outcome
+
+try:
+    from opentelemetry import context as otel_context
+    from opentelemetry import trace as otel
+except ImportError as exc:
+    raise UsageError('spans needs OpenTelemetry\'s API: pip install "loopcore[otel]"') from exc
+
+SCOPE = "loopcore"
+"""The instrumentation scope that the spans are made under."""
+
+
+class Spans:
+    """A span for each task, and one for each callback or step that takes `slow` seconds or longer; 0 means none.
+
+    `tracer_provider` is OpenTelemetry's, by default the global one at the time of the first span.
+    """
+
+    def __init__(self, slow: float = 0.1, tracer_provider: Any = None) -> None:
+        if slow < 0:
+            raise UsageError(f"spans: slow={slow} must be a number of seconds, or 0 for no spans of slow callbacks")
+        self._slow_ns = int(slow * 1e9)
+        self._provider = tracer_provider
+        self._tracer: otel.Tracer | None = None
+        self._spans: WeakKeyDictionary[Any, otel.Span] = WeakKeyDictionary()
+        self._tokens: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._began: list[int] = []
+
+    @property
+    def tracer(self) -> otel.Tracer:
+        """The tracer; made late, since programs set the provider after the loop was made."""
+        if self._tracer is None:
+            self._tracer = otel.get_tracer(SCOPE, tracer_provider=self._provider)
+        return self._tracer
+
+    @hookimpl
+    def loopcore_task_spawned(self, task: Any) -> None:
+        attributes = {"code.function.name": describe_coroutine(task), "loopcore.task.name": task.get_name()}
+        span = self.tracer.start_span(f"task {describe_coroutine(task)}", attributes=attributes)
+        self._spans[task] = span
+        try:
+            self._tokens[task] = task.get_context().run(otel_context.attach, otel.set_span_in_context(span))
+        except RuntimeError:
+            pass  # the context is entered: it belongs to who makes the task
+
+    @hookimpl
+    def loopcore_task_done(self, task: Any) -> None:
+        span = self._spans.pop(task, None)
+        if span is None:
+            return
+        token = self._tokens.pop(task, None)
+        if token is not None:
+            _in_context(task.get_context(), otel_context.detach, token)
+        outcome = describe_outcome(task)
+        span.set_attribute("loopcore.task.outcome", outcome)
+        if outcome == "failed":
+            span.record_exception(task._exception)
+            span.set_status(otel.Status(otel.StatusCode.ERROR, type(task._exception).__name__))
+        span.end()
+
+    @hookimpl
+    def loopcore_handle_begin(self) -> None:
+        self._began.append(time.time_ns())
+
+    @hookimpl
+    def loopcore_handle_end(self, handle: Any) -> None:
+        self._finish(f"slow callback {describe_callback(handle)}", describe_callback(handle), None)
+
+    @hookimpl
+    def loopcore_task_step_begin(self) -> None:
+        self._began.append(time.time_ns())
+
+    @hookimpl
+    def loopcore_task_step_end(self, task: Any) -> None:
+        name = describe_coroutine(task)
+        self._finish(f"slow step {name}", name, self._spans.get(task))
+
+    def _finish(self, title: str, function: str, parent: "otel.Span | None") -> None:
+        if not self._began:
+            return  # the plugin came while this ran
+        began, ended = self._began.pop(), time.time_ns()
+        if not self._slow_ns or ended - began < self._slow_ns:
+            return
+        context = otel.set_span_in_context(parent) if parent is not None else None
+        span = self.tracer.start_span(
+            title, context=context, start_time=began, attributes={"code.function.name": function}
+        )
+        span.end(end_time=ended)
+
+
+def _in_context(context: Any, function: Any, argument: Any) -> None:
+    try:
+        context.run(function, argument)
+    except RuntimeError:
+        function(argument)  # a task that ends in its last step is in its context already
