@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from loopcore.endpoints.addresses import interleave, numeric_info
+from loopcore.endpoints.addresses import interleave
 from loopcore.endpoints.race import race
+from loopcore.services.literals import numeric_info
 from tests.transports.endpoints_support import row, run
 
 NEVER = 3600.0
@@ -193,7 +194,7 @@ def test_families_alternate_behind_the_lead_of_the_first(first: int, expected: s
     ],
 )
 def test_only_numeric_addresses_skip_the_look_up(address: Any, expected: Any) -> None:
-    info = numeric_info(address, socket.AF_UNSPEC, 0)
+    info = numeric_info(address, socket.AF_UNSPEC, socket.SOCK_STREAM, 0)
     assert (info and info[4]) == expected
 
 

@@ -1,23 +1,26 @@
 """The resolver: names to addresses and back, without holding up the loop.
 
-A name may take seconds, so it is looked up in the executor. A literal address needs no look-up: it is
-answered at once, by the C library's own getaddrinfo(3) told with AI_NUMERICHOST and AI_NUMERICSERV to
-ask nobody. A parser of our own (asyncio has one for connections) would be wrong somewhere: scope ids, `127.1`,
-the list of socket types, the order of results. What the C library refuses under these flags is no literal, or is
-an error; either way the executor's call finds out, so errors are the same too.
+A name may take seconds, so it is looked up in the executor. A literal address needs no look-up: it is answered at
+once. The usual case, a plain number and one kind of socket, is `loopcore.services.literals`; for the others (scope ids,
+`127.1`, the list of socket types, the order of results) the C library's own getaddrinfo(3) is told with AI_NUMERICHOST
+and AI_NUMERICSERV to ask nobody. What it refuses under these flags is no literal, or is an error; either way the
+executor's call finds out, so errors are the same too.
 """
 
 import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
-AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
+from loopcore.services.literals import AddressInfo, numeric_info
 
 logger = logging.getLogger("asyncio")
 
-_ASK_NOBODY = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+# Plain numbers: to combine the flags of `socket`, which are enumerations, costs as much as the answer.
+_ASK_NOBODY = int(socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
+_OF_CONSEQUENCE = ~(_ASK_NOBODY | int(socket.AI_PASSIVE))
+"""Flags that may change what is answered for a literal address."""
 _NUMERIC_NAMES = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
 
 
@@ -82,6 +85,10 @@ def resolve_literal(
 
     No host at all (the wildcard or loopback addresses) counts as a literal.
     """
+    if not flags & _OF_CONSEQUENCE and type(port) is int and 0 <= port <= 0xFFFF:
+        row = numeric_info((host, port), family, kind, proto)
+        if row is not None:
+            return [row]
     if flags & socket.AI_CANONNAME:
         return None  # a canonical name may be looked up, depending on the C library
     try:

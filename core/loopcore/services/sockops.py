@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
+from loopcore.services.literals import numeric_host
 
 FileDescriptorLike: TypeAlias = Any
 """An int, or an object with `fileno()`."""
@@ -297,7 +298,7 @@ class SockOps:
 
     async def _resolved(self, sock: socket.socket, address: Any) -> Any:
         host, port = address[:2]
-        if isinstance(port, int) and _is_literal(sock.family, host):
+        if isinstance(port, int) and numeric_host(host, sock.family):
             return address  # with its flow label and scope id, which a look-up would lose
         infos = await self._host.getaddrinfo(host, port, family=sock.family, type=sock.type, proto=sock.proto)
         return infos[0][4]
@@ -355,11 +356,3 @@ def _finish_connect(sock: socket.socket, address: Any) -> None:
     error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if error:
         raise OSError(error, f"Connect call failed {address}")
-
-
-def _is_literal(family: int, host: Any) -> bool:
-    try:
-        socket.inet_pton(family, host)
-    except (OSError, TypeError, ValueError):
-        return False
-    return True
