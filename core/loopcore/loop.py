@@ -31,6 +31,7 @@ from loopcore.kernel.scheduler import Scheduler
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
+from loopcore.services.forking import Heritage
 from loopcore.services.origins import CoroutineOrigins
 from loopcore.services.resolver import Resolver
 from loopcore.services.sendfile import SendFiles
@@ -39,7 +40,6 @@ from loopcore.services.sockops import SockOps
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-
 
 
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
@@ -72,6 +72,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._signals = Signals(self, self)
         self._sockops = SockOps(self, self, self._transports)
         self._children = Children(self)
+        self._heritage = Heritage(self, self._signals, self._executors)
         self._files = SendFiles(self, self._sockops)
         self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children, files=self._files)
         try:

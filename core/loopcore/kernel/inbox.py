@@ -40,6 +40,11 @@ class Inbox:
         """Wake the loop without leaving anything. Thread: any; also from a signal handler."""
         self._wake()
 
+    def use(self, wake: Callable[[], None]) -> None:
+        """Wake another backend from now on; the one before is closed."""
+        self._wake = wake
+        self._woken = False
+
     def take(self) -> list[Handle]:
         """Return what has come in, in order. Thread: the loop's own."""
         self._woken = False

@@ -19,7 +19,7 @@ cdef int _CLOCK_TICKS
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
 # on it would first look whether that class overrides the method.
 cdef class Reactor(Queues):
-    cdef readonly object backend
+    cdef public object backend
     cdef readonly Readiness readiness
     cdef public Py_ssize_t poll_skip_ticks
     cdef public double poll_skip_time

@@ -106,6 +106,10 @@ class Reactor(Queues):
         """Make the current tick, or else the next one, the last of this run."""
         self._stopping = True
 
+    def flush(self) -> None:
+        """Send what was written in this tick now, not at its end."""
+        self._run_flushes()
+
     def close_scheduler(self) -> None:
         """Drop what is queued, close what was given up, release the backend. Idempotent."""
         if self._attention & _CLOSED:

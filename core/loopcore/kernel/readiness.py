@@ -94,6 +94,19 @@ class Readiness:
         """Forget everything without telling the backend, which is being closed."""
         self._table.clear()
 
+    def use(self, backend: ReadinessBackend) -> None:
+        """Tell `backend` from now on; the one before is closed."""
+        self._backend = backend
+
+    def register_all(self) -> None:
+        """Register everything with a backend that knows nothing yet."""
+        for fd, entry in list(self._table.items()):
+            reading = READ if entry.reader is not None else 0
+            try:
+                self._backend.register(fd, reading | (WRITE if entry.writer is not None else 0))
+            except OSError:
+                del self._table[fd]  # closed by somebody else, and not unregistered yet
+
     def lookup(self, fd: int) -> Registration | None:
         """Return the entry of `fd`, or None. An event of the current tick is not for those who came in this tick."""
         return self._table.get(fd)

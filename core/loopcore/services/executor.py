@@ -88,6 +88,10 @@ class Executors:
         else:
             thread.join()
 
+    def forget(self) -> None:
+        """Drop the default executor, whose threads are not there: they stayed with the parent of this process."""
+        self._default = None
+
     def close(self) -> None:
         """Let the default executor end by itself; nobody waits for it."""
         self._shutdown_called = True

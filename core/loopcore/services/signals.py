@@ -73,6 +73,13 @@ class _Channel(Runnable):
         for number in numbers:
             self._deliver(number)
 
+    def renew(self) -> None:
+        """Put another pipe behind the same numbers. Only where processes fork, and so only a pipe."""
+        fresh = _Channel(self._deliver)
+        os.dup2(fresh.reading, self.reading, inheritable=False)
+        os.dup2(fresh.writing, self.writing, inheritable=False)
+        fresh.close()
+
     def close(self) -> None:
         if self._ends:
             for end in self._ends:
@@ -146,6 +153,16 @@ class Signals:
             source=self._loop,
         )
         self._handlers.clear()
+
+    def renew(self) -> None:
+        """Listen on a channel of our own, in the child of a fork: what comes by the inherited one is the parent's."""
+        channel = self._channel
+        if channel is None:
+            return
+        channel.renew()
+        others = signal.set_wakeup_fd(channel.writing)
+        if others not in (-1, channel.writing):
+            signal.set_wakeup_fd(others)
 
     def _deliver(self, number: int) -> None:
         handle = self._handlers.get(number)

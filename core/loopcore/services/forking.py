@@ -1,0 +1,126 @@
+"""Forks: what a child inherits of its parent's loops, made its own.
+
+After fork(2) both processes hold the same kernel objects. A child that unregisters a descriptor from the epoll
+instance takes it away from its parent; one that reads the waker swallows the parent's wake; a signal sent to the
+child is written into the pipe that the parent reads. So in the child, before fork returns, every loop that it
+inherited lets go of its backend and of its executor, whose threads stayed with the parent, and gets a channel of its
+own for signals; a backend of its own, with the same registrations, follows when the loop is used. So nothing that is
+done with an inherited loop is felt by the parent: it may be closed, left alone or, if it was not running, run. A
+running one cannot be run on, as in asyncio; the child makes a new one.
+
+In the parent, what was written in this tick is sent before the fork: otherwise a child that leaves by an exception,
+and so ends the tick, would send it a second time.
+
+Starting a program (subprocess without preexec_fn, posix_spawn) runs none of this.
+
+Facts: fork(2), epoll(7), gh-66285. Thread: the one that forks, which in the child is the only one.
+"""
+
+import asyncio
+import os
+import weakref
+from collections.abc import Sequence
+from typing import Protocol
+
+from loopcore.backend import ProbeResult, ReadinessBackend, ReadyEvent
+from loopcore.kernel.inbox import Inbox
+from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.readiness import Readiness
+from loopcore.services.executor import Executors
+from loopcore.services.signals import Signals
+
+
+class ForkHost(Protocol):
+    """What is renewed of a loop."""
+
+    backend: ReadinessBackend
+    readiness: Readiness
+    inbox: Inbox
+
+    def is_closed(self) -> bool: ...
+
+
+class Heritage:
+    """One loop's share in what a child inherits; lives as long as the loop."""
+
+    __slots__ = ("__weakref__", "_executors", "_host", "_signals", "make_backend")
+
+    def __init__(self, host: ForkHost, signals: Signals, executors: Executors) -> None:
+        self._host = host
+        self._signals = signals
+        self._executors = executors
+        self.make_backend = type(host.backend)
+        _all.add(self)
+
+    def renew(self) -> None:
+        """Give up what is shared with the parent."""
+        host = self._host
+        if not host.is_closed():
+            host.backend.close()  # changes no table, as the port demands
+            self._signals.renew()
+            self._executors.forget()
+            self.use(_Unmade(self, host.backend))
+
+    def use(self, backend: ReadinessBackend) -> None:
+        """Have the loop wait in `backend`."""
+        host = self._host
+        host.backend = backend
+        host.readiness.use(backend)
+        host.inbox.use(backend.wake)
+
+    def move(self) -> ReadinessBackend:
+        """Make a backend, and register with it whatever the loop watches."""
+        made = self.make_backend()
+        self.use(made)
+        self._host.readiness.register_all()
+        return made
+
+
+class _Unmade:
+    """A backend that is made when somebody uses it: most children never touch the loops they inherit."""
+
+    def __init__(self, heritage: Heritage, before: ReadinessBackend) -> None:
+        self._heritage = heritage
+        self.name = before.name
+        self.capabilities = before.capabilities
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        return ProbeResult(True)
+
+    def register(self, fd: int, interest: int) -> None:
+        self._heritage.move().register(fd, interest)
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._heritage.move().modify(fd, interest)
+
+    def unregister(self, fd: int) -> None:
+        """Do nothing: it has left the table already, and so will not be registered."""
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        return self._heritage.move().wait(timeout)
+
+    def wake(self) -> None:
+        """Do nothing: nobody waits, and the first wait only looks, since it finds what it would be woken for."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing yet."""
+
+
+_all: weakref.WeakSet[Heritage] = weakref.WeakSet()
+
+
+def _before() -> None:
+    loop = asyncio._get_running_loop()
+    if isinstance(loop, Reactor):
+        loop.flush()
+
+
+def _after_in_child() -> None:
+    for heritage in list(_all):
+        heritage.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    # For the life of the process: what was registered here cannot be taken back.
+    os.register_at_fork(before=_before, after_in_child=_after_in_child)

@@ -1,0 +1,46 @@
+"""fork(2) in a program with a loop: the child can build a new one, and the parent's lives on as if nothing had been."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ORACLE
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 60.0
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")
+
+
+def run(program: str, backend: str) -> None:
+    """Run one of fork_programs; where Python warns of a fork beside threads (3.12) that is the program's business."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.transports.fork_programs"]
+    ended = subprocess.run(
+        [*command, program, backend], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("program", ["child_of_a_running_loop", "multiprocessing_by_fork", "started_programs"])
+def test_child_with_a_loop_of_its_own_leaves_the_parents_alone(backend_name: str, program: str) -> None:
+    run(program, backend_name)
+
+
+def test_what_was_written_before_the_fork_is_sent_once(backend_name: str) -> None:
+    run("written_before", backend_name)
+
+
+def test_signal_sent_to_the_child_is_not_the_parents(backend_name: str) -> None:
+    if backend_name == ORACLE and sys.version_info < (3, 12):
+        pytest.skip("gh-66285: asyncio's parents hear the signals of their children")
+    run("signals_of_the_child", backend_name)
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("program", ["child_that_closes", "child_that_goes_on", "child_that_watches_in_vain"])
+def test_inherited_loop_is_the_childs_own(backend_name: str, program: str) -> None:
+    """Beyond asyncio (bpo-21998), whose child changes what its parent's epoll instance watches."""
+    run(program, backend_name)
