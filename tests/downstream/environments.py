@@ -77,7 +77,7 @@ class Environment:
         folder = self._folder / "sdist"
         folder.mkdir(parents=True)
         wanted = f"{self._project.package}=={self._project.version}"
-        _pip(Path(sys.executable), "download", "--no-binary", ":all:", "--no-deps", "--dest", str(folder), wanted)
+        _pip(Path(sys.executable), "download", "--no-binary", self._project.package, "--no-deps", "--dest", str(folder), wanted)
         (sdist,) = folder.glob("*.tar.gz")
         with tarfile.open(sdist) as archive:
             archive.extractall(folder, filter="data")
