@@ -174,13 +174,13 @@ class TimerHandle(Handle):
         return self._when < other._when if isinstance(other, TimerHandle) else NotImplemented
 
     def __le__(self, other: object) -> bool:
-        return self._when <= other._when if isinstance(other, TimerHandle) else NotImplemented
+        return self._when < other._when or self == other if isinstance(other, TimerHandle) else NotImplemented
 
     def __gt__(self, other: object) -> bool:
         return self._when > other._when if isinstance(other, TimerHandle) else NotImplemented
 
     def __ge__(self, other: object) -> bool:
-        return self._when >= other._when if isinstance(other, TimerHandle) else NotImplemented
+        return self._when > other._when or self == other if isinstance(other, TimerHandle) else NotImplemented
 
 
 def make_handle(
