@@ -72,11 +72,6 @@ class ReadyQueue:
         self._count = 0
         del dropped
 
-    def snapshot(self) -> list[Runnable]:
-        """Return what is in the queue, in the order in which it will run."""
-        ring = self._ring[self._first :] + self._ring[: self._first]
-        return [runnable for runnable in ring if runnable is not None]
-
     def _grow(self) -> None:
         ring = self._ring
         size = self._mask + 1
