@@ -9,6 +9,7 @@ cdef class FlowControl(Sink):
     cdef public Driver _driver
     cdef public object _protocol
     cdef public object _context
+    cdef public tuple _limits
     cdef public Py_ssize_t _high_water
     cdef public Py_ssize_t _low_water
     cdef public Py_ssize_t _join_limit

@@ -10,6 +10,7 @@ changes nothing here.
 """
 
 import asyncio
+import sys
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,32 @@ JOIN_LIMIT: Final = 64 * 1024
 """Writes are joined up to here. Beyond it a longer vector saves nothing and the peer only waits."""
 
 
+def water_marks(high: Any, low: Any, default: int) -> tuple[Any, Any]:
+    """Return the low-water and the high-water mark for what a program gave, None where it gave nothing.
+
+    Any numbers will do, as in asyncio. Raises ValueError unless high >= low >= 0, TypeError for what is no number.
+    """
+    if high is None:
+        high = default if low is None else 4 * low
+    if low is None:
+        low = high // 4
+    if not high >= low >= 0:
+        raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
+    return low, high
+
+
+def whole_bytes(marks: tuple[Any, Any]) -> tuple[int, int]:
+    """Return `marks` as the integers that compare with a size as they do; of those that are larger, the largest."""
+    low, high = marks
+    return int(min(low, sys.maxsize)), int(min(high, sys.maxsize))
+
+
+def tell_of(transport: Any, what: str, *argument: object) -> None:
+    """Tell plugins that a transport has opened, closed, paused or resumed."""
+    loop = transport._loop
+    loop.probes.fire(f"loopcore_transport_{what}", loop, transport, *argument)
+
+
 class FlowControl(Sink):
     """The write side's water marks; a transport is one."""
 
@@ -43,6 +70,7 @@ class FlowControl(Sink):
         "_driver",
         "_protocol",
         "_context",
+        "_limits",
         "_high_water",
         "_low_water",
         "_join_limit",
@@ -55,6 +83,7 @@ class FlowControl(Sink):
         self._protocol: asyncio.BaseProtocol
         self._context: Context = copy_context()
         """What the protocol's methods run in: the context that the transport was made in, a copy of it."""
+        self._limits: tuple[Any, Any] = (HIGH_WATER // 4, HIGH_WATER)
         self._high_water: int = HIGH_WATER
         self._low_water: int = HIGH_WATER // 4
         self._join_limit: int = JOIN_LIMIT
@@ -64,28 +93,22 @@ class FlowControl(Sink):
         """Return how many bytes were written and not yet taken by the kernel."""
         return self._driver.unsent
 
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Return the low-water and the high-water mark."""
-        return (self._low_water, self._high_water)
+    def get_write_buffer_limits(self) -> tuple[Any, Any]:
+        """Return the low-water and the high-water mark, as they were set."""
+        return self._limits
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set the water marks. Raises ValueError unless high >= low >= 0.
+    def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
+        """Set the water marks, which may be any numbers. Raises ValueError unless high >= low >= 0.
 
         One that is not given follows from the other: low is a quarter of high, high is four times low.
         """
         self._set_limits(high, low)
         self._relieve()
 
-    def _set_limits(self, high: int | None, low: int | None) -> None:
-        if high is None:
-            high = HIGH_WATER if low is None else 4 * low
-        if low is None:
-            low = high // 4
-        if not high >= low >= 0:
-            raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
-        self._high_water = high
-        self._low_water = low
-        self._join_limit = min(high, JOIN_LIMIT)
+    def _set_limits(self, high: Any, low: Any) -> None:
+        self._limits = water_marks(high, low, HIGH_WATER)
+        self._low_water, self._high_water = whole_bytes(self._limits)
+        self._join_limit = min(self._high_water, JOIN_LIMIT)
 
     def _relieve(self) -> None:
         """Offer to the kernel what is queued, and pause the protocol if too much is left."""
@@ -93,6 +116,8 @@ class FlowControl(Sink):
             self._driver.flush()
         if self._driver.unsent > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "writing")
             try:
                 self._protocol.pause_writing()
             except (SystemExit, KeyboardInterrupt):
@@ -103,6 +128,8 @@ class FlowControl(Sink):
     def _resume_protocol(self) -> None:
         """Tell the paused protocol that it may write again. Runs outside of any callback, so the context is free."""
         self._protocol_paused = False
+        if self._loop.watching_transports:
+            tell_of(self, "resumed", "writing")
         try:
             run_in_context(self._context, self._protocol.resume_writing, ())
         except (SystemExit, KeyboardInterrupt):

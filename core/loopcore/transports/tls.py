@@ -17,6 +17,8 @@ from asyncio.sslproto import _SSLProtocolTransport
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
+from loopcore.transports.flow import water_marks, whole_bytes
+from loopcore.transports.flow import tell_of
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable
 from loopcore.transports.tls_connection import TlsConnection
 from loopcore.transports.tls_engine import NAMES, TlsEngine
@@ -136,6 +138,8 @@ class TlsTransport(TlsConnection):
             self._paused = True
             if self._carrier is not None:
                 self._carrier.pause_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "reading")
 
     def resume_reading(self) -> None:
         """Take back `pause_reading`. Without effect if closing or not paused."""
@@ -143,6 +147,8 @@ class TlsTransport(TlsConnection):
             self._paused = False
             if self._carrier is not None:
                 self._carrier.resume_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "resumed", "reading")
             # What has come before waits as ciphertext; it must not be delivered from inside this call.
             self._loop.call_soon(self._read_on, context=self._context)
 
@@ -157,24 +163,18 @@ class TlsTransport(TlsConnection):
         """Return how many bytes were written and not yet encrypted; what is encrypted is the carrier's."""
         return self._engine.unencrypted
 
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Return the low-water and the high-water mark."""
-        return (self._low_water, self._high_water)
+    def get_write_buffer_limits(self) -> tuple[Any, Any]:
+        """Return the low-water and the high-water mark, as they were set."""
+        return self._limits
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set the water marks. Raises ValueError unless high >= low >= 0.
+    def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
+        """Set the water marks, which may be any numbers. Raises ValueError unless high >= low >= 0.
 
         One that is not given follows from the other: low is a quarter of high, high is four times low.
         """
-        if high is None:
-            high = HIGH_WATER if low is None else 4 * low
-        if low is None:
-            low = high // 4
-        if not high >= low >= 0:
-            raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
-        self._high_water = high
-        self._low_water = low
-        self._join_limit = min(high, JOIN_LIMIT)
+        self._limits = water_marks(high, low, HIGH_WATER)
+        self._low_water, self._high_water = whole_bytes(self._limits)
+        self._join_limit = min(self._high_water, JOIN_LIMIT)
         self._relieve()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:

@@ -33,6 +33,7 @@ cdef class TlsSending(Runnable):
     cdef public bint _buffered
     cdef public bint _turn_asked
     cdef public bint _protocol_paused
+    cdef public tuple _limits
     cdef public Py_ssize_t _high_water
     cdef public Py_ssize_t _low_water
     cdef public Py_ssize_t _join_limit

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
+from loopcore.transports.flow import tell_of
 from loopcore.transports.stream import StreamTransport, resolve
 from loopcore.transports.tls_engine import TlsEngine
 
@@ -92,6 +93,7 @@ class TlsSending(Runnable):
         "_buffered",
         "_turn_asked",
         "_protocol_paused",
+        "_limits",
         "_high_water",
         "_low_water",
         "_join_limit",
@@ -130,6 +132,7 @@ class TlsSending(Runnable):
         self._buffered: bool = False
         self._turn_asked: bool = False
         self._protocol_paused: bool = False
+        self._limits: tuple[Any, Any] = (HIGH_WATER // 4, HIGH_WATER)
         self._high_water: int = HIGH_WATER
         self._low_water: int = HIGH_WATER // 4
         self._join_limit: int = JOIN_LIMIT
@@ -187,10 +190,14 @@ class TlsSending(Runnable):
         self._flush()
         if self._engine.unencrypted > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "writing")
             self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
 
     def _resume_protocol(self) -> None:
         self._protocol_paused = False
+        if self._loop.watching_transports:
+            tell_of(self, "resumed", "writing")
         self._call_flow(self._protocol.resume_writing, "protocol.resume_writing() failed")
 
     def _call_flow(self, method: Callable[[], object], message: str) -> None:
