@@ -76,8 +76,9 @@ class Environment:
         """Download the sdist, unpack it as `source`, return the archive."""
         folder = self._folder / "sdist"
         folder.mkdir(parents=True)
-        wanted = f"{self._project.package}=={self._project.version}"
-        _pip(Path(sys.executable), "download", "--no-binary", self._project.package, "--no-deps", "--dest", str(folder), wanted)
+        name = self._project.package
+        wanted = f"{name}=={self._project.version}"
+        _pip(Path(sys.executable), "download", "--no-binary", name, "--no-deps", "--dest", str(folder), wanted)
         (sdist,) = folder.glob("*.tar.gz")
         with tarfile.open(sdist) as archive:
             archive.extractall(folder, filter="data")
