@@ -69,6 +69,7 @@ class Queues:
         "_native_clock",
         "_time_read",
         "_thread_id",
+        "_waiting",
         "_immediates",
         "_flushes",
         "_closing",
@@ -92,6 +93,7 @@ class Queues:
         self._native_clock: bool = type(clock) is MonotonicClock
         self._time_read: float = 0.0
         self._thread_id: int | None = None
+        self._waiting: bool = False
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
         self._closing: list[Closeable] = []
@@ -109,6 +111,10 @@ class Queues:
     def is_closed(self) -> bool:
         """Tell whether the loop was closed."""
         return bool(self._attention & _CLOSED)
+
+    def is_waiting(self) -> bool:
+        """Tell whether the loop is in the wait of its backend (or in a hook around it), in no callback. Thread: any."""
+        return self._waiting and self._thread_id is not None
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Report something that no caller can be told of. The loop on top overrides this; here it is only logged."""

@@ -241,10 +241,12 @@ class Reactor(Queues):
 
     def _poll(self, timeout: float) -> Sequence[ReadyEvent]:
         wait_for = None if timeout < 0.0 else timeout
+        self._waiting = True  # for other threads; an interruption leaves it up until the next wait, which is soon
         if self._attention & _WATCHING_TICKS:
             events = self._poll_watched(wait_for)
         else:
             events = self.backend.wait(wait_for)
+        self._waiting = False
         self._skipped = 0
         self.readiness.tick += 1
         if self.timers.earliest != _NEVER:
