@@ -55,6 +55,17 @@ def test_extra_info_names_the_socket_and_both_addresses(loop: Loop) -> None:
     run(loop, main())
 
 
+def test_the_socket_is_closed_for_those_who_run_after_connection_lost(loop: Loop) -> None:
+    async def main() -> None:
+        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+            sock = transport.get_extra_info("socket")
+            transport.close()
+            await asyncio.sleep(0)
+            assert sock.fileno() == -1
+
+    run(loop, main())
+
+
 def test_the_representation_tells_state_and_descriptor(loop: Loop) -> None:
     async def main() -> None:
         async with endpoint(DatagramRecorder(), ANY_PORT) as transport:

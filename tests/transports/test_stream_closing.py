@@ -74,6 +74,18 @@ def test_what_is_written_while_closing_is_sent_too(loop: Loop) -> None:
     run(loop, main())
 
 
+def test_the_socket_is_closed_for_those_who_run_after_connection_lost(loop: Loop) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, _):
+            sock = transport.get_extra_info("socket")
+            transport.abort()
+            assert sock.fileno() >= 0
+            await asyncio.sleep(0)
+            assert sock.fileno() == -1
+
+    run(loop, main())
+
+
 def test_nothing_is_received_after_close(loop: Loop) -> None:
     protocol = Recorder()
 

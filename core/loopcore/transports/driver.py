@@ -113,8 +113,22 @@ class Driver(Runnable):
         raise NotImplementedError
 
     def release(self) -> None:
-        """Give up the socket: it is closed in the close phase of this tick. Drops what is queued. Idempotent."""
+        """Give up the socket: it is closed now, its descriptor in the close phase of this tick. Idempotent.
+
+        Drops what is queued.
+        """
         raise NotImplementedError
+
+    def _give_up_socket(self) -> None:
+        # Whoever looks at the socket after `connection_lost` expects it to be closed, as asyncio's is (anyio's suite
+        # does). Only its number must not be given out again while events for it are pending.
+        sock = self.sock
+        self.sock = None  # type: ignore[assignment]
+        self.sink = None  # type: ignore[assignment]
+        family, kind, proto = sock.family, sock.type, sock.proto
+        fd = sock.detach()
+        if fd >= 0:  # else the program has closed it behind our back
+            self.scheduler.close_soon(socket.socket(family, kind, proto, fd))
 
     def describe(self) -> str:
         """Say what is being waited for, for the transport's representation."""

@@ -216,15 +216,12 @@ class ReadinessDatagramDriver(DatagramDriver):
         self._unblock()
 
     def release(self) -> None:
-        sock = self.sock
-        if sock is None:
+        if self.sock is None:
             return
         self.reading = False
         self.discard()
         self._readiness.forget(self._fileno)
-        self.sock = None  # type: ignore[assignment]
-        self.sink = None  # type: ignore[assignment]
-        self.scheduler.close_soon(sock)
+        self._give_up_socket()
 
     def describe(self) -> str:
         read = "polling" if self.reading else "idle"

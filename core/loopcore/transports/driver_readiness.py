@@ -232,16 +232,13 @@ class ReadinessDriver(StreamDriver):
         self.sock.shutdown(socket.SHUT_WR)
 
     def release(self) -> None:
-        sock = self.sock
-        if sock is None:
+        if self.sock is None:
             return
         self.reading = False
         self._drop_all()
         self._blocked = False
         self._readiness.forget(self._fileno)
-        self.sock = None  # type: ignore[assignment]
-        self.sink = None  # type: ignore[assignment]
-        self.scheduler.close_soon(sock)
+        self._give_up_socket()
 
     def describe(self) -> str:
         read = "polling" if self.reading else "idle"
