@@ -1,4 +1,4 @@
-"""Writes docs/reference/compatibility.md from results of run.py.
+"""Writes docs/reference/cpython-tests.md from results of run.py.
 
     python -m tests.asyncio_compat.run --json 311.json
     python -m tests.asyncio_compat.run --python .../3.13/bin/python --json 313.json
@@ -16,10 +16,10 @@ from typing import Any
 
 from tests.asyncio_compat.exclusions import EVERY_TEST, Exclusion, read_exclusions
 
-PAGE = Path("docs/reference/compatibility.md")
+PAGE = Path("docs/reference/cpython-tests.md")
 
 INTRODUCTION = """\
-# Compatibility with asyncio
+# CPython's tests of asyncio
 
 <!-- Written by tests/asyncio_compat/page.py; edits are lost. -->
 

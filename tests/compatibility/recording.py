@@ -1,8 +1,8 @@
 """What a test calls: the entries of the surface, recorded while it runs.
 
-A test marked `covers` or `differs` fails if it does not call what the mark names, with the parameters named. Methods are
-replaced on the classes, asyncio's and loopcore's, so calls that come through `asyncio.open_connection` count too.
-Compiled classes cannot be changed: there nothing is recorded, and the mark is believed.
+A test marked `covers` or `differs` fails if it does not call what the mark names, with the parameters named. The
+methods are replaced on the classes, asyncio's and loopcore's, so calls through `asyncio.open_connection` count too.
+Compiled classes cannot be changed: there nothing is recorded, and the mark is believed. So it is with attributes.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tests.compatibility.surface import MISSING, OPERATORS, OWNERS, may_be_left_out
+from tests.compatibility.surface import MISSING, NEWER, OPERATORS, OWNERS, may_be_left_out
 
 Seen = set[tuple[str, str]]
 
@@ -39,8 +39,8 @@ def _watch(cls: type, method: str, name: str, seen: Seen, stack: contextlib.Exit
     """Record the calls of one method of one class; False if that is impossible."""
     original = inspect.getattr_static(cls, name, None)
     watched: Any
-    if original is None:  # newer than this Python
-        return True
+    if original is None:
+        return (method, "") in NEWER  # not there, so not called; else it is an attribute
     if isinstance(original, property):
 
         def read(self: Any) -> Any:

@@ -182,10 +182,12 @@ def surface() -> dict[tuple[str, str], Entry]:
     found = {}
     for method in dict.fromkeys(method for method, _ in wanted):
         owner, name = method.split(".")
-        classes = OWNERS[owner]
-        for entry in entries_of(owner, name, classes.theirs[0] if method in MISSING else classes.ours):
+        # Constructors of compiled classes show no signature.
+        of = OWNERS[owner].theirs[0] if method in MISSING or name == "__init__" else OWNERS[owner].ours
+        newer = [Entry(*key) for key in NEWER if key[0] == method]
+        for entry in [*entries_of(owner, name, of), *newer]:
             if entry.key in wanted:
-                found[entry.key] = entry
+                found.setdefault(entry.key, entry)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The page on compatibility gives the reasons that the exclusion list gives."""
+"""The page on CPython's tests gives the reasons that the exclusion list gives."""
 
 from pathlib import Path
 
