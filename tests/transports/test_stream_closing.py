@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.transports.recorder import (
+    PATIENCE,
     BufferedRecorder,
     Handled,
     Recorder,
@@ -82,6 +83,17 @@ def test_the_socket_is_closed_for_those_who_run_after_connection_lost(loop: Loop
             assert sock.fileno() >= 0
             await asyncio.sleep(0)
             assert sock.fileno() == -1
+
+    run(loop, main())
+
+
+def test_the_peer_sees_the_end_although_who_runs_next_blocks_the_loop(loop: Loop) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            transport.abort()
+            await asyncio.sleep(0)
+            peer.settimeout(PATIENCE)
+            assert peer.recv(1) == b""
 
     run(loop, main())
 

@@ -28,7 +28,6 @@ cdef class Driver(Runnable):
     cpdef object take_turn(self)
     cpdef object discard(self)
     cpdef object release(self)
-    cdef object _give_up_socket(self)
     cpdef object describe(self)
 
 

@@ -113,22 +113,12 @@ class Driver(Runnable):
         raise NotImplementedError
 
     def release(self) -> None:
-        """Give up the socket: it is closed now, its descriptor in the close phase of this tick. Idempotent.
+        """Close the socket, and drop what is queued. Idempotent.
 
-        Drops what is queued.
+        Over readiness the socket is closed at once, not in the close phase (docs/adr/0010): who runs next may look at
+        it, or wait for what its peer does about it. The readiness table keeps old events from a new owner of the number.
         """
         raise NotImplementedError
-
-    def _give_up_socket(self) -> None:
-        # Whoever looks at the socket after `connection_lost` expects it to be closed, as asyncio's is (anyio's suite
-        # does). Only its number must not be given out again while events for it are pending.
-        sock = self.sock
-        self.sock = None  # type: ignore[assignment]
-        self.sink = None  # type: ignore[assignment]
-        family, kind, proto = sock.family, sock.type, sock.proto
-        fd = sock.detach()
-        if fd >= 0:  # else the program has closed it behind our back
-            self.scheduler.close_soon(socket.socket(family, kind, proto, fd))
 
     def describe(self) -> str:
         """Say what is being waited for, for the transport's representation."""

@@ -216,12 +216,15 @@ class ReadinessDatagramDriver(DatagramDriver):
         self._unblock()
 
     def release(self) -> None:
-        if self.sock is None:
+        sock = self.sock
+        if sock is None:
             return
         self.reading = False
         self.discard()
         self._readiness.forget(self._fileno)
-        self._give_up_socket()
+        self.sock = None  # type: ignore[assignment]
+        self.sink = None  # type: ignore[assignment]
+        sock.close()
 
     def describe(self) -> str:
         read = "polling" if self.reading else "idle"

@@ -232,13 +232,16 @@ class ReadinessDriver(StreamDriver):
         self.sock.shutdown(socket.SHUT_WR)
 
     def release(self) -> None:
-        if self.sock is None:
+        sock = self.sock
+        if sock is None:
             return
         self.reading = False
         self._drop_all()
         self._blocked = False
         self._readiness.forget(self._fileno)
-        self._give_up_socket()
+        self.sock = None  # type: ignore[assignment]
+        self.sink = None  # type: ignore[assignment]
+        sock.close()
 
     def describe(self) -> str:
         read = "polling" if self.reading else "idle"
