@@ -27,6 +27,8 @@ _TRACEBACK_TITLES = {
 class FaultOwner(Protocol):
     """The loop, as far as faults see it: handlers are given it, and a subclass may override its report."""
 
+    _current_handle: Any
+
     def default_exception_handler(self, context: FaultContext) -> None: ...
 
 
@@ -65,7 +67,13 @@ class Faults:
             )
 
     def default(self, context: FaultContext) -> None:
-        """Write the report of a fault to the log, with the traceback of its exception if there is one."""
+        """Write the report of a fault to the log, with the traceback of its exception if there is one.
+
+        In debug mode it says where the culprit was made, or else what is running now.
+        """
+        made_at = getattr(self._owner._current_handle, "_source_traceback", None)
+        if made_at and "source_traceback" not in context:
+            context["handle_traceback"] = made_at
         lines = [context.get("message") or "Unhandled exception in event loop"]
         lines += [_describe(key, context[key]) for key in sorted(context) if key not in ("message", "exception")]
         exception = context.get("exception")

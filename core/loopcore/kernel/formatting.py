@@ -8,19 +8,28 @@ private modules is taken here.
 import reprlib
 import sys
 import traceback
-from asyncio import base_futures, base_tasks, format_helpers
+from asyncio import base_futures, base_tasks, constants, format_helpers
+from types import FrameType
 from typing import Any
 
 _OWN = ("loopcore.kernel.", "loopcore.native.")
 
 
 def extract_stack() -> traceback.StackSummary:
-    """Return the stack outside the kernel, innermost frame last: where the program made something. For debug mode."""
-    frame = sys._getframe(1)
-    # Compiled functions have no frames, interpreted ones do: told apart by module, both builds show the same.
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("loopcore.kernel."):
-        frame = frame.f_back
-    return format_helpers.extract_stack(frame)
+    """Return the stack without the kernel, innermost frame last: where the program made something. For debug mode.
+
+    Compiled functions have no frames, interpreted ones do. They are left out, so that both builds show the same, and
+    as much of the program as asyncio does: it keeps no more than ten frames.
+    """
+    frames = ((frame, line) for frame, line in traceback.walk_stack(sys._getframe(1)) if not _is_own(frame))
+    stack = traceback.StackSummary.extract(frames, limit=constants.DEBUG_STACK_DEPTH, lookup_lines=False)
+    stack.reverse()
+    return stack
+
+
+def _is_own(frame: FrameType) -> bool:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith(_OWN)
 
 
 def drop_own_frames(exc: BaseException) -> None:
@@ -30,7 +39,7 @@ def drop_own_frames(exc: BaseException) -> None:
     it would live until the next garbage collection, and so would its report that nobody asked for the exception.
     """
     trace = exc.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OWN):
+    while trace is not None and _is_own(trace.tb_frame):
         trace = trace.tb_next
     exc.__traceback__ = trace
 

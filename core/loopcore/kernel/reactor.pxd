@@ -30,6 +30,7 @@ cdef class Reactor(Queues):
     cdef Py_ssize_t _skipped
     cdef double _skipping_since
     cdef double _clock_resolution
+    cdef public object _current_handle
 
     cdef object _begin_tick(self)
     cdef object _finish_tick(self)

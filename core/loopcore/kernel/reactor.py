@@ -61,6 +61,7 @@ class Reactor(Queues):
         "_skipped",
         "_skipping_since",
         "_clock_resolution",
+        "_current_handle",
     )
 
     def __init__(self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None) -> None:
@@ -78,6 +79,8 @@ class Reactor(Queues):
         self._skipped: int = 0
         self._skipping_since: float = 0.0
         self._clock_resolution: float = clock.resolution
+        self._current_handle: Runnable | None = None
+        """What runs now, while somebody looks; for the reports of debug mode, which say where it comes from."""
 
     # Life
 

@@ -21,10 +21,12 @@ def run_watched(reactor: "Reactor", runnable: Runnable) -> None:
     what = "task_step" if hasattr(runnable, "get_coro") else "handle"
     if announced:
         reactor.probes.fire(f"loopcore_{what}_begin", reactor, runnable)
+    before, reactor._current_handle = reactor._current_handle, runnable
     begin = reactor.time()
     try:
         runnable._run()
     finally:
+        reactor._current_handle = before
         if announced:
             reactor.probes.fire(f"loopcore_{what}_end", reactor, runnable)
     seconds = reactor.time() - begin
