@@ -4,10 +4,11 @@ A plugin is any object (or module) with functions marked `@loopcore.hookimpl` an
 take any subset of a hook's arguments, by name. Three temperatures:
 
 - **cold** hooks are ordinary pluggy calls: a loop is made, run, closed; something went wrong.
-- **tick** hooks are called some times a tick, **hot** hooks for every callback or task step. They are
-  ordered by pluggy (`tryfirst`, `trylast`) but called straight from a tuple of bound methods that is made
-  when the set of plugins changes; with none registered the loop executes the same instructions as if they
-  did not exist. They must be quick, must not block and must not raise.
+- **tick** hooks are called some times a tick, **hot** hooks for every callback or task step, or for every transport
+  or job. They are ordered by pluggy (`tryfirst`, `trylast`) but called straight from a tuple of bound methods that is
+  made when the set of plugins changes; with none registered the loop executes the same instructions as if they
+  did not exist. They are watched in groups (`GROUPS`): a plugin without a hook of a group costs nothing there.
+  They must be quick, must not block and must not raise.
 
 All hooks observe: what they return is ignored, and wrappers are refused. A hook that raises is logged once on
 `loopcore.plugin`, its plugin is taken out of the loop and counted, and the loop goes on. Unless a hook says
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from loopcore.backend import ReadinessBackend
     from loopcore.kernel.handle import Handle
     from loopcore.kernel.reactor import Reactor
+    from loopcore.services.executor import Job
 
 PROJECT = "loopcore"
 """The name that markers and plugin manager agree on."""
@@ -31,16 +33,33 @@ PROJECT = "loopcore"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
-TICK_HOOKS = ("loopcore_phase_begin", "loopcore_phase_end", "loopcore_poll_begin", "loopcore_poll_end")
+TICK_HOOKS = (
+    "loopcore_tick_begin",
+    "loopcore_tick_end",
+    "loopcore_phase_begin",
+    "loopcore_phase_end",
+    "loopcore_poll_begin",
+    "loopcore_poll_end",
+)
 HOT_HOOKS = (
     "loopcore_handle_scheduled",
     "loopcore_handle_begin",
     "loopcore_handle_end",
     "loopcore_task_spawned",
+    "loopcore_task_woken",
     "loopcore_task_step_begin",
     "loopcore_task_step_end",
     "loopcore_task_done",
 )
+TRANSPORT_HOOKS = (
+    "loopcore_transport_opened",
+    "loopcore_transport_closed",
+    "loopcore_transport_paused",
+    "loopcore_transport_resumed",
+)
+JOB_HOOKS = ("loopcore_job_submitted", "loopcore_job_started", "loopcore_job_finished")
+GROUPS = {"ticks": TICK_HOOKS, "handles": HOT_HOOKS, "transports": TRANSPORT_HOOKS, "jobs": JOB_HOOKS}
+"""The tick and hot hooks by what has to be watched for them."""
 
 
 # Cold
@@ -62,8 +81,49 @@ def loopcore_run_stopped(loop: "Reactor") -> None:
 
 
 @hookspec
+def loopcore_loop_closing(loop: "Reactor") -> None:
+    """`close` was called on a loop that is open. Everything still works; signal handlers, the watch over child
+    processes, the executor and what is queued are dropped next.
+    """
+
+
+@hookspec
 def loopcore_loop_closed(loop: "Reactor") -> None:
     """The loop was closed: its queues are empty and its backend is released."""
+
+
+@hookspec
+def loopcore_plugin_registered(loop: "Reactor", plugin: object) -> None:
+    """The plugin was registered with `loop`. Called of `plugin` alone, and last: its other hooks are in force.
+
+    Here a plugin starts what it needs for a loop, whether that is being made (`loopcore_loop_created` comes
+    later), stands or runs. Thread: the one that registers, which for a running loop must be the loop's own.
+    """
+
+
+@hookspec
+def loopcore_plugin_unregistered(loop: "Reactor", plugin: object) -> None:
+    """The plugin was taken out of `loop`, by `unregister` or because a hook of it raised. Called of `plugin` alone.
+
+    Here a plugin gives up what it holds for the loop. Closing a loop takes no plugin out: see `loopcore_loop_closed`.
+    Thread: the one that unregisters, or that the hook was called in.
+    """
+
+
+@hookspec
+def loopcore_fork_child(loop: "Reactor") -> None:
+    """This process is a child of os.fork, and `loop` a copy of its parent's that has let go of what it shared.
+
+    A plugin does likewise: it closes its copies of sockets and files without a word to the other end, drops what is
+    not written yet (the parent writes it), and does not wait for its threads, which stayed with the parent.
+    Thread: the one that forked, in the child, before os.fork returns. Children that only start a program
+    (subprocess) are not told.
+    """
+
+
+@hookspec
+def loopcore_signal(loop: "Reactor", signum: int) -> None:
+    """The signal `signum` has come; its handler, set by `add_signal_handler`, goes on the ready queue next."""
 
 
 @hookspec
@@ -76,7 +136,10 @@ def loopcore_exception(loop: "Reactor", context: dict[str, Any]) -> None:
 
 @hookspec
 def loopcore_slow_callback(loop: "Reactor", runnable: "asyncio.Handle | asyncio.Task[Any]", seconds: float) -> None:
-    """In debug mode, a callback or task step ran for `slow_callback_duration` seconds or longer."""
+    """A callback or task step ran for `slow_callback_duration` seconds or longer.
+
+    Called in debug mode, and while the loop is metered for callbacks that the meter times.
+    """
 
 
 @hookspec
@@ -88,8 +151,8 @@ def loopcore_starvation(loop: "Reactor", left: int) -> None:
 def loopcore_stall_begin(loop: "Reactor", stall: object) -> None:
     """A watchdog found the loop stalled: it has neither begun a tick nor waited for longer than a threshold.
 
-    Called by a watchdog plugin, in its own thread, while the loop may stand still: what has to be done in the loop waits
-    until it goes on. `stall` is the watchdog's record; that of loopcore's is a `loopcore_plugins.watchdog.Stall`.
+    Called by a watchdog plugin, in its own thread, while the loop may stand still: what has to be done in the loop
+    waits until it goes on. `stall` is the watchdog's record; that of loopcore's is a `loopcore_plugins.watchdog.Stall`.
     """
 
 
@@ -99,6 +162,16 @@ def loopcore_stall_end(loop: "Reactor", stall: object) -> None:
 
 
 # Tick
+
+
+@hookspec
+def loopcore_tick_begin(loop: "Reactor") -> None:
+    """A tick begins; its eight phases follow."""
+
+
+@hookspec
+def loopcore_tick_end(loop: "Reactor") -> None:
+    """The tick is over, also when an exception ended it."""
 
 
 @hookspec
@@ -147,7 +220,16 @@ def loopcore_handle_end(loop: "Reactor", handle: "Handle") -> None:
 
 @hookspec
 def loopcore_task_spawned(loop: "Reactor", task: "asyncio.Task[Any]") -> None:
-    """A task was made; its first step is on the ready queue, or, if it starts eagerly, follows at once."""
+    """A task was made. `loopcore_task_woken` comes next, or, if it starts eagerly, its first step."""
+
+
+@hookspec
+def loopcore_task_woken(loop: "Reactor", task: "asyncio.Task[Any]", future: "asyncio.Future[Any] | None") -> None:
+    """A task was put on the ready queue: `future`, which it awaits, is done.
+
+    Called where the future is completed, so what runs now has woken the task. None stands for no future: the first
+    step, a bare `yield` (asyncio.sleep(0)), or the report of something that cannot be awaited.
+    """
 
 
 @hookspec
@@ -163,3 +245,57 @@ def loopcore_task_step_end(loop: "Reactor", task: "asyncio.Task[Any]") -> None:
 @hookspec
 def loopcore_task_done(loop: "Reactor", task: "asyncio.Task[Any]") -> None:
     """A task has a result, an exception, or was cancelled. Called before its done callbacks are."""
+
+
+# Hot: transports
+
+
+@hookspec
+def loopcore_transport_opened(loop: "Reactor", transport: "asyncio.BaseTransport") -> None:
+    """A transport is open: `connection_made` of its protocol was called.
+
+    Every kind is told: sockets, datagrams, pipes, child processes (and each of their pipes), TLS. A TLS transport
+    stands on another one, which is told by itself and before; it is open itself when the handshake is over.
+    """
+
+
+@hookspec
+def loopcore_transport_closed(loop: "Reactor", transport: "asyncio.BaseTransport", exc: BaseException | None) -> None:
+    """A transport that was told as opened has ended, with `exc` or in order; `connection_lost` comes next.
+
+    Not called for one that is still open when the loop is closed.
+    """
+
+
+@hookspec
+def loopcore_transport_paused(loop: "Reactor", transport: "asyncio.BaseTransport", direction: str) -> None:
+    """`direction` is "reading": the program called `pause_reading`; or "writing": more than the high-water mark is
+    waiting to be sent, and `pause_writing` of the protocol comes next.
+    """
+
+
+@hookspec
+def loopcore_transport_resumed(loop: "Reactor", transport: "asyncio.BaseTransport", direction: str) -> None:
+    """As `loopcore_transport_paused`, the other way: `resume_reading` was called, `resume_writing` comes next."""
+
+
+# Hot: jobs of executors
+
+
+@hookspec
+def loopcore_job_submitted(loop: "Reactor", job: "Job") -> None:
+    """A function is given to an executor, by `run_in_executor`, `asyncio.to_thread` or the resolver."""
+
+
+@hookspec
+def loopcore_job_started(loop: "Reactor", job: "Job") -> None:
+    """A thread of the pool begins to run the job. Thread: that one; of other executors than thread pools not called."""
+
+
+@hookspec
+def loopcore_job_finished(loop: "Reactor", job: "Job") -> None:
+    """The job is over: it has run, or was cancelled before it began (`started_ns` is 0), or was refused.
+
+    Thread: the one that ran it, before the result leaves it. Where loopcore cannot look into that (executors that are
+    no thread pools), and for jobs that were cancelled or refused: the one where that comes out.
+    """

@@ -142,6 +142,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             return
         if self.get_debug():
             report_logger.debug("Close %r", self)
+        self.probes.cold("loopcore_loop_closing", loop=self)
         self._signals.close()
         self._children.close()
         self._executors.close()

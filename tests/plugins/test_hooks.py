@@ -1,6 +1,9 @@
 """Every hook is called, when its spec says, with what its spec says."""
 
 import asyncio
+import os
+import signal
+import socket
 import threading
 from typing import Any
 
@@ -41,10 +44,34 @@ async def program(loop: Any) -> None:
     check.cancel()
 
 
+async def connections(loop: Any) -> None:
+    """A stream that is paused and resumed, and a job."""
+    near, far = socket.socketpair()
+    transport, _ = await loop.create_connection(asyncio.Protocol, sock=near)
+    transport.pause_reading()
+    transport.resume_reading()
+    transport.close()
+    await asyncio.sleep(0)
+    await loop.run_in_executor(None, int)
+    await loop.shutdown_default_executor()
+    far.close()
+
+
+async def interrupted(loop: Any) -> None:
+    """A signal that has a handler."""
+    came = asyncio.Event()
+    loop.add_signal_handler(signal.SIGUSR1, came.set)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    await came.wait()
+    loop.remove_signal_handler(signal.SIGUSR1)
+
+
 def run_everything(loop: Any) -> None:
     """Make every hook but loopcore_loop_created called."""
     loop.set_exception_handler(lambda *_: None)
     loop.run_until_complete(program(loop))
+    loop.run_until_complete(connections(loop))
+    loop.run_until_complete(interrupted(loop))
     loop.call_exception_handler({"message": "reported"})
     loop.urgent.budget = 1
     loop.next_tick(loop.next_tick, int)
@@ -60,7 +87,8 @@ def test_every_hook_is_called_with_its_loop(backend_name: str) -> None:
     recorder = Recorder()
     loop = loopcore.EventLoop(choose_backend(backend_name).factory(), plugins=[recorder])
     run_everything(loop)
-    assert recorder.names() == set(HOOKS)
+    # A fork has a test of its own, and nothing takes this plugin out.
+    assert set(HOOKS) - recorder.names() == {"loopcore_fork_child", "loopcore_plugin_unregistered"}
     assert all(arguments["loop"] is loop for _, arguments in recorder.seen)
     (created,) = recorder.of("loop_created")
     assert created["backend"] is loop.backend
@@ -68,9 +96,9 @@ def test_every_hook_is_called_with_its_loop(backend_name: str) -> None:
 
 def test_cold_hooks_of_a_run_come_in_order_and_once_each(loop: Any, recorder: Recorder) -> None:
     run_everything(loop)
-    cold = ("loopcore_run_started", "loopcore_run_stopped", "loopcore_loop_closed")
-    order = [hook for hook, _ in recorder.seen if hook in cold]
-    assert order == [*cold[:2], *cold]
+    run, end = ["loopcore_run_started", "loopcore_run_stopped"], ["loopcore_loop_closing", "loopcore_loop_closed"]
+    order = [hook for hook, _ in recorder.seen if hook in (*run, *end)]
+    assert order == [*run * 4, *end]
     assert [arguments["context"]["message"] for arguments in recorder.of("exception")] == ["reported"]
     assert recorder.of("starvation")[0]["left"] == 1
     assert all(arguments["seconds"] >= 0 for arguments in recorder.of("slow_callback"))
@@ -166,7 +194,8 @@ def test_a_task_is_spawned_stepped_and_done_in_that_order(loop: Any, recorder: R
     loop.run_until_complete(main())
     (task,) = made
     order = [hook.removeprefix("loopcore_task_") for hook, told in recorder.seen if told.get("task") is task]
-    assert order == ["spawned", "step_begin", "step_end", "step_begin", "done", "step_end"]
+    first = [] if eager else ["woken"]
+    assert order == ["spawned", *first, "step_begin", "woken", "step_end", "step_begin", "done", "step_end"]
 
 
 def test_steps_of_tasks_are_not_announced_as_handles(loop: Any, recorder: Recorder) -> None:

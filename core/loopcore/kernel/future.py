@@ -238,7 +238,7 @@ class Future(Runnable):
     def _add_waiter(self, waiter: Runnable) -> None:
         """Put `waiter`, a task of the same loop, on the ready queue once the future is done."""
         if self._status != _PENDING:
-            self._reactor.ready.push(waiter)
+            self._wake(waiter)
         elif self._waiter is None and self._callback_list is None:
             self._waiter = waiter
         else:
@@ -246,17 +246,22 @@ class Future(Runnable):
                 self._callback_list = []
             self._callback_list.append((waiter, None))
 
+    def _wake(self, waiter: Runnable) -> None:
+        self._reactor.ready.push(waiter)
+        if self._reactor.watching:
+            self._reactor.probes.fire("loopcore_task_woken", self._loop, waiter, self)
+
     def _schedule_callbacks(self) -> None:
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
-            self._reactor.ready.push(waiter)
+            self._wake(waiter)
         callbacks = self._callback_list
         if callbacks is not None:
             self._callback_list = None
             for callback, context in callbacks:
                 if context is None:
-                    self._reactor.ready.push(callback)
+                    self._wake(callback)
                 else:
                     self._loop.call_soon(callback, self, context=context)
 

@@ -2,11 +2,12 @@
 
 pluggy keeps and orders the plugins. A pluggy call, even of a hook nobody implements, costs about a
 microsecond, more than running a callback; so the hooks of the tick and of every callback are *resolved*
-when the set of plugins changes, into flat tuples of plain calls, and `watching_ticks` and
-`watching_handles` say whether there are any. The loop keeps its own copy of those two in a flag word that
-it tests anyway (docs/adr/0006).
+when the set of plugins changes, into flat tuples of plain calls, and a flag a group (`watching_ticks`,
+`watching_handles` ...) says whether there are any. The loop keeps its own copies of those, where it tests them
+at no price (docs/adr/0006).
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -20,15 +21,21 @@ Probe: TypeAlias = Callable[..., object]
 
 
 class Probes:
-    """The plugins of a loop. Thread: the loop's own, except that `cold` may be called from any."""
+    """The plugins of a loop. Thread: the loop's own, except that `cold` and `fire` may be called from any."""
 
     def __init__(self) -> None:
+        self.loop: Any = None
+        """The loop that this belongs to; set by it."""
+        self._lock = threading.RLock()
+        """Held while the set of plugins changes: one that raises in a pool's thread is taken out there."""
         # Made with the first plugin: to read the specs takes four times as long as the rest of a new loop.
         self._manager: pluggy.PluginManager | None = None
         self._listeners: list[Callable[[], None]] = []
         self._resolved: dict[str, tuple[tuple[object, Probe], ...]] = {}
         self.watching_ticks: bool = False
         self.watching_handles: bool = False
+        self.watching_transports: bool = False
+        self.watching_jobs: bool = False
         self.failures: dict[str, int] = {}
         """How often each plugin (by name) was taken out because it raised."""
 
@@ -40,8 +47,15 @@ class Probes:
         """Add a plugin, also while the loop runs; return its name.
 
         Raises UsageError if it is registered already, has a hook that does not exist or takes arguments
-        the hook does not have, or wraps a tick or hot hook.
+        the hook does not have, or wraps other plugins.
         """
+        with self._lock:
+            registered = self._register(plugin, name)
+        for call in self._own_calls("loopcore_plugin_registered", plugin):
+            self._call("loopcore_plugin_registered", plugin, call, (self.loop, plugin))
+        return registered
+
+    def _register(self, plugin: object, name: str | None) -> str:
         if self._manager is None:
             self._manager = pluggy.PluginManager(hookspecs.PROJECT)
             self._manager.add_hookspecs(hookspecs)
@@ -63,16 +77,21 @@ class Probes:
             manager.unregister(plugin)
             self._resolve(manager)
             raise
-        self._notify()
         return registered
 
     def unregister(self, plugin: object) -> None:
         """Remove a plugin, also while the loop runs. Raises UsageError if it is not registered."""
-        if self._manager is None or not self._manager.is_registered(plugin):
-            raise UsageError(f"plugin {plugin!r} is not registered with this loop")
-        self._manager.unregister(plugin)
-        self._resolve(self._manager)
-        self._notify()
+        with self._lock:
+            if self._manager is None or not self._manager.is_registered(plugin):
+                raise UsageError(f"plugin {plugin!r} is not registered with this loop")
+            farewells = self._own_calls("loopcore_plugin_unregistered", plugin)
+            name = self._manager.unregister(plugin)
+            self._resolve(self._manager)
+        for farewell in farewells:
+            try:
+                farewell(self.loop, plugin)
+            except Exception:
+                plugin_logger.exception("plugin %r raised in loopcore_plugin_unregistered", name)
 
     def plugins(self) -> list[tuple[str, object]]:
         """Return name and object of every registered plugin, in the order of registration."""
@@ -90,6 +109,12 @@ class Probes:
         for plugin, probe in self._resolved[hook]:
             self._call(hook, plugin, probe, arguments)
 
+    def _own_calls(self, hook: str, plugin: object) -> list[Probe]:
+        """Return what `plugin` implements of a hook that is called of each plugin by itself."""
+        if self._manager is None:
+            return []
+        return [call for owner, call in _calls(self._manager, hook, ("loop", "plugin")) if owner is plugin]
+
     def _call(self, hook: str, plugin: object, probe: Probe, arguments: tuple[Any, ...]) -> None:
         try:
             probe(*arguments)
@@ -99,21 +124,20 @@ class Probes:
             self._remove_failed(hook, plugin)
 
     def _remove_failed(self, hook: str, plugin: object) -> None:
-        name = None if self._manager is None else self._manager.get_name(plugin)
-        if name is None:
-            return  # it failed in a nested call, and is out already
-        self.failures[name] = self.failures.get(name, 0) + 1
-        plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
-        self.unregister(plugin)
+        with self._lock:
+            name = None if self._manager is None else self._manager.get_name(plugin)
+            if name is None:
+                return  # it failed in a nested call or another thread, and is out already
+            self.failures[name] = self.failures.get(name, 0) + 1
+            plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
+            self.unregister(plugin)
 
     def _resolve(self, manager: pluggy.PluginManager) -> None:
-        for hook in (*hookspecs.TICK_HOOKS, *hookspecs.HOT_HOOKS):
-            spec = getattr(manager.hook, hook).spec
-            self._resolved[hook] = tuple(_calls(manager, hook, spec.argnames))
-        self.watching_ticks = any(self._resolved[hook] for hook in hookspecs.TICK_HOOKS)
-        self.watching_handles = any(self._resolved[hook] for hook in hookspecs.HOT_HOOKS)
-
-    def _notify(self) -> None:
+        for group, hooks in hookspecs.GROUPS.items():
+            for hook in hooks:
+                spec = getattr(manager.hook, hook).spec
+                self._resolved[hook] = tuple(_calls(manager, hook, spec.argnames))
+            setattr(self, f"watching_{group}", any(self._resolved[hook] for hook in hooks))
         for listener in self._listeners:
             listener()
 

@@ -21,6 +21,9 @@ cdef class Queues:
     cdef readonly object clock
     cdef public double slow_callback_duration
     cdef readonly bint watching
+    cdef readonly bint watching_transports
+    cdef public long long bytes_received
+    cdef public long long bytes_sent
     cdef int _attention
     cdef bint _urgent_pending
     cdef bint _has_phase_callbacks

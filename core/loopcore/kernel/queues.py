@@ -63,6 +63,9 @@ class Queues:
         "clock",
         "slow_callback_duration",
         "watching",
+        "watching_transports",
+        "bytes_received",
+        "bytes_sent",
         "_attention",
         "_urgent_pending",
         "_has_phase_callbacks",
@@ -87,6 +90,11 @@ class Queues:
         """Seconds from which on a callback is reported as slow, in debug mode."""
         self.watching: bool = False
         """Whether a plugin watches handles and tasks."""
+        self.watching_transports: bool = False
+        self.bytes_received: int = 0
+        """Bytes that all transports have received from the kernel."""
+        self.bytes_sent: int = 0
+        """Bytes that the kernel has taken from all transports."""
         self._attention: int = _IDLE
         self._urgent_pending: bool = False
         self._has_phase_callbacks: bool = False
@@ -97,6 +105,7 @@ class Queues:
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
         self._closing: list[Closeable] = []
+        probes.loop = self
         probes.on_change(self._note_plugins)
         self._note_plugins()
 
@@ -262,6 +271,12 @@ class Queues:
     def _announce(self, handle: Handle, source: str) -> None:
         if self.watching:
             self.probes.fire("loopcore_handle_scheduled", self, handle, source)
+            callback = handle._callback
+            if getattr(callback, "__name__", "") == "_wakeup":
+                # A future that is not loopcore's (asyncio.gather's, say) wakes one of loopcore's tasks.
+                task = getattr(callback, "__self__", None)
+                if hasattr(task, "_announce_woken"):
+                    task._announce_woken(*handle._args)  # type: ignore[union-attr, misc]
 
     def _check(self, callback: Callable[..., object], method: str) -> None:
         """Do what the ordinary case can leave out: refuse misuse, keep order with what was posted before the run."""
@@ -297,6 +312,7 @@ class Queues:
 
     def _note_plugins(self) -> None:
         self.watching = self.probes.watching_handles
+        self.watching_transports = self.probes.watching_transports
         self._set_attention(_WATCHING_HANDLES, self.probes.watching_handles)
         self._set_attention(_WATCHING_TICKS, self.probes.watching_ticks)
 

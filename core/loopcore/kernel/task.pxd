@@ -32,7 +32,7 @@ cdef class Task(Future):
     cpdef object _finish(self, object result)
     cpdef object _finish_cancelled(self, object exc)
     cpdef object _finish_failed(self, object exc)
-    cpdef object _announce_done(self)
+    cpdef object _schedule_callbacks(self)
     cpdef object _announce(self, str hook)
 
 

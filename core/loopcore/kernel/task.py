@@ -84,12 +84,11 @@ class Task(Future):
         self._must_cancel: bool = False
         self._num_cancels_requested: int = 0
         self._registration = enlist(self)
+        self._announce("loopcore_task_spawned")
         if eager_start and self._loop.is_running():
-            self._announce("loopcore_task_spawned")
             self._start_eagerly()
         else:
             self._schedule_step()
-            self._announce("loopcore_task_spawned")
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -182,6 +181,8 @@ class Task(Future):
     def _schedule_step(self) -> None:
         if self._reactor is not None:
             self._reactor.ready.push(self)
+            if self._reactor.watching:
+                self._announce_woken(None)
         else:
             self._loop.call_soon(self._wakeup, None, context=self._context)
 
@@ -285,31 +286,33 @@ class Task(Future):
             self._must_cancel = False
             self._finish_cancelled(None)
         else:
-            self._announce_done()
             self._set_result(result)
 
     def _finish_cancelled(self, exc: BaseException | None) -> None:
-        self._announce_done()
         if exc is not None:
             drop_own_frames(exc)
         self._exception = exc
         self._cancel(self._cancel_message)
 
     def _finish_failed(self, exc: BaseException) -> None:
-        self._announce_done()
         drop_own_frames(exc)
         self._set_exception(exc)
 
-    def _announce_done(self) -> None:
+    def _schedule_callbacks(self) -> None:
+        # The task is done, whichever way, and nobody has heard of it yet.
         if self._registration is not None:
             delist(self._registration)
             self._registration = None
         if self._reactor is not None and self._reactor.watching:
             self._announce("loopcore_task_done")
+        Future._schedule_callbacks(self)
 
     def _announce(self, hook: str) -> None:
         if self._reactor is not None and self._reactor.watching:
             self._reactor.probes.fire(hook, self._loop, self)
+
+    def _announce_woken(self, future: Any) -> None:
+        self._reactor.probes.fire("loopcore_task_woken", self._loop, self, future)
 
     def _start_eagerly(self) -> None:
         try:

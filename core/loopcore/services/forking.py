@@ -24,6 +24,7 @@ from typing import Protocol
 
 from loopcore.backend import ProbeResult, ReadinessBackend, ReadyEvent
 from loopcore.kernel.inbox import Inbox
+from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.readiness import Readiness
 from loopcore.services.executor import Executors
@@ -36,6 +37,7 @@ class ForkHost(Protocol):
     backend: ReadinessBackend
     readiness: Readiness
     inbox: Inbox
+    probes: Probes
 
     def is_closed(self) -> bool: ...
 
@@ -60,6 +62,7 @@ class Heritage:
             self._signals.renew()
             self._executors.forget()
             self.use(_Unmade(self, host.backend))
+            host.probes.cold("loopcore_fork_child", loop=host)
 
     def use(self, backend: ReadinessBackend) -> None:
         """Have the loop wait in `backend`."""

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from loopcore.kernel.faults import report_logger
 from loopcore.kernel.handle import Handle
+from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 
@@ -40,6 +41,7 @@ class SignalHost(Protocol):
     """What signal handling needs of a loop."""
 
     readiness: Readiness
+    probes: Probes
 
     def push(self, runnable: Runnable) -> None: ...
 
@@ -171,6 +173,7 @@ class Signals:
         if handle.cancelled():
             self.remove(number)
         else:
+            self._host.probes.cold("loopcore_signal", loop=self._loop, signum=number)
             self._host.push(handle)
 
     def _open_channel(self) -> None:
