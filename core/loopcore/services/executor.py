@@ -3,15 +3,23 @@
 No thread exists before the first call needs one. Results travel through `call_soon_threadsafe`, by asyncio's own
 `wrap_future`: it already knows cancellation in both directions, which errors to convert and what to do
 when the loop has closed meanwhile; next to handing a job to a thread and back (30 us here), its cost does not show.
+
+While a plugin has a hook of jobs, each job has a record, a Job, which is what the pool runs in place of the function.
 """
 
 import asyncio
+import concurrent.futures
+import inspect
+import socket
 import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Future as PoolFuture
+from time import perf_counter_ns
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
+from loopcore.kernel.probes import Probes
 from loopcore.kernel.queues import check_callback
 
 T = TypeVar("T")
@@ -21,8 +29,16 @@ THREAD_PREFIX = "loopcore"
 """Worker threads are called loopcore_0, loopcore_1 ...: told apart in dumps from those of other loops."""
 
 
+_INTERPRETERS: tuple[type, ...] = tuple(
+    getattr(concurrent.futures, name) for name in ("InterpreterPoolExecutor",) if hasattr(concurrent.futures, name)
+)
+"""Pools (Python 3.14) that pass for thread pools, but take only what can be sent to another interpreter."""
+
+
 class ExecutorHost(Protocol):
     """What the executor needs of a loop."""
+
+    probes: Probes
 
     def create_future(self) -> asyncio.Future[Any]: ...
 
@@ -31,6 +47,72 @@ class ExecutorHost(Protocol):
     def is_closed(self) -> bool: ...
 
     def get_debug(self) -> bool: ...
+
+
+class Job:
+    """A call in an executor, as hooks are told of it. Times are in ns of `time.perf_counter_ns`, 0 until they come.
+
+    Thread: made in the loop's; filled in where the job runs, before the hook that tells of it.
+    """
+
+    __slots__ = (
+        "_loop",
+        "_probes",
+        "error",
+        "finished_ns",
+        "function",
+        "pool",
+        "started_ns",
+        "submitted_ns",
+        "thread_id",
+    )
+
+    def __init__(self, loop: Any, probes: Probes, pool: str, function: Callable[..., Any]) -> None:
+        self._loop = loop
+        self._probes = probes
+        self.pool = pool
+        """"default", "resolver" for look-ups of names in the default executor, or the `repr` of another executor."""
+        self.function = function
+        self.submitted_ns = perf_counter_ns()
+        self.started_ns = 0
+        self.finished_ns = 0
+        self.thread_id: int | None = None
+        """`threading.get_ident()` of the thread that runs the job, once it does."""
+        self.error: BaseException | None = None
+        """What the function raised, or why it did not run."""
+        self._tell("submitted")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.function!r} in {self.pool}>"
+
+    def run(self, *args: Any) -> Any:
+        """Call the function, and tell of it. Thread: the pool's."""
+        self.thread_id = threading.get_ident()
+        self.started_ns = perf_counter_ns()
+        self._tell("started")
+        try:
+            result = self.function(*args)
+        except BaseException as exc:
+            self.finish(exc)
+            del self  # the traceback keeps this frame, and it would keep the record, which has the exception
+            raise
+        self.finish(None)
+        return result
+
+    def finish(self, error: BaseException | None) -> None:
+        """Tell of the end, with what was raised."""
+        self.error = error
+        self.finished_ns = perf_counter_ns()
+        self._tell("finished")
+
+    def settle(self, future: "PoolFuture[Any]") -> None:
+        """Tell of the end that `run` has not told of: a job was cancelled before it ran, or ran out of our sight."""
+        if not self.finished_ns:
+            self.finish(asyncio.CancelledError() if future.cancelled() else future.exception())
+
+    def _tell(self, what: str) -> None:
+        if self._probes.watching_jobs:
+            self._probes.fire(f"loopcore_job_{what}", self._loop, self)
 
 
 class Executors:
@@ -54,8 +136,22 @@ class Executors:
         if self._host.get_debug():
             check_callback(func, "run_in_executor")
         chosen = self._default_executor() if executor is None else executor
+        future = self._submit(chosen, func, args) if self._host.probes.watching_jobs else chosen.submit(func, *args)
         # wrap_future asks nothing of the loop but create_future, call_soon_threadsafe and is_closed.
-        return asyncio.wrap_future(chosen.submit(func, *args), loop=self._host)  # type: ignore[arg-type]
+        return asyncio.wrap_future(future, loop=self._host)  # type: ignore[arg-type]
+
+    def _submit(self, executor: Executor, func: Callable[..., T], args: tuple[Any, ...]) -> "PoolFuture[T]":
+        pool = _default_pool(func) if executor is self._default else repr(executor)
+        job = Job(self._host, self._host.probes, pool, func)
+        # What runs elsewhere than in this interpreter's threads cannot be given our record.
+        within = isinstance(executor, ThreadPoolExecutor) and not isinstance(executor, _INTERPRETERS)
+        try:
+            future = executor.submit(job.run if within else func, *args)
+        except BaseException as exc:
+            job.finish(exc)
+            raise
+        future.add_done_callback(job.settle)
+        return future
 
     def set_default(self, executor: ThreadPoolExecutor) -> None:
         """Replace the default executor; the caller shuts down the old one. Raises TypeError as asyncio does."""
@@ -120,6 +216,11 @@ class Executors:
             # The loop was closed between the question and the call: nobody waits any more.
             if not self._host.is_closed():
                 raise
+
+
+def _default_pool(func: Callable[..., Any]) -> str:
+    asks_names = inspect.unwrap(func) in (socket.getaddrinfo, socket.getnameinfo)
+    return "resolver" if asks_names else "default"
 
 
 def _settle(joined: "asyncio.Future[None]", error: Exception | None) -> None:
