@@ -22,6 +22,7 @@ from loopcore.kernel.formatting import describe_callback
 from loopcore.log import logger
 from loopcore.transports.driver import DatagramDriver
 from loopcore.transports.driver_datagram import WRITE_FAILED, ReadinessDatagramDriver
+from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, resolve
 
@@ -98,6 +99,8 @@ class DatagramTransport(Connection):
         if self._state == OPEN and not self._paused:
             self._paused = True
             self._driver.stop_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "reading")
             if self._loop.get_debug():
                 logger.debug("%r pauses reading", self)
 
@@ -106,10 +109,14 @@ class DatagramTransport(Connection):
         if self._state == OPEN and self._paused:
             self._paused = False
             self._driver.start_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "resumed", "reading")
             if self._loop.get_debug():
                 logger.debug("%r resumes reading", self)
 
     def _start_reading(self) -> None:
+        if self._loop.watching_transports:
+            tell_of(self, "opened")
         if self._state != OPEN or self._paused:
             return
         try:

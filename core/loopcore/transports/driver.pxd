@@ -21,6 +21,11 @@ cdef class Driver(Runnable):
     cdef public object context
     cdef public Py_ssize_t unsent
     cdef public bint reading
+    cdef public long long received
+    cdef public long long sent
+
+    cpdef object count_received(self, Py_ssize_t size)
+    cpdef object count_sent(self, Py_ssize_t size)
 
     cpdef object start_reading(self)
     cpdef object stop_reading(self)

@@ -78,7 +78,7 @@ class Sink(Runnable):
 class Driver(Runnable):
     """What a transport asks for, of one socket. To run it is to receive what has come in."""
 
-    __slots__ = ("scheduler", "sink", "sock", "fd", "context", "unsent", "reading")
+    __slots__ = ("scheduler", "sink", "sock", "fd", "context", "unsent", "reading", "received", "sent")
 
     def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         # `sink` and `sock` are None after `release`, which breaks the cycle of transport and driver.
@@ -91,6 +91,20 @@ class Driver(Runnable):
         self.unsent: int = 0
         """Bytes queued and not yet taken by the kernel."""
         self.reading: bool = False
+        self.received: int = 0
+        """Bytes that came in so far; of datagrams what is in them."""
+        self.sent: int = 0
+        """Bytes that the kernel has taken so far."""
+
+    def count_received(self, size: int) -> None:
+        """Take note of `size` bytes that came in, here and in the loop's total."""
+        self.received += size
+        self.scheduler.bytes_received += size
+
+    def count_sent(self, size: int) -> None:
+        """Take note of `size` bytes that the kernel has taken, here and in the loop's total."""
+        self.sent += size
+        self.scheduler.bytes_sent += size
 
     def start_reading(self) -> None:
         """Call the sink back with what comes in. Idempotent. Raises OSError if the port refuses the socket."""

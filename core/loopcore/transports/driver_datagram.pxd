@@ -23,6 +23,7 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cpdef object queue(self, object item, object address, bint connected, Py_ssize_t size)
     cpdef object flush(self)
     cpdef object take_turn(self)
+    @cython.locals(sent=int)
     cdef bint _send_one(self, object item, object address, bint connected) except -1
     @cython.locals(gone=int, sent=bint, size=Py_ssize_t)
     cdef object _send_queue(self)

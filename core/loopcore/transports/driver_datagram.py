@@ -113,6 +113,7 @@ class ReadinessDatagramDriver(DatagramDriver):
                 self._burst = max(1, self._burst - left - 1)
                 self._full_events = 0
                 return
+            self.count_received(len(received[0]))
             sink._datagram(received[0], received[1])
         self._full_events += 1
         if self._full_events == EVENTS_BEFORE_MORE:
@@ -126,8 +127,12 @@ class ReadinessDatagramDriver(DatagramDriver):
 
     def _send_one(self, item: Any, address: Any, connected: bool) -> bool:
         if connected:
-            return bool(send_connected(self.sock, self.fd, item))
-        return bool(send_to(self.sock, self.fd, item, address))
+            sent = send_connected(self.sock, self.fd, item)
+        else:
+            sent = send_to(self.sock, self.fd, item, address)
+        if sent:
+            self.count_sent(len(item) if type(item) is bytes else memoryview(item).nbytes)
+        return bool(sent)
 
     def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:
         self._queue.append((item, address, connected, size))

@@ -135,6 +135,7 @@ class PipeReader(PipeDriver):
             sink._failed(exc, READ_FAILED)
             return
         if received:
+            self.count_received(len(received))
             sink._received(received)
         else:
             sink._end_of_file()
@@ -179,12 +180,14 @@ class PipeWriter(PipeDriver):
         if self.unsent or self.sock is None:
             return 0
         try:
-            return os.write(self.fd, item)
+            sent = os.write(self.fd, item)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as exc:
             self.sink._failed(exc, WRITE_FAILED)
             return 0
+        self.count_sent(sent)
+        return sent
 
     def write(self, item: Buffer, size: int) -> None:
         """Queue `item`, to be sent when the pipe takes more. Raises what the port does that cannot watch the pipe."""
@@ -208,6 +211,7 @@ class PipeWriter(PipeDriver):
             self.discard()
             self.sink._failed(exc, WRITE_FAILED)
             return
+        self.count_sent(sent)
         self._drop(sent)
         if not self.unsent:
             self._unblock()

@@ -95,6 +95,7 @@ class ReadinessDriver(StreamDriver):
         if received is None:
             return
         if received:
+            self.count_received(len(received))
             sink._received(received)
         else:
             sink._end_of_file()
@@ -112,6 +113,7 @@ class ReadinessDriver(StreamDriver):
             sink._failed(exc, READ_FAILED)
             return
         if nbytes > 0:
+            self.count_received(nbytes)
             sink._buffer_updated(nbytes)
         elif nbytes == 0:
             sink._end_of_file()
@@ -134,13 +136,16 @@ class ReadinessDriver(StreamDriver):
         if self.unsent or self.sock is None:
             return 0
         try:
-            sent = send_one(self.sock, self.fd, item, 0)
+            sent: int = send_one(self.sock, self.fd, item, 0)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
             self.sink._failed(exc, WRITE_FAILED)
             return 0
-        return sent if sent > 0 else 0
+        if sent <= 0:
+            return 0
+        self.count_sent(sent)
+        return sent
 
     def flush(self) -> None:
         if self.unsent and not self._blocked:
@@ -160,6 +165,8 @@ class ReadinessDriver(StreamDriver):
         try:
             if self._single is not None:
                 sent = send_one(self.sock, self.fd, self._single, self._head)
+                if sent > 0:
+                    self.count_sent(sent)
                 if sent == self.unsent:
                     self._single = None
                     self._head = 0
@@ -189,6 +196,7 @@ class ReadinessDriver(StreamDriver):
             sent = send_many(self.sock, self.fd, queue, self._head)
             if sent < 0:
                 return
+            self.count_sent(sent)
             self.unsent -= sent
             if self.unsent == 0:
                 queue.clear()

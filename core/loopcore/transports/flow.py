@@ -56,6 +56,12 @@ def whole_bytes(marks: tuple[Any, Any]) -> tuple[int, int]:
     return int(min(low, sys.maxsize)), int(min(high, sys.maxsize))
 
 
+def tell_of(transport: Any, what: str, *argument: object) -> None:
+    """Tell plugins that a transport has opened, closed, paused or resumed."""
+    loop = transport._loop
+    loop.probes.fire(f"loopcore_transport_{what}", loop, transport, *argument)
+
+
 class FlowControl(Sink):
     """The write side's water marks; a transport is one."""
 
@@ -110,6 +116,8 @@ class FlowControl(Sink):
             self._driver.flush()
         if self._driver.unsent > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "writing")
             try:
                 self._protocol.pause_writing()
             except (SystemExit, KeyboardInterrupt):
@@ -120,6 +128,8 @@ class FlowControl(Sink):
     def _resume_protocol(self) -> None:
         """Tell the paused protocol that it may write again. Runs outside of any callback, so the context is free."""
         self._protocol_paused = False
+        if self._loop.watching_transports:
+            tell_of(self, "resumed", "writing")
         try:
             run_in_context(self._context, self._protocol.resume_writing, ())
         except (SystemExit, KeyboardInterrupt):

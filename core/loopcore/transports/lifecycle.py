@@ -25,7 +25,7 @@ from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.transports.flow import FlowControl
+from loopcore.transports.flow import FlowControl, tell_of
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -124,7 +124,12 @@ class Connection(FlowControl):
         return self._driver.fd
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return "socket", "sockname", "peername" or what else is known under `name`."""
+        """Return "socket", "sockname", "peername" or what else is known under `name`.
+
+        "loopcore.bytes" is how many bytes were received and sent so far, a pair.
+        """
+        if name == "loopcore.bytes":
+            return (self._driver.received, self._driver.sent)
         return self._extra.get(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
@@ -176,6 +181,8 @@ class Connection(FlowControl):
         self._loop.call_soon(self._call_connection_lost, exc, context=self._context)
 
     def _call_connection_lost(self, exc: BaseException | None) -> None:
+        if self._loop.watching_transports:
+            tell_of(self, "closed", exc)
         try:
             self._protocol.connection_lost(exc)  # type: ignore[arg-type]
         finally:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.log import logger
 from loopcore.transports.driver import Sink
 from loopcore.transports.driver_pipe import PipeReader, PipeWriter
-from loopcore.transports.flow import FlowControl
+from loopcore.transports.flow import FlowControl, tell_of
 from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable, resolve
 
@@ -74,9 +74,14 @@ class PipeEnd:
         """Schedule what a protocol is told at the beginning, in asyncio's order."""
         loop, context = self._loop, self._context
         loop.call_soon(self._protocol.connection_made, self, context=context)
-        loop.call_soon(self._start_reading, context=context)
+        loop.call_soon(self._open, context=context)
         if waiter is not None:
             loop.call_soon(resolve, waiter, context=context)
+
+    def _open(self) -> None:
+        if self._loop.watching_transports:
+            tell_of(self, "opened")
+        self._start_reading()
 
     def __repr__(self) -> str:
         info = [type(self).__name__, STATES[self._state], f"fd={self._driver.fd}"]
@@ -100,7 +105,9 @@ class PipeEnd:
         self._driver.sock = pipe
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return "pipe", the file object, or what else is known under `name`."""
+        """Return "pipe", the file object, "loopcore.bytes" as sockets do, or what else is known under `name`."""
+        if name == "loopcore.bytes":
+            return (self._driver.received, self._driver.sent)
         return self._extra.get(name, default)
 
     def get_protocol(self) -> Any:
@@ -153,6 +160,8 @@ class PipeEnd:
         self._loop.call_soon(self._call_connection_lost, exc, context=self._context)
 
     def _call_connection_lost(self, exc: BaseException | None) -> None:
+        if self._loop.watching_transports:
+            tell_of(self, "closed", exc)
         try:
             self._protocol.connection_lost(exc)
         finally:
@@ -196,6 +205,8 @@ class ReadPipeTransport(PipeEnd, Sink):
         if self._state == OPEN and not self._paused:
             self._paused = True
             self._driver.stop_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "reading")
             if self._loop.get_debug():
                 logger.debug("%r pauses reading", self)
 
@@ -204,6 +215,8 @@ class ReadPipeTransport(PipeEnd, Sink):
         if self._state == OPEN and self._paused:
             self._paused = False
             self._driver.start_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "resumed", "reading")
             if self._loop.get_debug():
                 logger.debug("%r resumes reading", self)
 

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from loopcore.log import logger
 from loopcore.services.children import Children, Process
+from loopcore.transports.flow import tell_of
 from loopcore.transports.stream import resolve
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._alive = set(self._files)
         """The child's descriptors whose pipes have not ended."""
         # What cannot be a protocol is refused here, before anything is done.
-        self._put_off: list[Callable[[], object]] | None = [partial(protocol.connection_made, self)]
+        self._put_off: list[Callable[[], object]] | None = [partial(protocol.connection_made, self), self._opened]
         """What the protocol is told once the pipes are connected; None from then on."""
         self._survivors = children.survivors
         self._child = children.watch(process, self._process_exited)
@@ -234,6 +235,8 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._tell(self._call_connection_lost)
 
     def _call_connection_lost(self) -> None:
+        if self._loop.watching_transports:
+            tell_of(self, "closed", None)
         try:
             self._protocol.connection_lost(None)
         finally:
@@ -241,6 +244,10 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._wake_waiters(0)
             self._proc = None
             self._protocol = None
+
+    def _opened(self) -> None:
+        if self._loop.watching_transports:
+            tell_of(self, "opened")
 
     def _wake_waiters(self, ticks: int) -> None:
         if ticks and self._proc is not None:

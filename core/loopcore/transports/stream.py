@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.log import logger
 from loopcore.transports.driver import Buffer, StreamDriver
 from loopcore.transports.driver_readiness import ReadinessDriver
+from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ class StreamTransport(Connection):
         if self._state == OPEN and not self._paused:
             self._paused = True
             self._driver.stop_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "reading")
             if self._loop.get_debug():
                 logger.debug("%r pauses reading", self)
 
@@ -139,10 +142,14 @@ class StreamTransport(Connection):
             self._paused = False
             if not self._eof_received:
                 self._driver.start_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "resumed", "reading")
             if self._loop.get_debug():
                 logger.debug("%r resumes reading", self)
 
     def _start_reading(self) -> None:
+        if self._loop.watching_transports:
+            tell_of(self, "opened")
         if self._state != OPEN or self._paused or self._eof_received:
             return
         try:

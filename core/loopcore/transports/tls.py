@@ -17,7 +17,7 @@ from asyncio.sslproto import _SSLProtocolTransport
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.transports.flow import water_marks, whole_bytes
+from loopcore.transports.flow import tell_of, water_marks, whole_bytes
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable
 from loopcore.transports.tls_connection import TlsConnection
 from loopcore.transports.tls_engine import NAMES, TlsEngine
@@ -137,6 +137,8 @@ class TlsTransport(TlsConnection):
             self._paused = True
             if self._carrier is not None:
                 self._carrier.pause_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "reading")
 
     def resume_reading(self) -> None:
         """Take back `pause_reading`. Without effect if closing or not paused."""
@@ -144,6 +146,8 @@ class TlsTransport(TlsConnection):
             self._paused = False
             if self._carrier is not None:
                 self._carrier.resume_reading()
+            if self._loop.watching_transports:
+                tell_of(self, "resumed", "reading")
             # What has come before waits as ciphertext; it must not be delivered from inside this call.
             self._loop.call_soon(self._read_on, context=self._context)
 

@@ -13,6 +13,7 @@ from contextvars import Context
 from typing import Any
 
 from loopcore.log import logger
+from loopcore.transports.flow import tell_of
 from loopcore.transports.stream import StreamTransport
 from loopcore.transports.tls_sending import HANDSHAKE_FAILED, TlsSending
 
@@ -112,6 +113,8 @@ class TlsConnection(TlsSending):
         protocol, self._protocol = self._protocol, None
         self._on_data = self._on_get_buffer = self._on_buffer_updated = None
         server, self._server = self._server, None
+        if self._engine.agreed and self._loop.watching_transports:
+            tell_of(self, "closed", exc)
         try:
             if self._connected:
                 protocol.connection_lost(exc)
@@ -132,6 +135,8 @@ class TlsConnection(TlsSending):
             self._flush()
             return
         self._agreed()
+        if self._loop.watching_transports:
+            tell_of(self, "opened")
         self._flush()
         if self._engine.state == _OPEN and not self._paused:
             self._deliver()

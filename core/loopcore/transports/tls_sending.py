@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
+from loopcore.transports.flow import tell_of
 from loopcore.transports.stream import StreamTransport, resolve
 from loopcore.transports.tls_engine import TlsEngine
 
@@ -189,10 +190,14 @@ class TlsSending(Runnable):
         self._flush()
         if self._engine.unencrypted > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
+            if self._loop.watching_transports:
+                tell_of(self, "paused", "writing")
             self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
 
     def _resume_protocol(self) -> None:
         self._protocol_paused = False
+        if self._loop.watching_transports:
+            tell_of(self, "resumed", "writing")
         self._call_flow(self._protocol.resume_writing, "protocol.resume_writing() failed")
 
     def _call_flow(self, method: Callable[[], object], message: str) -> None:
