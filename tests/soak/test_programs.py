@@ -1,0 +1,39 @@
+"""The programs of this folder, small: they work, and what they show at length is so in short as well."""
+
+import asyncio
+import sys
+from typing import Any
+
+import pytest
+
+from tests.conftest import available_backends
+from tests.soak.children import make_loop, rounds
+from tests.soak.hostile import attack
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+
+
+@pytest.mark.parametrize("watch", ["pidfd", "thread"])
+def test_children_at_once_lose_no_byte_and_no_code(backend_name: str, watch: str, made_loops: Any) -> None:
+    def make() -> asyncio.AbstractEventLoop:
+        loop = make_loop(backend_name, watch)
+        made_loops.add(loop)
+        return loop
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        assert runner.run(rounds(count=20, times=2)) > 0
+
+
+def withstand(server: str, backend: str) -> None:
+    outcome = asyncio.run(attack(server, backend, seconds=1.0))
+    assert outcome.faults() == []
+    assert outcome.attacks > 0
+
+
+def test_streams_withstand_hostile_clients(backend_name: str) -> None:
+    withstand("streams", backend_name)
+
+
+@pytest.mark.parametrize("server", ["uvicorn", "aiohttp"])
+def test_real_servers_withstand_hostile_clients(server: str) -> None:
+    withstand(server, available_backends()[0])
