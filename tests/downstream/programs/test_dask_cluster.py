@@ -7,6 +7,7 @@ asyncio's, which uses the loop's. Figures are printed; what is asserted are the 
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -187,3 +188,10 @@ def test_restarted_cluster_works(client: Client, address: str) -> None:
     assert before.isdisjoint(client.run(os.getpid).values())
     assert client.submit(sum, [1, 2, 3]).result() == 6
     assert Path(address).exists()
+
+
+@pytest.mark.skipif(LOOP != "loopcore", reason="the manual's example of loopcore")
+def test_cluster_of_a_program_runs_on_loopcore(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "DOWNSTREAM_LOOP"}
+    program = Path(__file__).with_name("dask_local_cluster.py")
+    subprocess.run([sys.executable, program], env=environment, cwd=tmp_path, timeout=100, check=True)
