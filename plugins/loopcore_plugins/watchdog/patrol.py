@@ -106,12 +106,13 @@ class Patrol:
         subjects = self._subjects.copy()
         moment = Moment.take({each.thread_id: each.clock for each in subjects}, due)
         for subject in subjects:
+            last = subject.gone  # before the look: if it goes meanwhile, another look ends what this one began
             try:
                 subject.look(moment, self.collections)
             except Exception:
                 plugin_logger.exception("the watchdog failed and looks after %r no longer", subject)
-                subject.gone = True
-            if subject.gone:
+                last = True
+            if last:
                 with self._lock:
                     self._subjects.remove(subject)
 

@@ -40,8 +40,24 @@ class Watchdog:
         self._reported: Stall | None = None
 
     @loopcore.hookimpl
+    def loopcore_plugin_registered(self, loop: Any) -> None:
+        """Begin to look after `loop` if it runs already, in this thread."""
+        if loop.is_running():
+            self.loopcore_run_started(loop)
+
+    @loopcore.hookimpl
+    def loopcore_plugin_unregistered(self, loop: Any) -> None:
+        """Stop looking after `loop`."""
+        self.loopcore_run_stopped(loop)
+
+    @loopcore.hookimpl
+    def loopcore_fork_child(self, loop: Any) -> None:
+        """Forget a copy of a loop."""
+        self.loopcore_run_stopped(loop)
+
+    @loopcore.hookimpl
     def loopcore_run_started(self, loop: Any) -> None:
-        """Begin to look after `loop`, which runs in this thread. For a loop that runs already, call this once."""
+        """Begin to look after `loop`, which runs in this thread."""
         if id(loop) not in self._watches:
             watch = Watch(loop, self.threshold, self._note, patrol().hurry, self._ignore)
             self._watches[id(loop)] = watch

@@ -21,9 +21,7 @@ EXPLANATIONS: dict[Cause, str] = {
 MOSTLY = 0.5
 """The share of a stall that something must have taken to count as its cause."""
 BUSY = 0.1
-"""The share of CPU time from which on a callback is busy, not blocked: it may have shared processor and lock."""
-HOLDING = 0.25
-"""The share of CPU time from which on others are taken to have kept the lock: they may have shared the processor."""
+"""The share of CPU time from which on a thread was busy, not blocked: it may have shared processor and lock."""
 
 
 @dataclass(slots=True)
@@ -45,7 +43,7 @@ class Evidence:
         if self.gc >= self.seconds * MOSTLY:
             return "gc"
         if self.late >= self.seconds * MOSTLY:
-            if self.other_cpu >= self.late * HOLDING and self.other_cpu > self.cpu:
+            if self.other_cpu >= self.late * BUSY and self.other_cpu > self.cpu:
                 return "gil"
             if not self.in_callback:
                 return None

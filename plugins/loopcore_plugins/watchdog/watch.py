@@ -16,7 +16,6 @@ from typing import Any
 
 from loopcore_plugins._tasktree import awaiting, running_task, view_tasks
 from loopcore_plugins.watchdog.clocks import Collections, Moment, own_clock
-from loopcore_plugins.watchdog.pulse import is_waiting, pulse
 from loopcore_plugins.watchdog.stacks import Stack, callback_of, common, innermost_of_program, stack_of
 from loopcore_plugins.watchdog.stall import Evidence, Holder, Stall
 
@@ -53,7 +52,7 @@ class Where:
 
 
 class Watch:
-    """One run of `loop`, in the thread that makes this. Afterwards: the patrol's thread, except `note_end`."""
+    """One run of `loop`, in the thread that makes this. Afterwards: the patrol's thread, except `_note_end`."""
 
     def __init__(
         self, loop: Any, threshold: float, listener: Listener, hurry: Callable[[], None], ignored: Callable[[], None]
@@ -67,7 +66,7 @@ class Watch:
         self._listener = listener
         self._hurry = hurry
         self._ignored = ignored
-        self._pulse = pulse(loop)
+        self._pulse = _pulse(loop)
         self._moved = Moment.take({self.thread_id: self.clock})
         """The first look at the present pulse."""
         self._previous = self._moved
@@ -79,7 +78,7 @@ class Watch:
 
     def look(self, moment: Moment, collections: Collections) -> None:
         """Look, and report a stall that begins, goes on or ends."""
-        waiting, now = is_waiting(self.loop, self.thread_id), pulse(self.loop)
+        waiting, now = self.loop.is_waiting(), _pulse(self.loop)
         stuck = not waiting and now == self._pulse and not self.gone
         previous, self._previous = self._previous, moment
         if stuck:
@@ -98,7 +97,7 @@ class Watch:
     def _begin(self, moment: Moment, collections: Collections) -> None:
         evidence = self._evidence(self._moved, moment, collections, in_callback=True)
         stall = self._make(evidence, self._moved, moment, self._where)
-        if stall is None or is_waiting(self.loop, self.thread_id) or pulse(self.loop) != self._pulse:
+        if stall is None or self.loop.is_waiting() or _pulse(self.loop) != self._pulse:
             return  # it went on while it was looked at
         self._stall, self._ended = stall, None
         try:
@@ -173,3 +172,9 @@ class Watch:
         ident, seconds = end.busiest_since(begin, {self.thread_id, threading.get_ident()})
         name = next((thread.name for thread in threading.enumerate() if thread.ident == ident), "")
         return Holder(name, innermost_of_program(stack_of(ident)), seconds) if ident else None
+
+
+def _pulse(loop: Any) -> int:
+    """Return a number that grows whenever the loop ends a wait; ticks without one last some milliseconds at most."""
+    polls: int = loop.readiness.tick
+    return polls
