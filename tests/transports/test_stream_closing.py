@@ -128,6 +128,17 @@ def test_abort_drops_what_was_not_sent(loop: Loop) -> None:
     run(loop, main())
 
 
+def test_what_was_written_just_before_abort_is_sent(loop: Loop) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            transport.write(b"last ")
+            transport.write(b"words")
+            transport.abort()
+            assert await receive_all(peer) == b"last words"
+
+    run(loop, main())
+
+
 def test_end_of_file_closes_unless_the_protocol_keeps_it_open(loop: Loop) -> None:
     protocol = Recorder()
 

@@ -159,7 +159,9 @@ class Connection(FlowControl):
             self._lose(None)
 
     def abort(self) -> None:
-        """Close at once; what was not sent yet is dropped."""
+        """Close at once; what the kernel has no room for is dropped."""
+        if self._state == OPEN:
+            self._driver.flush()  # asyncio's `write` would have sent it by now
         self._force_close(None)
 
     def _failed(self, exc: BaseException, message: str) -> None:
