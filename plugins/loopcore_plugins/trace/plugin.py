@@ -211,10 +211,13 @@ class Trace:
 
     @hookimpl
     def loopcore_job_started(self, job: Any) -> None:
-        self._end_arrow(job, "submitted", self._thread_track(job.thread_id), job.started_ns)
+        if job.thread_id is not None:
+            self._end_arrow(job, "submitted", self._thread_track(job.thread_id), job.started_ns)
 
     @hookimpl
     def loopcore_job_finished(self, job: Any) -> None:
+        if not job.started_ns or job.thread_id is None:
+            return  # cancelled before it ran, or not in a thread
         name, track = describe_callback(job.function), self._thread_track(job.thread_id)
         details = {"pool": job.pool, "queued_ns": job.started_ns - job.submitted_ns, "error": describe_error(job.error)}
         self._job_ended[track] = job.finished_ns

@@ -22,7 +22,7 @@ def trace_of_the_chat(folder: Path, backend: str) -> Path:
         for number, peer in enumerate(peers):
             peer.ask("post", group=f"group {number % GROUPS}", text=f"hello from {number}")
         for peer in peers:
-            while peer.receive()["type"] != "posted":
+            while peer.receive()["type"] != "message":
                 pass
         ended = server.stop(signal.SIGTERM)
     assert ended.code == 0, ended

@@ -1,0 +1,156 @@
+"""The trace of a real program, on every backend."""
+
+import asyncio
+import gzip
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import loopcore
+from loopcore import UsageError
+from loopcore_plugins.trace import Trace
+from loopcore_plugins.trace.reading import find_problems, load, slowest_tasks
+from tests.plugins.trace.programs import Event, blocking_job, everything, ordinary_callback, sleeper, traced
+
+pytestmark = pytest.mark.loopcore_only
+
+
+def _of(events: list[Event], kind: str, category: str = "") -> list[Event]:
+    return [event for event in events if event["ph"] == kind and category in ("", event.get("cat"))]
+
+
+def test_the_trace_of_a_program_is_sound(tmp_path: Path, backend_name: str) -> None:
+    _, events = traced(tmp_path, backend_name)
+    assert find_problems(events) == []
+
+
+def test_phases_nest_in_ticks_and_callbacks_in_phases(tmp_path: Path, backend_name: str) -> None:
+    _, events = traced(tmp_path, backend_name)
+    names = Counter(event["name"] for event in _of(events, "X", "phase"))
+    assert {"poll", "pending", "io", "timers"} <= set(names)
+    first = next(event for event in _of(events, "X") if event["name"] == ordinary_callback.__name__)
+    around = [
+        event["cat"]
+        for event in _of(events, "X")
+        if event["tid"] == first["tid"] and event["ts"] <= first["ts"] and _end(event) >= _end(first)
+    ]
+    assert set(around) == {"tick", "phase", "callback"}
+
+
+def _end(event: Event) -> float:
+    return float(event["ts"]) + float(event["dur"])
+
+
+def test_every_task_has_a_track_with_its_name_and_steps(tmp_path: Path, backend_name: str) -> None:
+    _, events = traced(tmp_path, backend_name)
+    titles = [event["args"]["name"] for event in _of(events, "M") if event["name"] == "thread_name"]
+    assert len([title for title in titles if f"({sleeper.__qualname__})" in title]) == 3
+    assert len([title for title in titles if f"({everything.__qualname__})" in title]) == 1
+
+
+def test_an_arrow_leads_from_who_woke_a_task_to_the_step(tmp_path: Path, backend_name: str) -> None:
+    _, events = traced(tmp_path, backend_name)
+    tracks = {event["args"]["name"]: event["tid"] for event in _of(events, "M") if event["name"] == "thread_name"}
+    producer = next(track for name, track in tracks.items() if "(producer)" in name)
+    consumer = next(track for name, track in tracks.items() if "(consumer)" in name)
+    begins = {event["id"]: event["tid"] for event in _of(events, "s")}
+    ends = {event["id"]: event["tid"] for event in _of(events, "f")}
+    assert (producer, consumer) in {(begins[number], ends[number]) for number in ends}
+
+
+def test_a_job_has_a_thread_and_arrows_there_and_back(tmp_path: Path, backend_name: str) -> None:
+    _, events = traced(tmp_path, backend_name)
+    job = next(event for event in _of(events, "X", "job") if event["name"] == blocking_job.__name__)
+    assert job["dur"] >= 4000
+    assert [event for event in _of(events, "f") if event["tid"] == job["tid"]]
+    assert [event for event in _of(events, "s") if event["tid"] == job["tid"]]
+
+
+def test_transports_are_marked(tmp_path: Path, backend_name: str) -> None:
+    _, events = traced(tmp_path, backend_name)
+    marks = [event["name"] for event in _of(events, "i", "transport")]
+    assert sum("opened" in mark for mark in marks) == sum("closed" in mark for mark in marks) == 2
+
+
+def test_a_full_ring_keeps_the_newest_and_counts_the_rest(tmp_path: Path, backend_name: str) -> None:
+    plugin, events = traced(tmp_path, backend_name, limit=50)
+    records, dropped = plugin.records()
+    assert len(records) == 50
+    assert dropped > 0
+    assert json.loads(plugin.path.read_text())["otherData"]["dropped_records"] == dropped
+    assert find_problems(events) == []
+
+
+def test_an_exception_is_marked(tmp_path: Path, backend_name: str) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: None)
+        loop.call_soon(lambda: 1 / 0)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    plugin = Trace(file=tmp_path / "trace.json")
+    loopcore.run(main(), backend=backend_name, plugins=[plugin])
+    (mark,) = _of(load(plugin.path), "i", "error")
+    assert mark["args"]["exception"] == "ZeroDivisionError: division by zero"
+
+
+def test_the_slowest_task_is_found(tmp_path: Path, backend_name: str) -> None:
+    async def busy() -> None:
+        sum(range(300_000))
+
+    async def main() -> None:
+        await asyncio.gather(sleeper(0), busy(), sleeper(1))
+
+    plugin = Trace(file=tmp_path / "trace.json")
+    loopcore.run(main(), backend=backend_name, plugins=[plugin])
+    assert "busy" in slowest_tasks(load(plugin.path), 1)[0].track
+
+
+def test_a_plugin_that_comes_and_goes_while_the_loop_runs_leaves_a_sound_trace(
+    tmp_path: Path, backend_name: str
+) -> None:
+    plugin = Trace(file=tmp_path / "trace.json")
+
+    async def main() -> None:
+        probes = asyncio.get_running_loop().probes  # type: ignore[attr-defined]
+        probes.register(plugin)
+        await everything()
+        probes.unregister(plugin)
+        await everything()
+
+    loopcore.run(main(), backend=backend_name)
+    events = load(plugin.write())
+    assert find_problems(events) == []
+    assert _of(events, "X", "task")
+
+
+def test_the_file_is_named_by_process_and_number_and_can_be_compressed(tmp_path: Path) -> None:
+    plugins = [Trace(file=tmp_path / "of-{pid}-{n}.json.gz") for _ in range(2)]
+    paths = {plugin.write() for plugin in plugins}
+    assert len(paths) == 2
+    for path in paths:
+        assert path.name.startswith(f"of-{os.getpid()}-")
+        assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+
+
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="limit=0"):
+        Trace(file=tmp_path / "x", limit=0)
+    with pytest.raises(UsageError, match="no directory"):
+        Trace(file=tmp_path / "missing" / "x")
+
+
+@pytest.mark.reports_errors
+def test_a_file_that_cannot_be_written_is_reported_and_ends_nothing(
+    tmp_path: Path, backend_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    plugin = Trace(file=folder / "trace.json")
+    folder.rmdir()
+    loopcore.run(sleeper(0), backend=backend_name, plugins=[plugin])
+    assert "could not be written" in caplog.text
