@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tests.compatibility.surface import MISSING, NEWER, OPERATORS, OWNERS, may_be_left_out
+from tests.compatibility.surface import NEWER, OPERATORS, OWNERS, may_be_left_out
 
 Seen = set[tuple[str, str]]
 
@@ -25,13 +25,13 @@ def recording(methods: Iterable[str]) -> Iterator[Callable[[Iterable[tuple[str, 
         for method in methods:
             owner, name = method.split(".")
             theirs, ours, _ = OWNERS[owner]
-            for cls in {*theirs, ours} if method not in MISSING else ():
+            for cls in {*theirs, ours}:
                 if not _watch(cls, method, name, seen, stack):
                     unseen_of.add(method)
         yield lambda wanted: [
             f"{method}({parameter})"
             for method, parameter in wanted
-            if (method, parameter) not in seen and method not in unseen_of and method not in MISSING
+            if (method, parameter) not in seen and method not in unseen_of
         ]
 
 

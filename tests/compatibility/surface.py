@@ -78,11 +78,6 @@ EXTRA = {
 }  # fmt: skip
 """What `get_extra_info` of each transport is asked for; test_extra_info.py asks asyncio whether this is all."""
 
-MISSING = frozenset(
-    f"TlsTransport.{name}" for name in ("get_read_buffer_limits", "get_read_buffer_size", "set_read_buffer_limits")
-)
-"""The methods that loopcore does not have; the tests that say why are marked `differs`."""
-
 OPERATORS = frozenset(
     {"__await__", "__iter__", "__class_getitem__", "__aenter__", "__aexit__"}
     | {"__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"}
@@ -183,7 +178,7 @@ def surface() -> dict[tuple[str, str], Entry]:
     for method in dict.fromkeys(method for method, _ in wanted):
         owner, name = method.split(".")
         # Constructors of compiled classes show no signature.
-        of = OWNERS[owner].theirs[0] if method in MISSING or name == "__init__" else OWNERS[owner].ours
+        of = OWNERS[owner].theirs[0] if name == "__init__" else OWNERS[owner].ours
         newer = [Entry(*key) for key in NEWER if key[0] == method]
         for entry in [*entries_of(owner, name, of), *newer]:
             if entry.key in wanted:

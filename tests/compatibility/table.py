@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.compatibility.marks import Evidence, collected
-from tests.compatibility.surface import MISSING, OPERATORS, Entry, surface
+from tests.compatibility.surface import OPERATORS, Entry, surface
 
 PAGE = Path("docs/reference/compatibility.md")
 
@@ -114,7 +114,7 @@ def section(title: str, methods: list[str], evidence: list[Evidence]) -> str:
                 different.add(entry)
     rows = []
     for entry in (entry for method in methods for entry in surface().values() if entry.method == method):
-        state = "missing" if entry.method in MISSING else "differs" if entry.key in different else "same"
+        state = "differs" if entry.key in different else "same"
         rows.append((_name(entry), _version(entry), state, "<br>".join(dict.fromkeys(tests[entry.key]))))
     return f"## {title}\n\n" + _table(("method, parameter", "Python", "asyncio", "tests"), rows)
 

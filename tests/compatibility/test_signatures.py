@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.compatibility.surface import (
-    MISSING,
     NEWER,
     OWNERS,
     attribute_names,
@@ -16,9 +15,7 @@ from tests.compatibility.surface import (
     surface,
 )
 
-METHODS = sorted(
-    {method for method, _ in running_surface()} - MISSING - {f"EventLoop.{each}" for each in attribute_names()}
-)
+METHODS = sorted({method for method, _ in running_surface()} - {f"EventLoop.{each}" for each in attribute_names()})
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -26,6 +23,8 @@ def test_parameters_are_those_of_asyncio(method: str) -> None:
     owner, name = method.split(".")
     theirs, ours, _ = OWNERS[owner]
     found = parameters(ours, name)
+    if name == "__init__" and [*found] == ["args", "kwargs"]:
+        pytest.skip("a compiled constructor shows no signature; test_futures.py passes its parameters")
     newer = {parameter for where, parameter in NEWER if where == method}
     wanted = parameters(theirs[0], name)
     assert [each for each in found if each in wanted or each not in newer] == [*wanted]

@@ -1,23 +1,110 @@
-"""What asyncio's TLS transport has and loopcore's has not: limits of a buffer for reading."""
+"""How much a TLS transport receives while its protocol does not read: what asyncio's has, and does not document."""
 
 import asyncio
+import socket
+from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Recorder, run
+from tests.transports.recorder import Recorder, run, settle
 from tests.transports.tls_support import secured
+
+Loop = asyncio.AbstractEventLoop
+
+LIMIT = 20_000
+ONE_RECEIVE = 1 << 18
+"""No transport takes more from the kernel at once."""
+
+
+@pytest.mark.covers("TlsTransport.set_read_buffer_limits(high, low)", "TlsTransport.get_read_buffer_limits")
+def test_the_marks_of_reading_can_be_set(loop: Loop) -> None:
+    async def main() -> None:
+        async with secured(Recorder()) as (transport, _):
+            transport.set_read_buffer_limits(high=1000, low=10)
+            assert transport.get_read_buffer_limits() == (10, 1000)
+            transport.set_read_buffer_limits(high=None, low=10)
+            assert transport.get_read_buffer_limits() == (10, 40)
+            with pytest.raises(ValueError, match="must be >= low"):
+                transport.set_read_buffer_limits(high=5, low=10)
+
+    run(loop, main())
 
 
 @pytest.mark.differs(
     "TlsTransport.get_read_buffer_limits",
-    "TlsTransport.get_read_buffer_size",
-    "TlsTransport.set_read_buffer_limits(high, low)",
-    why="Not there: pausing stops receiving at once, so nothing is left to limit; asyncio receives 256 KiB more.",
+    why="They are 0 until they are set: pausing stops receiving at once; asyncio receives 256 KiB more.",
 )
-def test_reading_has_no_limits(loop: asyncio.AbstractEventLoop, backend_name: str) -> None:
+def test_by_default_nothing_is_received_while_paused(loop: Loop, backend_name: str) -> None:
     async def main() -> None:
         async with secured(Recorder()) as (transport, _):
-            for name in ("get_read_buffer_limits", "get_read_buffer_size", "set_read_buffer_limits"):
-                assert hasattr(transport, name) == (backend_name == "asyncio")
+            assert transport.get_read_buffer_limits() == ((65536, 262144) if backend_name == "asyncio" else (0, 0))
+
+    run(loop, main())
+
+
+async def received_while_paused(transport: Any, limit: int) -> None:
+    while transport.get_read_buffer_size() < limit:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.covers("TlsTransport.get_read_buffer_size", "TlsTransport.set_read_buffer_limits(high)")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_up_to_the_mark_is_received_while_paused(loop: Loop, when: str) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        async with secured(protocol) as (transport, peer):
+            assert transport.get_read_buffer_size() == 0
+            if when == "before":
+                transport.set_read_buffer_limits(high=LIMIT)
+            transport.pause_reading()
+            if when == "after":
+                transport.set_read_buffer_limits(high=LIMIT)
+            await peer.send(b"here already")
+            await received_while_paused(transport, 1)
+            assert protocol.kinds() == ["made"]
+            transport.resume_reading()
+            await protocol.seen("data")
+            assert protocol.received() == b"here already"
+            assert transport.get_read_buffer_size() == 0
+
+    run(loop, main())
+
+
+@pytest.mark.covers("TlsTransport.set_read_buffer_limits(high)", "TlsTransport.pause_reading")
+def test_beyond_the_mark_the_peer_is_held_up(loop: Loop) -> None:
+    data = bytes(2_000_000)
+
+    async def main() -> None:
+        protocol = Recorder()
+        async with secured(protocol) as (transport, peer):
+            transport.set_read_buffer_limits(high=LIMIT)
+            transport.pause_reading()
+            sending = asyncio.ensure_future(peer.send(data))
+            await received_while_paused(transport, LIMIT)
+            await settle(50)
+            assert transport.get_read_buffer_size() < LIMIT + ONE_RECEIVE
+            assert not sending.done()
+            transport.resume_reading()
+            await sending
+            await protocol.until(lambda: protocol.received() == data)
+
+    run(loop, main())
+
+
+@pytest.mark.covers("TlsTransport.set_read_buffer_limits(high)", "TlsTransport.resume_reading")
+def test_an_end_that_is_received_while_paused_waits_for_the_protocol(loop: Loop) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        async with secured(protocol) as (transport, peer):
+            transport.set_read_buffer_limits(high=LIMIT)
+            transport.pause_reading()
+            await peer.send(b"last words")
+            await peer.notify()
+            peer.sock.shutdown(socket.SHUT_WR)
+            await settle(20)
+            assert protocol.kinds() == ["made"]
+            transport.resume_reading()
+            await protocol.seen("lost")
+            assert protocol.events == [("made",), ("data", b"last words"), ("eof",), ("lost", None)]
 
     run(loop, main())

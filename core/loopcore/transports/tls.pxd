@@ -8,6 +8,7 @@ cdef int _OPEN
 
 cdef class TlsTransport(TlsConnection):
     cdef object _sslcontext
+    cdef object _read_limits
 
     cpdef object set_protocol(self, object protocol)
     @cython.locals(engine=TlsEngine, size=Py_ssize_t)

@@ -45,7 +45,7 @@ class TlsTransport(TlsConnection):
     Raises what `SSLContext.wrap_bio` raises.
     """
 
-    __slots__ = ("_sslcontext",)
+    __slots__ = ("_sslcontext", "_read_limits")
 
     _start_tls_compatible = True
     _sendfile_compatible = constants._SendfileMode.FALLBACK
@@ -66,6 +66,8 @@ class TlsTransport(TlsConnection):
     ) -> None:
         TlsConnection.__init__(self, loop, TlsEngine(sslcontext, server_side, server_hostname), connected=connected)
         self._sslcontext = sslcontext
+        self._read_limits: tuple[Any, Any] = (0, 0)
+        self._read_high_water = 0
         self._handshake_timeout = handshake_timeout
         self._shutdown_timeout = shutdown_timeout
         self._waiter = waiter
@@ -132,11 +134,10 @@ class TlsTransport(TlsConnection):
         return self._engine.state <= _OPEN and not self._paused
 
     def pause_reading(self) -> None:
-        """Leave what comes in to the carrier, and so hold up the peer. Without effect if closing or paused."""
+        """Hand over nothing, and so hold up the peer, at once or at the mark. Without effect if closing or paused."""
         if self._engine.state <= _OPEN and not self._paused:
             self._paused = True
-            if self._carrier is not None:
-                self._carrier.pause_reading()
+            self._limit_received()
             if self._loop.watching_transports:
                 tell_of(self, "paused", "reading")
 
@@ -150,6 +151,25 @@ class TlsTransport(TlsConnection):
                 tell_of(self, "resumed", "reading")
             # What has come before waits as ciphertext; it must not be delivered from inside this call.
             self._loop.call_soon(self._read_on, context=self._context)
+
+    def get_read_buffer_size(self) -> int:
+        """Return how many bytes were received and not yet decrypted."""
+        return self._engine.received()
+
+    def get_read_buffer_limits(self) -> tuple[Any, Any]:
+        """Return the low-water and the high-water mark of reading, as they were set."""
+        return self._read_limits
+
+    def set_read_buffer_limits(self, high: Any = None, low: Any = None) -> None:
+        """Set how many bytes may be received while reading is paused; by default none. Otherwise as for writing.
+
+        The low-water mark changes nothing: what waits is handed over in one go when reading is resumed.
+        """
+        self._read_limits = water_marks(high, low, 0)
+        self._read_high_water = whole_bytes(self._read_limits)[1]
+        if self._paused and self._engine.state <= _OPEN and self._carrier is not None:
+            self._carrier.resume_reading()
+            self._limit_received()
 
     def take_early(self, data: bytes, ended: bool) -> None:
         """Take in what the peer sent before `connection_made`, and that nothing will follow if it `ended`."""

@@ -10,12 +10,15 @@ cdef int _DONE
 
 
 cdef class TlsConnection(TlsSending):
+    cdef public Py_ssize_t _read_high_water
+
     cdef object _shake_hands(self)
     cdef object _agreed(self)
     @cython.locals(engine=TlsEngine, data=bytes)
     cdef object _deliver(self)
     @cython.locals(engine=TlsEngine, count=Py_ssize_t)
     cdef bint _fill_buffer(self) except -1
+    cdef object _limit_received(self)
     cdef object _end_of_stream(self)
     cdef object _say_eof(self)
     @cython.locals(engine=TlsEngine, dropped=Py_ssize_t)

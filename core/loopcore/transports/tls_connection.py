@@ -1,7 +1,7 @@
 """TlsConnection: the side of a TLS transport that the plain transport below, its carrier, sees: a protocol.
 
 What the carrier receives goes into the engine, and plaintext comes out for the protocol above. The program's
-`pause_reading` pauses the carrier, and what was received by then stays ciphertext.
+`pause_reading` pauses the carrier, at once or when as much waits as the program allows; it waits as ciphertext.
 
 The carrier's `connection_lost` is the one end of every connection: the protocol above hears of it there, exactly
 once, and only if it has heard of the connection. Nothing lives on but what `get_extra_info` answers from.
@@ -32,7 +32,7 @@ _DONE = 5
 class TlsConnection(TlsSending):
     """The receiving half, from the carrier's calls to the protocol's."""
 
-    __slots__ = ()
+    __slots__ = ("_read_high_water",)
 
     # The carrier's calls
 
@@ -69,6 +69,8 @@ class TlsConnection(TlsSending):
         if state == _OPEN:
             if not self._paused:
                 self._deliver()
+            else:
+                self._limit_received()
         elif state == _SHUTDOWN:
             self._await_close_notify()
         elif state == _HANDSHAKE:
@@ -214,6 +216,11 @@ class TlsConnection(TlsSending):
             self._fail(exc, f"Fatal error: protocol.{doing}() call failed.")
             return False
         return count != 0
+
+    def _limit_received(self) -> None:
+        """Reading is paused: pause the carrier, too, if enough waits."""
+        if self._carrier is not None and self._engine.received() >= self._read_high_water:
+            self._carrier.pause_reading()
 
     def _read_on(self) -> None:
         """Reading was resumed: pass on what has come in meanwhile, and the end if that has come, too."""
