@@ -11,14 +11,13 @@ PATIENCE = 600.0
 
 
 class MissingServerError(Exception):
-    """A server is not installed and cannot be installed from here; the text says what to install."""
+    """A server cannot be had here; the text says what to install, or to stop."""
 
 
 def provide(program: str, package: str, folders: Iterable[Path] = ()) -> Path:
     """Return the path of `program`, looked for in `folders` and on PATH; install `package` if it is nowhere.
 
-    What the package starts by itself is left to run: tests have servers of their own, on ports of their own. Raises
-    MissingServerError.
+    A server that the package starts by itself is left alone: tests start their own. Raises MissingServerError.
     """
     search = os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")])
     found = shutil.which(program, path=search)

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import trustme
 
-from tests.downstream.services.packages import provide
+from tests.downstream.services.packages import MissingServerError, provide
 
 MASTER = "redis-py-test"
 """The name by which the suite asks sentinels for their master."""
 SENTINELS = 3
 QUORUM = 2
+PORT = 6379
+"""Redis's own, which some tests of the suite use whatever they are told."""
 PATIENCE = 20.0
 """Seconds for a server to answer, and to end."""
 CERTIFICATES = {"redis": "localhost", "client": "client", "test_user": "test_user"}
@@ -27,22 +29,28 @@ CERTIFICATES = {"redis": "localhost", "client": "client", "test_user": "test_use
 
 @contextmanager
 def running(folder: Path) -> Iterator[dict[str, str]]:
-    """Start the servers on loopback ports; yield the options that tell the suite where they are; stop them."""
+    """Start the servers on loopback; yield the options that tell the suite where they are; stop them.
+
+    Raises MissingServerError, also if another server, such as the one that the package has started, is in the way.
+    """
     program = provide("redis-server", "redis-server")
+    try:
+        socket.create_server(("127.0.0.1", PORT)).close()
+    except OSError as error:
+        raise MissingServerError(f"port {PORT} is not free ({error}): stop the Redis that runs already") from error
     # Where the suite looks for them: its folder is a neighbour of `folder`.
     certificates = folder.parent / "dockers" / "standalone" / "tls"
     _issue(certificates)
     with ExitStack() as servers:
-        plain, secure, master = _free_ports(3)
-        servers.enter_context(_server(program, folder / "server", plain, _with_tls(certificates, secure)))
+        secure, master, *sentinels = _free_ports(2 + SENTINELS)
+        servers.enter_context(_server(program, folder / "server", PORT, _with_tls(certificates, secure)))
         servers.enter_context(_server(program, folder / "master", master, ""))
-        sentinels = _free_ports(SENTINELS)
         for port in sentinels:
             watched = f"sentinel monitor {MASTER} 127.0.0.1 {master} {QUORUM}\n"
             servers.enter_context(_server(program, folder / f"sentinel-{port}", port, watched, "--sentinel"))
         addresses = ",".join(f"localhost:{port}" for port in sentinels)
         options = {
-            "redis-url": f"redis://localhost:{plain}/0",
+            "redis-url": f"redis://localhost:{PORT}/0",
             "redis-ssl-url": f"rediss://localhost:{secure}",
             "sentinels": addresses,
             "master-service": MASTER,
