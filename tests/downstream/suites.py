@@ -19,6 +19,8 @@ from tests.downstream.results import LoopRun, read_junit
 
 HERE = Path(__file__).parent
 INJECT = HERE / "inject"
+FAREWELL = 20.0
+"""Seconds for a command that took too long to say how far it came."""
 REPORT_OPTIONS = ("-p", "loop_plugin", "-o", "junit_family=xunit2", "-o", "junit_logging=no")
 
 
@@ -100,6 +102,11 @@ def _run(command: list[str], place: Path, variables: Mapping[str, str], output: 
         try:
             return child.wait(patience)
         except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGINT)  # pytest ends with a report of what it has done
+            try:
+                child.wait(FAREWELL)
+            except subprocess.TimeoutExpired:
+                pass
             return None
         finally:
             try:

@@ -26,6 +26,7 @@ def install(name: str) -> None:
     if name == "asyncio":
         return
     replacement: Any = _class_of(name)
+    replacement.__name__ = asyncio.SelectorEventLoop.__name__  # suites make names of tests of it
     asyncio.SelectorEventLoop = replacement  # type: ignore[misc]
     if hasattr(asyncio, "EventLoop"):
         asyncio.EventLoop = replacement

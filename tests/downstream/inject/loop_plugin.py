@@ -36,6 +36,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         RECORD.with_name("deselected.json").write_text(json.dumps(names), encoding="utf-8")
 
 
+@pytest.fixture(autouse=True)
+def _starting_a_process_may_block(request: pytest.FixtureRequest) -> None:
+    """Let blockbuster, which some suites use to find calls that block the loop, pass over what it lists for asyncio.
+
+    It knows by file and function where asyncio itself blocks, in subprocess_exec. loopcore blocks there, too.
+    """
+    if LOOP == "loopcore" and "blockbuster" in request.fixturenames:
+        found = request.getfixturevalue("blockbuster")
+        if found is not None:
+            found.functions["os.read"].can_block_in("loopcore/endpoints/process.py", {"spawn"})
+
+
 def loops_that_ran() -> Counter[str]:
     """Return how many loops of each family have run so far, in all processes of this run."""
     lines = RECORD.read_text(encoding="ascii").splitlines() if RECORD.exists() else []
