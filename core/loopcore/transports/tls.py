@@ -67,7 +67,6 @@ class TlsTransport(TlsConnection):
         TlsConnection.__init__(self, loop, TlsEngine(sslcontext, server_side, server_hostname), connected=connected)
         self._sslcontext = sslcontext
         self._read_limits: tuple[Any, Any] = (0, 0)
-        self._read_high_water = 0
         self._handshake_timeout = handshake_timeout
         self._shutdown_timeout = shutdown_timeout
         self._waiter = waiter

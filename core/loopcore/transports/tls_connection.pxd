@@ -10,8 +10,6 @@ cdef int _DONE
 
 
 cdef class TlsConnection(TlsSending):
-    cdef public Py_ssize_t _read_high_water
-
     cdef object _shake_hands(self)
     cdef object _agreed(self)
     @cython.locals(engine=TlsEngine, data=bytes)

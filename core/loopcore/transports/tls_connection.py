@@ -32,7 +32,7 @@ _DONE = 5
 class TlsConnection(TlsSending):
     """The receiving half, from the carrier's calls to the protocol's."""
 
-    __slots__ = ("_read_high_water",)
+    __slots__ = ()
 
     # The carrier's calls
 

@@ -30,6 +30,7 @@ cdef class TlsSending(Runnable):
     cdef public bint _carrier_full
     cdef public bint _lost
     cdef public bint _paused
+    cdef public Py_ssize_t _read_high_water
     cdef public bint _buffered
     cdef public bint _turn_asked
     cdef public bint _protocol_paused

@@ -90,6 +90,7 @@ class TlsSending(Runnable):
         "_carrier_full",
         "_lost",
         "_paused",
+        "_read_high_water",
         "_buffered",
         "_turn_asked",
         "_protocol_paused",
@@ -129,6 +130,7 @@ class TlsSending(Runnable):
         """Whether the carrier asked not to be written to."""
         self._lost: bool = False
         self._paused: bool = False
+        self._read_high_water: int = 0
         self._buffered: bool = False
         self._turn_asked: bool = False
         self._protocol_paused: bool = False
