@@ -160,6 +160,8 @@ class Reactor(Queues):
 
     def _begin_tick(self) -> Sequence[ReadyEvent]:
         if self._has_phase_callbacks or self._attention & _WATCHING_TICKS:
+            if self._attention & _WATCHING_TICKS:
+                self.probes.fire("loopcore_tick_begin", self)
             self._run_phase_callbacks(phases.IDLE)
             self._run_phase_callbacks(phases.PREPARE)
         if not self._has_work():
@@ -200,9 +202,12 @@ class Reactor(Queues):
         self._due = []
 
     def _process_watched(self) -> None:
-        for phase in _AFTER_THE_WAIT:
-            self.probes.fire("loopcore_phase_begin", self, phase)
-            self.probes.fire("loopcore_phase_end", self, phase, self._run_phase(phase))
+        try:
+            for phase in _AFTER_THE_WAIT:
+                self.probes.fire("loopcore_phase_begin", self, phase)
+                self.probes.fire("loopcore_phase_end", self, phase, self._run_phase(phase))
+        finally:
+            self.probes.fire("loopcore_tick_end", self)
 
     def _run_phase(self, phase: str) -> int:
         if phase == phases.PENDING:
