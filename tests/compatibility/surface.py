@@ -171,7 +171,7 @@ def running_surface() -> dict[tuple[str, str], Entry]:
 
 @functools.cache
 def surface() -> dict[tuple[str, str], Entry]:
-    """Every entry of any Python's asyncio that is known, as loopcore has it: the same on each Python."""
+    """Every entry of any known Python's asyncio that loopcore has: the same on each Python."""
     running = running_surface()
     wanted = {*running, *NEWER}
     found = {}
@@ -179,6 +179,8 @@ def surface() -> dict[tuple[str, str], Entry]:
         owner, name = method.split(".")
         # Constructors of compiled classes show no signature.
         of = OWNERS[owner].theirs[0] if name == "__init__" else OWNERS[owner].ours
+        if not hasattr(of, name):
+            continue  # test_table.py names what is lacking
         newer = [Entry(*key) for key in NEWER if key[0] == method]
         for entry in [*entries_of(owner, name, of), *newer]:
             if entry.key in wanted:
