@@ -23,6 +23,7 @@ class FileTransport(Protocol):
     """What sending a file needs of a transport beside asyncio's interface; all of loopcore's streams have it."""
 
     _sock: Any
+    _driver: Any
 
     def _make_empty_waiter(self) -> "asyncio.Future[None]": ...
 
@@ -71,7 +72,9 @@ class FileSender:
             await sent_before
             if transport.is_closing():
                 raise ConnectionError("Connection is closed")
-            return await self._files.by_kernel(transport._sock, file, offset, count, transport._end_with_connection)
+            return await self._files.by_kernel(
+                transport._sock, file, offset, count, transport._end_with_connection, transport._driver.count_sent
+            )
         finally:
             transport._reset_empty_waiter()
             if to_resume:

@@ -9,7 +9,6 @@ While a plugin has a hook of jobs, each job has a record, a Job, which is what t
 
 import asyncio
 import concurrent.futures
-import inspect
 import socket
 import threading
 import warnings
@@ -219,8 +218,8 @@ class Executors:
 
 
 def _default_pool(func: Callable[..., Any]) -> str:
-    asks_names = inspect.unwrap(func) in (socket.getaddrinfo, socket.getnameinfo)
-    return "resolver" if asks_names else "default"
+    wrapped = getattr(func, "__wrapped__", func)  # in debug mode the resolver takes the time
+    return "resolver" if wrapped is socket.getaddrinfo or wrapped is socket.getnameinfo else "default"
 
 
 def _settle(joined: "asyncio.Future[None]", error: Exception | None) -> None:

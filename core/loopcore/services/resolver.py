@@ -8,6 +8,7 @@ executor's call finds out, so errors are the same too.
 """
 
 import asyncio
+import functools
 import logging
 import socket
 from collections.abc import Callable
@@ -57,7 +58,7 @@ class Resolver:
         """Return what `socket.getaddrinfo` returns; raise what it raises, socket.gaierror first of all."""
         answer = resolve_literal(host, port, family, type, proto, flags)
         if answer is None:
-            look_up = self._timed_getaddrinfo if self._host.get_debug() else socket.getaddrinfo
+            look_up = self._timed(socket.getaddrinfo) if self._host.get_debug() else socket.getaddrinfo
             answer = await self._host.run_in_executor(None, look_up, host, port, family, type, proto, flags)
         return answer
 
@@ -68,14 +69,18 @@ class Resolver:
         names: tuple[str, str] = await self._host.run_in_executor(None, socket.getnameinfo, sockaddr, flags)
         return names
 
-    def _timed_getaddrinfo(self, *question: Any) -> list[AddressInfo]:
-        # Thread: a worker's. Debug mode only: a slow name server is the usual reason of a slow start.
-        started = self._host.time()
-        answer: list[AddressInfo] = socket.getaddrinfo(*question)  # type: ignore[assignment]
-        elapsed = self._host.time() - started
-        level = logging.INFO if elapsed >= self._host.slow_callback_duration else logging.DEBUG
-        logger.log(level, "Getting address info %s took %.3fms: %r", question, elapsed * 1e3, answer)
-        return answer
+    def _timed(self, look_up: Callable[..., Any]) -> Callable[..., Any]:
+        # Debug mode only: a slow name server is the usual reason of a slow start.
+        @functools.wraps(look_up)
+        def ask(*question: Any) -> Any:
+            started = self._host.time()
+            answer = look_up(*question)
+            elapsed = self._host.time() - started
+            level = logging.INFO if elapsed >= self._host.slow_callback_duration else logging.DEBUG
+            logger.log(level, "Getting address info %s took %.3fms: %r", question, elapsed * 1e3, answer)
+            return answer
+
+        return ask
 
 
 def resolve_literal(

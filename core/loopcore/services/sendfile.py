@@ -25,6 +25,9 @@ READ_SIZE: Final = 256 * 1024
 Lend = Callable[[asyncio.Future[Any]], object]
 """Is told of the future that waits for the socket, whoever owns that, so that losing the connection can end it."""
 
+Note = Callable[[int], object]
+"""Is told how many bytes the kernel has sent, each time that it has."""
+
 
 class FileHost(Protocol):
     """What sending files needs of a loop."""
@@ -60,14 +63,20 @@ class SendFiles:
         return await self._by_reading(sock, file, offset, count)
 
     async def by_kernel(
-        self, sock: socket.socket, file: Any, offset: int, count: int | None, lend: Lend | None = None
+        self,
+        sock: socket.socket,
+        file: Any,
+        offset: int,
+        count: int | None,
+        lend: Lend | None = None,
+        note: Note | None = None,
     ) -> int:
         """Send with sendfile(2). Raises SendfileNotAvailableError if it cannot, and nothing has been sent then."""
         descriptor, size = _regular_file(file)
         to_send = size if count is None else count
         if not to_send:
             return 0
-        sending = _Sending(sock.fileno(), descriptor, offset, to_send, whole=count is None)
+        sending = _Sending(sock.fileno(), descriptor, offset, to_send, whole=count is None, note=note)
         try:
             try:
                 return sending.step()
@@ -109,15 +118,16 @@ class SendFiles:
 class _Sending:
     """How far one file has got."""
 
-    __slots__ = ("_count", "_file", "_offset", "_socket", "_whole", "total")
+    __slots__ = ("_count", "_file", "_note", "_offset", "_socket", "_whole", "total")
 
-    def __init__(self, sock: int, file: int, offset: int, count: int, *, whole: bool) -> None:
+    def __init__(self, sock: int, file: int, offset: int, count: int, *, whole: bool, note: Note | None) -> None:
         self._socket = sock
         self._file = file
         self._offset = offset
         self._count = count
         self._whole = whole
         """Whether the file is sent to its end, wherever that is by then, and not `count` bytes of it."""
+        self._note = note
         self.total = 0
 
     def step(self) -> int:
@@ -133,6 +143,8 @@ class _Sending:
             raise self._translated(exc) from exc
         self._offset += sent
         self.total += sent
+        if self._note is not None:
+            self._note(sent)
         if sent == 0 or (not self._whole and self.total >= self._count):
             return self.total
         raise BlockingIOError
