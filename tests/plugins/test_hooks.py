@@ -201,20 +201,3 @@ def test_a_task_is_spawned_stepped_and_done_in_that_order(loop: Any, recorder: R
 def test_steps_of_tasks_are_not_announced_as_handles(loop: Any, recorder: Recorder) -> None:
     loop.run_until_complete(child())
     assert all(isinstance(told["handle"], asyncio.Handle) for told in recorder.of("handle_begin"))
-
-
-def test_the_stream_of_probes_is_the_same_on_every_backend(backend_name: str) -> None:
-    def stream(name: str) -> list[tuple[Any, ...]]:
-        recorder = Recorder()
-        loop = loopcore.new_event_loop(name)
-        loop.poll_skip_time = float("inf")  # by ticks only: real time differs from run to run
-        loop.probes.register(recorder)
-        loop.run_until_complete(program(loop))
-        loop.close()
-        plain = (str, int)
-        return [
-            (hook, *(told[key] for key in told if isinstance(told[key], plain) and key != "waited_ns"))
-            for hook, told in recorder.seen
-        ]
-
-    assert stream(backend_name) == stream("select")

@@ -1,0 +1,279 @@
+"""What hooks are told of transports, and what these count: every kind, once each, in order."""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import loopcore
+from tests.plugins.recorder import Recorder
+from tests.transports.recorder import Recorder as Protocol
+from tests.transports.recorder import run, settle, unix_pair
+from tests.transports.tls_support import secured, server_context, stranger_context
+
+pytestmark = pytest.mark.loopcore_only
+
+LARGE = bytes(4 << 20)
+"""More than a socket and its buffers take at once."""
+
+
+class Watch(Recorder):
+    """A recorder that can say what happened to one transport."""
+
+    def to(self, transport: Any) -> list[Any]:
+        return [
+            hook.removeprefix("loopcore_transport_")
+            + "".join(f" {told[key]!r}" for key in ("direction", "exc") if key in told)
+            for hook, told in self.seen
+            if told.get("transport") is transport
+        ]
+
+    def opened(self) -> list[Any]:
+        return [told["transport"] for told in self.of("transport_opened")]
+
+
+@pytest.fixture
+def watch(loop: Any) -> Watch:
+    made = Watch()
+    loop.probes.register(made)
+    return made
+
+
+async def connect(loop: Any) -> tuple[Any, Any, socket.socket]:
+    near, far = unix_pair()
+    transport, protocol = await loop.connect_accepted_socket(Protocol, near)
+    return transport, protocol, far
+
+
+def test_opened_comes_after_connection_made_and_closed_before_connection_lost(loop: Any) -> None:
+    order: list[str] = []
+
+    class Order:
+        @loopcore.hookimpl
+        def loopcore_transport_opened(self) -> None:
+            order.append("opened")
+
+        @loopcore.hookimpl
+        def loopcore_transport_closed(self) -> None:
+            order.append("closed")
+
+    class Writer(asyncio.Protocol):
+        def connection_made(self, transport: Any) -> None:
+            order.append("made")
+            transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            order.append("lost")
+
+    async def main() -> None:
+        near, far = unix_pair()
+        with far:
+            await loop.connect_accepted_socket(Writer, near)
+            await settle()
+
+    loop.probes.register(Order())
+    run(loop, main())
+    assert order == ["made", "opened", "closed", "lost"]
+
+
+def test_reading_and_writing_are_told_apart(loop: Any, watch: Watch) -> None:
+    async def main() -> list[Any]:
+        transport, protocol, far = await connect(loop)
+        with far:
+            for _ in range(2):  # the second call of each changes nothing
+                transport.pause_reading()
+            for _ in range(2):
+                transport.resume_reading()
+            transport.write(LARGE)
+            left = len(LARGE)
+            while left:
+                left -= len(await loop.sock_recv(far, 1 << 20))
+            await protocol.seen("resume")
+            transport.close()
+            await protocol.seen("lost")
+        return watch.to(transport)
+
+    assert run(loop, main()) == [
+        "opened",
+        *(f"{event} 'reading'" for event in ("paused", "resumed")),
+        *(f"{event} 'writing'" for event in ("paused", "resumed")),
+        "closed None",
+    ]
+
+
+def test_the_error_that_ends_a_connection_is_told(loop: Any, watch: Watch) -> None:
+    async def main() -> None:
+        transport, protocol, far = await connect(loop)
+        far.close()
+        transport.write(b"nobody")
+        await protocol.seen("lost")
+        assert protocol.lost_with() is not None
+        (closed,) = watch.of("transport_closed")
+        assert closed["exc"] is protocol.lost_with()
+
+    run(loop, main())
+
+
+def test_a_tls_transport_opens_after_its_carrier_and_closes_after_it(loop: Any, watch: Watch) -> None:
+    async def main() -> None:
+        async with secured(Protocol()) as (transport, _):
+            transport.pause_reading()
+            transport.resume_reading()
+        carrier, secure = watch.opened()
+        assert secure is transport
+        assert type(carrier).__name__ == "StreamTransport"
+        assert watch.to(transport) == ["opened", "paused 'reading'", "resumed 'reading'", "closed None"]
+        assert watch.to(carrier) == ["opened", "paused 'reading'", "resumed 'reading'", "closed None"]
+
+    run(loop, main())
+
+
+def test_a_failed_handshake_opens_no_tls_transport(loop: Any, watch: Watch) -> None:
+    async def main() -> None:
+        with pytest.raises(OSError):
+            async with secured(Protocol(), ssl=server_context(), peer_context=stranger_context()):
+                pass
+        await settle()
+
+    run(loop, main())
+    assert [type(one).__name__ for one in watch.opened()] == ["StreamTransport"]
+    assert len(watch.of("transport_closed")) == 1
+
+
+def test_bytes_are_counted_each_way_for_a_connection_and_in_all(loop: Any) -> None:
+    async def main() -> None:
+        transport, protocol, far = await connect(loop)
+        with far:
+            before = (loop.bytes_received, loop.bytes_sent)
+            await loop.sock_sendall(far, b"12345")
+            await protocol.seen("data")
+            transport.write(b"123")
+            transport.writelines([b"1", b"22"])
+            assert await loop.sock_recv(far, 100) == b"123122"
+            assert transport.get_extra_info("loopcore.bytes") == (5, 6)
+            assert (loop.bytes_received - before[0], loop.bytes_sent - before[1]) == (5, 6)
+            transport.close()
+            await protocol.seen("lost")
+            assert transport.get_extra_info("loopcore.bytes") == (5, 6)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("mutable", [False, True])
+def test_what_is_sent_in_parts_is_counted_once(loop: Any, mutable: bool) -> None:
+    async def main() -> None:
+        transport, protocol, far = await connect(loop)
+        with far:
+            transport.write(bytearray(LARGE) if mutable else LARGE)
+            transport.write(b"1")
+            left = len(LARGE) + 1
+            while left:
+                left -= len(await loop.sock_recv(far, 1 << 20))
+            assert transport.get_extra_info("loopcore.bytes") == (0, len(LARGE) + 1)
+            transport.abort()
+            await protocol.seen("lost")
+
+    run(loop, main())
+
+
+def test_a_buffered_protocol_is_counted_for_what_came(loop: Any) -> None:
+    class Buffered(asyncio.BufferedProtocol):
+        def __init__(self) -> None:
+            self.filled = loop.create_future()
+
+        def get_buffer(self, sizehint: int) -> bytearray:
+            return bytearray(100)
+
+        def buffer_updated(self, nbytes: int) -> None:
+            self.filled.set_result(nbytes)
+
+    async def main() -> None:
+        near, far = unix_pair()
+        with far:
+            transport, protocol = await loop.connect_accepted_socket(Buffered, near)
+            far.send(b"123")
+            assert await protocol.filled == 3
+            assert transport.get_extra_info("loopcore.bytes") == (3, 0)
+            transport.abort()
+            await settle()
+
+    run(loop, main())
+
+
+def test_files_are_counted_whoever_reads_them(loop: Any, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"1234567")
+
+    async def main() -> None:
+        transport, protocol, far = await connect(loop)
+        with far, path.open("rb") as file:
+            assert await loop.sendfile(transport, file) == 7
+            assert transport.get_extra_info("loopcore.bytes") == (0, 7)
+            transport.close()
+            await protocol.seen("lost")
+
+    run(loop, main())
+
+
+def test_tls_counts_what_is_on_the_wire(loop: Any) -> None:
+    async def main() -> None:
+        async with secured(Protocol()) as (transport, _):
+            received, sent = transport.get_extra_info("loopcore.bytes")
+            assert 100 < received < loop.bytes_received + 1
+            assert 100 < sent < loop.bytes_sent + 1
+
+    run(loop, main())
+
+
+def test_datagrams_are_counted_by_what_is_in_them(loop: Any) -> None:
+    async def main() -> None:
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with far:
+            received = loop.create_future()
+
+            class Receiver(asyncio.DatagramProtocol):
+                def datagram_received(self, data: bytes, addr: Any) -> None:
+                    received.set_result(data)
+
+            transport, _ = await loop.create_datagram_endpoint(Receiver, sock=near)
+            transport.sendto(b"123")
+            transport.sendto(memoryview(bytes(8)).cast("I"))
+            far.send(b"12")
+            await received
+            assert transport.get_extra_info("loopcore.bytes") == (2, 11)
+            transport.close()
+            await settle()
+
+    run(loop, main())
+
+
+def test_pipes_are_counted(loop: Any) -> None:
+    async def main() -> None:
+        there, here = os.pipe()
+        with open(there, "rb", 0) as reading, open(here, "wb", 0) as writing:
+            reader, protocol = await loop.connect_read_pipe(Protocol, reading)
+            writer, _ = await loop.connect_write_pipe(Protocol, writing)
+            writer.write(b"123")
+            await protocol.seen("data")
+            assert writer.get_extra_info("loopcore.bytes") == (0, 3)
+            assert reader.get_extra_info("loopcore.bytes") == (3, 0)
+            writer.close()
+            await protocol.seen("lost")
+
+    run(loop, main())
+
+
+def test_a_hook_of_transports_has_nothing_else_watched(loop: Any) -> None:
+    class Other:
+        @loopcore.hookimpl
+        def loopcore_transport_opened(self) -> None: ...
+
+    other = Other()
+    loop.probes.register(other)
+    assert loop.watching_transports
+    assert not (loop.watching or loop.probes.watching_ticks or loop.probes.watching_jobs)
+    loop.probes.unregister(other)
+    assert not loop.watching_transports
