@@ -17,8 +17,11 @@ from loopcore.errors import (
     UsageError,
 )
 from loopcore.hookspecs import hookimpl
+from loopcore.kernel.counters import Counters
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import Handle, TimerHandle
+from loopcore.kernel.histogram import Histogram, HistogramSnapshot
+from loopcore.kernel.meter import Measurements, Meter
 from loopcore.kernel.task import Task
 from loopcore.loop import EventLoop
 from loopcore.policy import EventLoopPolicy, install
@@ -32,11 +35,16 @@ __all__ = [
     "BackendError",
     "BackendUnavailableError",
     "Capability",
+    "Counters",
     "EventLoop",
     "EventLoopPolicy",
     "Future",
     "Handle",
+    "Histogram",
+    "HistogramSnapshot",
     "LoopcoreError",
+    "Measurements",
+    "Meter",
     "ProbeResult",
     "ReadinessBackend",
     "Runner",

@@ -1,5 +1,9 @@
+cimport cython
+
+from loopcore.kernel.counters cimport Tally
 from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.inbox cimport Inbox
+from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.ready cimport ReadyQueue, UrgentQueues
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.timers cimport TimerHeap
@@ -9,6 +13,7 @@ cdef int _IDLE
 cdef int _DEBUG
 cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS
+cdef int _THREADSAFE
 
 
 cdef class Queues:
@@ -24,7 +29,12 @@ cdef class Queues:
     cdef readonly bint watching_transports
     cdef public long long bytes_received
     cdef public long long bytes_sent
+    cdef readonly Tally tally
     cdef int _attention
+    cdef bint _observed
+    cdef bint _timing
+    cdef bint _window_is_open
+    cdef Stopwatch _stopwatch
     cdef bint _urgent_pending
     cdef bint _has_phase_callbacks
     cdef bint _native_clock
@@ -42,9 +52,12 @@ cdef class Queues:
     cdef object _announce(self, Handle handle, str source)
     cdef object _check_caller(self)
     cdef object _check_thread(self)
+    @cython.locals(handles=list, handle=Handle)
     cdef object _empty_inbox(self)
     cdef object _empty_inbox_while_idle(self)
     cdef object _set_attention(self, int flag, bint on)
+    cdef object _note_observers(self)
+    cdef object _set_timing(self, bint on)
     cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
     cdef Handle _make(self, object callback, tuple args, object context, str source, str method)
     cdef Handle _make_watched(self, object callback, tuple args, object context, str source, str method)

@@ -12,8 +12,10 @@ from contextvars import Context
 from typing import Any, Protocol
 
 from loopcore.clock import Clock, MonotonicClock
+from loopcore.kernel.counters import Tally
 from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.inbox import Inbox
+from loopcore.kernel.meter import SOURCES, THREADSAFE
 from loopcore.kernel.phases import PhaseCallbacks
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.ready import ReadyQueue, UrgentQueues
@@ -39,6 +41,7 @@ _IDLE = 2
 _DEBUG = 4
 _WATCHING_HANDLES = 8
 _WATCHING_TICKS = 16
+_THREADSAFE = THREADSAFE
 
 URGENT_BUDGET = 1000
 """Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""
@@ -66,7 +69,12 @@ class Queues:
         "watching_transports",
         "bytes_received",
         "bytes_sent",
+        "tally",
         "_attention",
+        "_observed",
+        "_timing",
+        "_window_is_open",
+        "_stopwatch",
         "_urgent_pending",
         "_has_phase_callbacks",
         "_native_clock",
@@ -87,7 +95,7 @@ class Queues:
         self.probes: Probes = probes
         self.clock: Clock = clock
         self.slow_callback_duration: float = 0.1
-        """Seconds from which on a callback is reported as slow, in debug mode."""
+        """Seconds from which on a callback is reported as slow, in debug mode or by a meter."""
         self.watching: bool = False
         """Whether a plugin watches handles and tasks."""
         self.watching_transports: bool = False
@@ -95,7 +103,12 @@ class Queues:
         """Bytes that all transports have received from the kernel."""
         self.bytes_sent: int = 0
         """Bytes that the kernel has taken from all transports."""
+        self.tally: Tally = Tally()
         self._attention: int = _IDLE
+        self._observed: bool = False
+        self._timing: bool = False
+        self._window_is_open: bool = False
+        self._stopwatch: Any = None
         self._urgent_pending: bool = False
         self._has_phase_callbacks: bool = False
         self._native_clock: bool = type(clock) is MonotonicClock
@@ -106,8 +119,6 @@ class Queues:
         self._flushes: list[Runnable] = []
         self._closing: list[Closeable] = []
         probes.loop = self
-        probes.on_change(self._note_plugins)
-        self._note_plugins()
 
     def get_debug(self) -> bool:
         """Tell whether debug mode is on."""
@@ -185,6 +196,8 @@ class Queues:
             # This may be a signal handler that runs inside the wait, which would go on waiting (PEP 475).
             self.inbox.interrupt()
         else:
+            if self._stopwatch is not None:
+                self._stopwatch.stamp(handle, _THREADSAFE)
             self.inbox.post(handle)
         return handle
 
@@ -255,9 +268,13 @@ class Queues:
     def _make(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
     ) -> Handle:
+        handle: Handle
         if self._attention:
-            return self._make_watched(callback, args, context, source, method)
-        handle: Handle = make_handle(callback, args, self, context)
+            handle = self._make_watched(callback, args, context, source, method)
+        else:
+            handle = make_handle(callback, args, self, context)
+        if self._stopwatch is not None:
+            self._stopwatch.stamp(handle, SOURCES.index(source))
         return handle
 
     def _make_watched(
@@ -307,7 +324,9 @@ class Queues:
             self._empty_inbox()
 
     def _empty_inbox(self) -> None:
-        for handle in self.inbox.take():
+        handles = self.inbox.take()
+        self.tally.threadsafe_posts += len(handles)
+        for handle in handles:
             self.ready.push(handle)
 
     def _note_plugins(self) -> None:
@@ -318,6 +337,15 @@ class Queues:
 
     def _set_attention(self, flag: int, on: bool) -> None:
         self._attention = self._attention | flag if on else self._attention & ~flag
+        self._note_observers()
+
+    def _note_observers(self) -> None:
+        # Kept apart from `_attention`, which sends whoever schedules the long way round.
+        self._observed = self._timing or bool(self._attention & (_DEBUG | _WATCHING_HANDLES))
+
+    def _set_timing(self, on: bool) -> None:
+        self._timing = on
+        self._observed = on or bool(self._attention & (_DEBUG | _WATCHING_HANDLES))
 
 
 def check_callback(callback: object, method: str) -> None:

@@ -1,16 +1,23 @@
 cimport cython
 
 from loopcore.kernel.handle cimport Handle
+from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.runnable cimport Runnable
+
+cdef int _READY
 
 
 cdef class ReadyQueue:
     cdef list _ring
     cdef Py_ssize_t _mask
+    cdef Py_ssize_t _limit
     cdef Py_ssize_t _first
     cdef Py_ssize_t _count
+    cdef Stopwatch _stopwatch
 
     cpdef object push(self, Runnable runnable)
+    cpdef object report_to(self, Stopwatch stopwatch)
+    cdef object _prepare_for(self, Runnable runnable)
     @cython.locals(runnable=Runnable, small=list)
     cpdef Runnable pop(self)
     cpdef object clear(self)

@@ -10,6 +10,7 @@ garbage collector runs. So neither calls anything between reading its indices an
 from collections import deque
 
 from loopcore.kernel.handle import Handle
+from loopcore.kernel.meter import READY, Stopwatch
 from loopcore.kernel.runnable import Runnable
 
 SMALL_RING = 64
@@ -17,6 +18,8 @@ SMALL_RING = 64
 
 LARGE_RING = 1 << 16
 """Entries above which an empty ring is replaced by a small one."""
+
+_READY = READY
 
 
 class ReadyQueue:
@@ -26,23 +29,37 @@ class ReadyQueue:
     allocations. A ring that a burst made large is given back once it is empty.
     """
 
-    __slots__ = ("_ring", "_mask", "_first", "_count")
+    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_stopwatch")
 
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
         self._mask: int = SMALL_RING - 1
+        # From how many entries on a push is more than to write one: when the ring is full; at once, if it is stamped.
+        self._limit: int = SMALL_RING - 1
         self._first: int = 0
         self._count: int = 0
+        self._stopwatch: Stopwatch | None = None
 
     def __len__(self) -> int:
         return self._count
 
     def push(self, runnable: Runnable) -> None:
         """Put `runnable` at the end."""
-        while self._count > self._mask:
-            self._grow()
+        if self._count > self._limit:
+            self._prepare_for(runnable)
         self._ring[(self._first + self._count) & self._mask] = runnable
         self._count += 1
+
+    def report_to(self, stopwatch: Stopwatch | None) -> None:
+        """Have `stopwatch` told what is pushed from now on; None ends it."""
+        self._stopwatch = stopwatch
+        self._limit = self._mask if stopwatch is None else -1
+
+    def _prepare_for(self, runnable: Runnable) -> None:
+        if self._stopwatch is not None:
+            self._stopwatch.stamp(runnable, _READY)
+        while self._count > self._mask:
+            self._grow()
 
     def pop(self) -> Runnable | None:
         """Take out what has waited longest, or None if the queue is empty."""
@@ -68,6 +85,7 @@ class ReadyQueue:
         dropped = self._ring
         self._ring = small
         self._mask = SMALL_RING - 1
+        self._limit = self._mask if self._stopwatch is None else -1
         self._first = 0
         self._count = 0
         del dropped
@@ -79,6 +97,7 @@ class ReadyQueue:
         if self._ring is ring:  # else a finalizer has pushed while the lists were made, and grew the ring
             self._ring = grown
             self._mask = 2 * size - 1
+            self._limit = self._mask if self._stopwatch is None else -1
             self._first = 0
 
 

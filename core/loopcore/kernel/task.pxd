@@ -7,6 +7,7 @@ from loopcore.kernel.reactor cimport Reactor
 from loopcore.native.cpython cimport PYGEN_RETURN, PyIter_Send, PySendResult
 
 cdef int _PENDING
+cdef int _CANCELLED
 cdef int _FINISHED
 
 

@@ -38,6 +38,7 @@ else:
     from loopcore.native.interpreted import advance
 
 _PENDING = 0
+_CANCELLED = 1
 _FINISHED = 2
 
 UNCANCEL_DROPS = sys.version_info >= (3, 13)
@@ -71,6 +72,7 @@ class Task(Future):
     ) -> None:
         Future.__init__(self, loop=loop)
         self._log_destroy_pending: bool = False
+        self._registration: Any = None
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         self._log_destroy_pending = True
@@ -79,11 +81,12 @@ class Task(Future):
         self._name: Any = next(_name_counter) if name is None else str(name)
         self._fut_waiter: Any = None
         self._thrown: BaseException | None = None
-        self._registration: Any = None
         self._returned: bool = False
         self._must_cancel: bool = False
         self._num_cancels_requested: int = 0
         self._registration = enlist(self)
+        if self._reactor is not None:
+            self._reactor.tally.tasks_created += 1
         self._announce("loopcore_task_spawned")
         if eager_start and self._loop.is_running():
             self._start_eagerly()
@@ -209,6 +212,8 @@ class Task(Future):
             if not isinstance(thrown, CancelledError):
                 thrown = self._make_cancelled_error()
             self._must_cancel = False
+        if self._reactor is not None:
+            self._reactor.tally.task_steps += 1
         previous = enter_task(self._loop, self)
         try:
             self._advance(thrown)
@@ -303,8 +308,15 @@ class Task(Future):
         if self._registration is not None:
             delist(self._registration)
             self._registration = None
-        if self._reactor is not None and self._reactor.watching:
-            self._announce("loopcore_task_done")
+        if self._reactor is not None:
+            if self._status == _CANCELLED:
+                self._reactor.tally.tasks_cancelled += 1
+            elif self._exception is not None:
+                self._reactor.tally.tasks_failed += 1
+            else:
+                self._reactor.tally.tasks_finished += 1
+            if self._reactor.watching:
+                self._announce("loopcore_task_done")
         Future._schedule_callbacks(self)
 
     def _announce(self, hook: str) -> None:
@@ -325,6 +337,8 @@ class Task(Future):
         return describe_task(self)
 
     def __del__(self) -> None:
+        if self._status == _PENDING and self._registration is not None and self._reactor is not None:
+            self._reactor.tally.tasks_destroyed += 1
         if self._status == _PENDING and self._log_destroy_pending:
             context = {"task": self, "message": "Task was destroyed but it is pending!"}
             if self._source_traceback:
@@ -378,5 +392,6 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
     task._must_cancel = False
     task._log_destroy_pending = True
     task._num_cancels_requested = 0
+    loop.tally.tasks_created += 1
     loop.ready.push(task)
     return task

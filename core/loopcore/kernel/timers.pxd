@@ -10,7 +10,7 @@ cdef class TimerHeap:
     cdef readonly double earliest
     cdef list _heap
     cdef long long _next_sequence
-    cdef Py_ssize_t _cancelled_count
+    cdef readonly Py_ssize_t cancelled_count
 
     @cython.locals(size=Py_ssize_t)
     cpdef object push(self, TimerHandle timer)

@@ -21,14 +21,15 @@ _NEVER = float("inf")
 class TimerHeap:
     """Every timer that was set and has not fired. Times are seconds of the loop's clock."""
 
-    __slots__ = ("earliest", "_heap", "_next_sequence", "_cancelled_count")
+    __slots__ = ("earliest", "_heap", "_next_sequence", "cancelled_count")
 
     def __init__(self) -> None:
         self.earliest: float = _NEVER
         """Deadline of the first timer, cancelled or not; infinity if there is none. Looked at in every tick."""
         self._heap: list[TimerHandle] = []
         self._next_sequence: int = 0
-        self._cancelled_count: int = 0
+        self.cancelled_count: int = 0
+        """How many of the timers in the heap are cancelled."""
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -47,7 +48,7 @@ class TimerHeap:
         """Count a timer that is being cancelled; rebuild the heap when they are the greater part of it."""
         if not timer._scheduled:
             return
-        self._cancelled_count += 1
+        self.cancelled_count += 1
         if self._is_mostly_cancelled():
             self._compact(timer)
 
@@ -58,7 +59,7 @@ class TimerHeap:
             if not timer._cancelled:
                 return timer._when
             self._pop()
-            self._cancelled_count -= 1
+            self.cancelled_count -= 1
         return _NEVER
 
     def pop_due(self, limit: float) -> list[TimerHandle]:
@@ -67,7 +68,7 @@ class TimerHeap:
         while self.earliest < limit:
             timer = self._pop()
             if timer._cancelled:
-                self._cancelled_count -= 1
+                self.cancelled_count -= 1
             else:
                 due.append(timer)
         if self._is_mostly_cancelled():
@@ -80,10 +81,10 @@ class TimerHeap:
             timer._scheduled = False
         self._heap.clear()
         self.earliest = _NEVER
-        self._cancelled_count = 0
+        self.cancelled_count = 0
 
     def _is_mostly_cancelled(self) -> bool:
-        return len(self._heap) > COMPACT_ABOVE and self._cancelled_count * 2 > len(self._heap)
+        return len(self._heap) > COMPACT_ABOVE and self.cancelled_count * 2 > len(self._heap)
 
     def _compact(self, cancelling: TimerHandle | None) -> None:
         # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others.
@@ -98,7 +99,7 @@ class TimerHeap:
             if timer._cancelled or timer is cancelling:
                 timer._scheduled = False
         self.earliest = live[0]._when if live else _NEVER
-        self._cancelled_count = 0
+        self.cancelled_count = 0
 
     def _pop(self) -> TimerHandle:
         heap = self._heap

@@ -10,10 +10,10 @@ from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger, slow_logger
 
 if TYPE_CHECKING:
-    from loopcore.kernel.reactor import Reactor
+    from loopcore.kernel.dispatch import Dispatcher
 
 
-def run_watched(reactor: "Reactor", runnable: Runnable) -> None:
+def run_watched(reactor: "Dispatcher", runnable: Runnable) -> None:
     """Run `runnable` between its hooks; in debug mode, report it if it took long."""
     if isinstance(runnable, Handle) and runnable.cancelled():
         return  # passed over in silence
@@ -36,7 +36,7 @@ def run_watched(reactor: "Reactor", runnable: Runnable) -> None:
     del runnable  # this frame lives as long as the traceback of what was run, and would keep it alive
 
 
-def report_starvation(reactor: "Reactor") -> None:
+def report_starvation(reactor: "Dispatcher") -> None:
     """Tell plugins that the urgent queues used up their budget; say so in the log the first time."""
     left = len(reactor.urgent)
     if reactor.starvations == 1:

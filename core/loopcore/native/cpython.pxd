@@ -30,9 +30,36 @@ cdef extern from *:
         clock_gettime(CLOCK_MONOTONIC, &now);
         return (double)((long long)now.tv_sec * 1000000000 + now.tv_nsec) / 1e9;
     }
+
+    /* The same clock in nanoseconds: time.monotonic_ns(). */
+    static inline long long
+    loopcore_monotonic_ns(void)
+    {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+    }
+
+    /* int.bit_length() of a number that is not negative. */
+    static inline int
+    loopcore_bit_length(long long number)
+    {
+    #if defined(__GNUC__) || defined(__clang__)
+        return number ? 64 - __builtin_clzll((unsigned long long)number) : 0;
+    #else
+        int bits = 0;
+        while (number) {
+            number >>= 1;
+            bits++;
+        }
+        return bits;
+    #endif
+    }
     """
     object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
     double monotonic "loopcore_monotonic" () noexcept
+    long long monotonic_ns "loopcore_monotonic_ns" () noexcept
+    int bit_length "loopcore_bit_length" (long long number) noexcept
 
 cdef extern from "Python.h":
     object copy_context "PyContext_CopyCurrent" ()

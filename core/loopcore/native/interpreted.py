@@ -10,6 +10,11 @@ def run_in_context(context: Context, callback: Callable[..., object], args: tupl
     return context.run(callback, *args)
 
 
+def bit_length(number: int) -> int:
+    """Return how many bits `number`, which is not negative, needs."""
+    return number.bit_length()
+
+
 def advance(coro: Coroutine[Any, Any, Any], task: Any) -> Any:
     """Run `coro` to its next suspension and return what it hands out.
 

@@ -1,0 +1,151 @@
+"""Counters: how often what happened in a loop, and how much stands in its queues.
+
+They are always there, because they cost nothing worth mentioning: `Tally` is plain integers of the loop, each
+incremented where the thing happens (one instruction, compiled), and what is known anyway is not counted twice.
+`Counters` is a snapshot of them.
+
+Snapshots from another thread: only the loop's thread writes, except for `tasks_destroyed` and `threadsafe_wakes`, and
+nothing is locked. A snapshot is therefore not one moment of the loop, but it is never impossible: every counter
+only grows, and ends are read before beginnings, so that no more tasks have ended than were made. On Pythons with a
+global interpreter lock a compiled loop's snapshot is one moment indeed.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from loopcore.kernel.reactor import Reactor
+
+
+class Tally:
+    """The integers of one loop. Written by the parts of the loop where things happen; read by `Counters`."""
+
+    __slots__ = (
+        "callbacks",
+        "events",
+        "polls_skipped",
+        "timers_fired",
+        "threadsafe_posts",
+        "task_steps",
+        "tasks_created",
+        "tasks_finished",
+        "tasks_failed",
+        "tasks_cancelled",
+        "tasks_destroyed",
+        "budget_yields",
+        "connections_accepted",
+        "connections_refused",
+    )
+
+    def __init__(self) -> None:
+        self.callbacks: int = 0
+        self.events: int = 0
+        self.polls_skipped: int = 0
+        self.timers_fired: int = 0
+        self.threadsafe_posts: int = 0
+        self.task_steps: int = 0
+        self.tasks_created: int = 0
+        self.tasks_finished: int = 0
+        self.tasks_failed: int = 0
+        self.tasks_cancelled: int = 0
+        self.tasks_destroyed: int = 0
+        self.budget_yields: int = 0
+        self.connections_accepted: int = 0
+        self.connections_refused: int = 0
+
+
+class Counters(NamedTuple):
+    """What `loop.counters()` returns. All count from the making of the loop and only grow, except the last three.
+
+    Tasks are loopcore's own; those that another class makes (a task factory, `LOOPCORE_TASKS=asyncio`) are not counted.
+    """
+
+    ticks: int
+    """Ticks that have come past their wait or left it out: `polls` + `polls_skipped`."""
+    polls: int
+    """Waits in the backend that have returned, those of zero seconds included."""
+    polls_skipped: int
+    """Ticks that left out the poll because callbacks were ready."""
+    events: int
+    """Descriptors that waits have reported as ready."""
+    callbacks: int
+    """Callbacks, task steps, readers and writers that were run, next-ticks and microtasks included.
+
+    A callback that was cancelled while it stood in its queue counts: the loop took it out.
+    """
+    timers_fired: int
+    """Timers that were due and not cancelled by then."""
+    threadsafe_posts: int
+    """Callbacks that came from other threads or signal handlers through `call_soon_threadsafe`."""
+    threadsafe_wakes: int
+    """How often the backend was woken for them; many posts may share one."""
+    starvations: int
+    """How often the next-tick and microtask queues used up their budget."""
+    budget_yields: int
+    """How often a tick budget put off callbacks of a tick to the next."""
+    task_steps: int
+    """Steps of tasks, the first included."""
+    tasks_created: int
+    tasks_finished: int
+    """Tasks that ended with a result."""
+    tasks_failed: int
+    """Tasks that ended with an exception."""
+    tasks_cancelled: int
+    """Tasks that ended cancelled."""
+    tasks_destroyed: int
+    """Tasks that were garbage before they ended; each was reported to the exception handler."""
+    connections_accepted: int
+    """Connections that servers accepted and kept."""
+    connections_refused: int
+    """Connections that a policy had reset as soon as they were accepted."""
+    bytes_received: int
+    """Bytes that transports received, before decryption."""
+    bytes_sent: int
+    """Bytes that transports sent, after encryption."""
+    ready: int
+    """Length of the ready queue now."""
+    timers: int
+    """Timers set now, those that were cancelled and still stand in the heap included."""
+    timers_cancelled: int
+    """How many of those are cancelled."""
+
+    @property
+    def tasks_live(self) -> int:
+        """Tasks that were made and have not ended."""
+        ended = self.tasks_finished + self.tasks_failed + self.tasks_cancelled + self.tasks_destroyed
+        return self.tasks_created - ended
+
+
+def take_counters(reactor: "Reactor") -> Counters:
+    """Return the counters of `reactor` as they are now. Thread: any."""
+    tally = reactor.tally
+    # Ends before beginnings, see above.
+    destroyed = tally.tasks_destroyed
+    cancelled, failed, finished = tally.tasks_cancelled, tally.tasks_failed, tally.tasks_finished
+    polls, polls_skipped = reactor.readiness.tick, tally.polls_skipped
+    timers_cancelled = reactor.timers.cancelled_count
+    timers = len(reactor.timers)
+    return Counters(
+        ticks=polls + polls_skipped,
+        polls=polls,
+        polls_skipped=polls_skipped,
+        events=tally.events,
+        callbacks=tally.callbacks,
+        timers_fired=tally.timers_fired,
+        threadsafe_posts=tally.threadsafe_posts,
+        threadsafe_wakes=reactor.inbox.wakes,
+        starvations=reactor.starvations,
+        budget_yields=tally.budget_yields,
+        task_steps=tally.task_steps,
+        tasks_created=tally.tasks_created,
+        tasks_finished=finished,
+        tasks_failed=failed,
+        tasks_cancelled=cancelled,
+        tasks_destroyed=destroyed,
+        connections_accepted=tally.connections_accepted,
+        connections_refused=tally.connections_refused,
+        bytes_received=reactor.bytes_received,
+        bytes_sent=reactor.bytes_sent,
+        ready=len(reactor.ready),
+        timers=timers,
+        timers_cancelled=min(timers_cancelled, timers),
+    )

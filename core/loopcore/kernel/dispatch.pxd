@@ -1,0 +1,58 @@
+cimport cython
+
+from loopcore.kernel.handle cimport Handle
+from loopcore.kernel.meter cimport Stopwatch
+from loopcore.kernel.queues cimport Queues
+from loopcore.kernel.readiness cimport Readiness, Registration
+from loopcore.kernel.runnable cimport Runnable
+
+cdef int _DEBUG
+cdef int _WATCHING_HANDLES
+cdef int _WATCHING_TICKS
+cdef int _READABLE
+cdef int _WRITABLE
+cdef int _READY
+cdef int _NEXT_TICK
+cdef int _MICROTASK
+cdef int _PHASE
+
+
+# The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
+# on it would first look whether that class overrides the method.
+cdef class Dispatcher(Queues):
+    cdef readonly Readiness readiness
+    cdef public long long starvations
+    cdef bint _tick_observed
+    cdef int _source
+    cdef object _events
+    cdef list _due
+    cdef public object _current_handle
+
+    cdef object _finish_tick(self)
+    cdef object _put_off_timers(self)
+    @cython.locals(outer=int, source=int)
+    cdef object _process_observed(self)
+    cdef object _run_phase_observed(self, str phase)
+    cdef int _run_phase(self, str phase) except -1
+    @cython.locals(outer=int)
+    cdef int _run_phase_callbacks(self, str phase) except -1
+    @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
+    cdef int _run_pending(self) except -1
+    @cython.locals(entry=Registration, bits=int, tick=cython.longlong, count=int)
+    cdef int _run_io(self) except -1
+    cdef int _run_check(self) except -1
+    cdef int _run_timers(self) except -1
+    cdef int _run_close(self) except -1
+    cdef object _run_flushes(self)
+    @cython.locals(closing=list, count=int)
+    cdef int _run_closing(self) except -1
+    @cython.locals(position=Py_ssize_t, runnable=Runnable)
+    cdef int _run_batch(self, list batch) except -1
+    cdef object _run_one(self, Runnable runnable)
+    @cython.locals(left=Py_ssize_t, handle=Handle)
+    cdef object _run_urgent(self)
+    @cython.locals(stopwatch=Stopwatch, began_at=cython.longlong, seconds=double)
+    cdef object _run_observed(self, Runnable runnable, int source)
+    cdef object _run_watched(self, Runnable runnable)
+    cdef object _close_window(self)
+    cdef object _set_window(self, bint is_open)

@@ -1,0 +1,297 @@
+"""Dispatch: the half of a tick in which callbacks run, from what is ready to what is closed.
+
+The other half, which decides how long to wait and does, is the reactor's. Five phases are here: pending, io, check,
+timers, close (docs/reference/tick.md). Two flags keep whoever looks on out of the way of everybody else: `_observed`,
+tested before each callback, and `_tick_observed`, tested once a tick.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from loopcore.backend import ReadinessBackend, ReadyEvent
+from loopcore.clock import Clock
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.kernel import meter, phases
+from loopcore.kernel.handle import TimerHandle
+from loopcore.kernel.probes import Probes
+from loopcore.kernel.queues import Queues
+from loopcore.kernel.readiness import Readiness
+from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.watch import report_starvation, run_watched
+
+_DEBUG = 4
+_WATCHING_HANDLES = 8
+_WATCHING_TICKS = 16
+
+_READABLE = READ | ERROR | HANGUP
+_WRITABLE = WRITE | ERROR | HANGUP
+
+_READY = meter.READY
+_NEXT_TICK = meter.NEXT_TICK
+_MICROTASK = meter.MICROTASK
+_PHASE = meter.PHASE
+
+_AFTER_THE_WAIT = (
+    (phases.PENDING, meter.READY),
+    (phases.IO, meter.IO),
+    (phases.CHECK, meter.IMMEDIATE),
+    (phases.TIMERS, meter.TIMER),
+    (phases.CLOSE, meter.FLUSH),
+)
+_NO_EVENTS: Sequence[ReadyEvent] = ()
+
+
+class Dispatcher(Queues):
+    """What a tick runs after its wait. Thread: the loop's own."""
+
+    __slots__ = (
+        "readiness",
+        "starvations",
+        "_tick_observed",
+        "_source",
+        "_events",
+        "_due",
+        "_current_handle",
+    )
+
+    def __init__(self, backend: ReadinessBackend, clock: Clock, probes: Probes) -> None:
+        Queues.__init__(self, backend.wake, clock, probes)
+        self.readiness: Readiness = Readiness(backend)
+        self.starvations: int = 0
+        """How often the next-tick and microtask queues used up their budget."""
+        self._tick_observed: bool = False
+        self._source: int = _READY
+        self._events: Sequence[ReadyEvent] = _NO_EVENTS
+        self._due: list[TimerHandle] = []
+        self._current_handle: Runnable | None = None
+        """What runs now, while somebody looks; for the reports of debug mode, which say where it comes from."""
+
+    def _finish_tick(self) -> None:
+        try:
+            if self._tick_observed:
+                self._process_observed()
+                return
+            self._run_pending()
+            if self._events:
+                self._run_io()
+            if self._immediates or self._has_phase_callbacks:
+                self._run_check()
+            if self._due:
+                self._run_timers()
+            if self._flushes or self._closing:
+                self._run_close()
+        except (SystemExit, KeyboardInterrupt):
+            self._put_off_timers()
+            raise
+        except BaseException as exc:
+            # No Runnable may raise; asyncio, too, reports the RuntimeError of a context that is entered already.
+            self._put_off_timers()
+            self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
+
+    def _put_off_timers(self) -> None:
+        # The tick ends early. Its timers are not due again by themselves; its events are.
+        for timer in self._due:
+            self.ready.push(timer)
+        self._due = []
+
+    def _process_observed(self) -> None:
+        outer = self._source  # a callback may tick the loop by itself
+        if self._window_is_open:
+            self._set_timing(self._stopwatch.tick_begins())
+        try:
+            for phase, source in _AFTER_THE_WAIT:
+                self._source = source
+                self._run_phase_observed(phase)
+        finally:
+            self._source = outer
+            self._set_timing(False)
+            if self._window_is_open and self._stopwatch.tick_ends():
+                self._close_window()
+            if self._attention & _WATCHING_TICKS:
+                self.probes.fire("loopcore_tick_end", self)
+
+    def _run_phase_observed(self, phase: str) -> None:
+        if self._attention & _WATCHING_TICKS:
+            self.probes.fire("loopcore_phase_begin", self, phase)
+            self.probes.fire("loopcore_phase_end", self, phase, self._run_phase(phase))
+        else:
+            self._run_phase(phase)
+
+    def _run_phase(self, phase: str) -> int:
+        if phase == phases.PENDING:
+            return self._run_pending()
+        if phase == phases.IO:
+            return self._run_io()
+        if phase == phases.CHECK:
+            return self._run_check()
+        if phase == phases.TIMERS:
+            return self._run_timers()
+        if phase == phases.CLOSE:
+            return self._run_close()
+        return self._run_phase_callbacks(phase)
+
+    def _run_phase_callbacks(self, phase: str) -> int:
+        handles = self.phase_callbacks.live(phase)
+        self._has_phase_callbacks = bool(self.phase_callbacks)
+        outer, self._source = self._source, _PHASE
+        for handle in handles:
+            self._run_one(handle)
+        self._source = outer
+        return len(handles)
+
+    # Pending, io, check, timers, close: each returns how many callbacks it ran
+
+    def _run_pending(self) -> int:
+        # Also when only the flag is up: its owner lost the race for the handle, which the last tick has taken.
+        if len(self.inbox) or self.inbox._woken:
+            self._empty_inbox()
+        if self._urgent_pending:
+            self._run_urgent()
+        count = len(self.ready)
+        for _ in range(count):
+            runnable = self.ready.pop()
+            if runnable is None:
+                break  # a callback ran the loop itself, or closed it
+            # `_run_one`, written out: this is where a loop spends its time.
+            self.tally.callbacks += 1
+            if self._observed:
+                self._run_observed(runnable, self._source)
+            else:
+                runnable._run()
+            if self._urgent_pending:
+                self._run_urgent()
+        runnable = None  # interpreted, an error that lives on keeps this frame, and it a task that has ended
+        return count
+
+    def _run_io(self) -> int:
+        events = self._events
+        self._events = _NO_EVENTS
+        tick = self.readiness.tick
+        count = 0
+        for fd, bits in events:
+            entry = self.readiness.lookup(fd)
+            if entry is None:
+                continue
+            if bits & _READABLE and entry.reader is not None and entry.reader_tick != tick:
+                self._run_one(entry.reader)
+                count += 1
+            if bits & _WRITABLE and entry.writer is not None and entry.writer_tick != tick:
+                self._run_one(entry.writer)
+                count += 1
+        return count
+
+    def _run_check(self) -> int:
+        immediates = self._immediates
+        self._immediates = []
+        return self._run_batch(immediates) + self._run_phase_callbacks(phases.CHECK)
+
+    def _run_timers(self) -> int:
+        due = self._due
+        self._due = []
+        return self._run_batch(due)
+
+    def _run_close(self) -> int:
+        self._run_flushes()
+        return self._run_closing()
+
+    def _run_flushes(self) -> None:
+        flushes = self._flushes
+        self._flushes = []
+        try:
+            self._run_batch(flushes)
+        except BaseException:
+            self._flushes = flushes + self._flushes  # to run one again that has run does nothing
+            raise
+
+    def _run_closing(self) -> int:
+        closing = self._closing
+        self._closing = []
+        count = 0
+        for resource in closing:
+            count += 1
+            try:
+                resource.close()
+            except (SystemExit, KeyboardInterrupt):
+                self._closing = closing[count:] + self._closing
+                raise
+            except BaseException as exc:
+                self.call_exception_handler({"message": f"Closing {resource!r} failed", "exception": exc})
+        return count
+
+    def _run_batch(self, batch: list[Any]) -> int:
+        position = 0
+        try:
+            for runnable in batch:
+                position += 1
+                self._run_one(runnable)
+        except BaseException:
+            for runnable in batch[position:]:
+                self.ready.push(runnable)
+            raise
+        return position
+
+    def _run_one(self, runnable: Runnable) -> None:
+        self.tally.callbacks += 1
+        if self._observed:
+            self._run_observed(runnable, self._source)
+        else:
+            runnable._run()
+        if self._urgent_pending:
+            self._run_urgent()
+
+    def _run_urgent(self) -> None:
+        left = self.urgent.budget
+        while left > 0:
+            handle = self.urgent.pop()
+            if handle is None:
+                self._urgent_pending = False
+                return
+            left -= 1
+            self.tally.callbacks += 1
+            if self._observed:
+                self._run_observed(handle, _MICROTASK if self.urgent._at_microtasks else _NEXT_TICK)
+            else:
+                handle._run()
+        if len(self.urgent) == 0:
+            self._urgent_pending = False
+            return
+        self.starvations += 1
+        report_starvation(self)
+
+    # When somebody looks on
+
+    def _run_observed(self, runnable: Runnable, source: int) -> None:
+        if self._timing:
+            stopwatch = self._stopwatch
+            began_at = stopwatch.begin(runnable, source)
+            source = stopwatch.source
+            self._run_watched(runnable)
+            if began_at:
+                seconds = stopwatch.end(began_at, source) / 1e9
+                if seconds >= self.slow_callback_duration and not self._attention & _DEBUG:
+                    self.probes.cold("loopcore_slow_callback", loop=self, runnable=runnable, seconds=seconds)
+            if stopwatch.is_spent():
+                self._set_timing(False)
+        else:
+            self._run_watched(runnable)
+        runnable = None  # type: ignore[assignment]  # as in _run_pending
+
+    def _run_watched(self, runnable: Runnable) -> None:
+        if self._attention & (_DEBUG | _WATCHING_HANDLES):
+            run_watched(self, runnable)
+        else:
+            runnable._run()
+        runnable = None  # type: ignore[assignment]  # as in _run_pending
+
+    def _close_window(self) -> None:
+        self._stopwatch.close()
+        self._set_window(False)
+
+    def _set_window(self, is_open: bool) -> None:
+        self._window_is_open = is_open
+        self.ready.report_to(self._stopwatch if is_open else None)
+        self._note_observers()
+
+    def _note_observers(self) -> None:
+        Queues._note_observers(self)
+        self._tick_observed = bool(self._attention & _WATCHING_TICKS) or self._window_is_open

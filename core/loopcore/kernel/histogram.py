@@ -1,0 +1,115 @@
+"""Histogram: durations in buckets whose width grows with the duration.
+
+Log-linear, as in HdrHistogram: eight buckets of equal width to each doubling, above a floor of 64 nanoseconds, up to
+17 minutes. A percentile read from it is at most an eighth off, and to record is to increment one integer. Two
+snapshots can be subtracted: that is how whoever wants "since the last time" gets it, without resetting it for others.
+"""
+
+from typing import NamedTuple
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import bit_length
+else:
+    from loopcore.native.interpreted import bit_length
+
+_FLOOR_BITS = 6  # the lowest 6 bits of a duration are not looked at
+_STEP_BITS = 3  # 2**3 buckets to a doubling
+_BUCKETS = 256
+_LAST = _BUCKETS - 1
+
+
+def _upper_bound(bucket: int) -> float:
+    if bucket == _LAST:
+        return float("inf")
+    doublings, step = divmod(bucket + 1, 1 << _STEP_BITS)
+    if doublings == 0:
+        return step << _FLOOR_BITS
+    return ((1 << _STEP_BITS) + step) << (_FLOOR_BITS + doublings - 1)
+
+
+BOUNDS: tuple[float, ...] = tuple(_upper_bound(bucket) for bucket in range(_BUCKETS))
+"""Upper bounds of the buckets, in nanoseconds; what is recorded in a bucket is less. The last is infinity."""
+
+
+class HistogramSnapshot(NamedTuple):
+    """What a histogram held at one moment. All durations are in nanoseconds."""
+
+    count: int  # type: ignore[assignment]  # tuple's method of this name is not missed
+    sum_ns: int
+    min_ns: int
+    """The shortest recorded, 0 if there is none. In a difference: of all that was recorded up to the later moment."""
+    max_ns: int
+    """The longest recorded, likewise."""
+    buckets: tuple[int, ...]
+    """How many were recorded in each bucket; `Histogram.bounds()` gives their upper bounds."""
+
+    @property
+    def mean_ns(self) -> float:
+        """The mean, 0.0 if nothing was recorded."""
+        return self.sum_ns / self.count if self.count else 0.0
+
+    def percentile(self, percent: float) -> float:
+        """Return a duration that `percent` of those recorded do not exceed: a bucket's bound, or the maximum if less.
+
+        0.0 if nothing was recorded. Raises ValueError for a percentage out of 0..100.
+        """
+        if not 0.0 <= percent <= 100.0:
+            raise ValueError(f"a percentage is between 0 and 100, not {percent!r}")
+        rank = self.count * percent / 100.0
+        seen = 0
+        for number, bound in zip(self.buckets, BOUNDS, strict=True):
+            seen += number
+            if number and seen >= rank:
+                return float(max(self.min_ns, min(bound, self.max_ns)))
+        return 0.0
+
+    def since(self, earlier: "HistogramSnapshot") -> "HistogramSnapshot":
+        """Return what was recorded between `earlier`, a snapshot of the same histogram, and this one."""
+        buckets = tuple(now - then for now, then in zip(self.buckets, earlier.buckets, strict=True))
+        return HistogramSnapshot(sum(buckets), self.sum_ns - earlier.sum_ns, self.min_ns, self.max_ns, buckets)
+
+
+class Histogram:
+    """Counts durations. Thread: one writes; any may take snapshots, which never show what was not recorded."""
+
+    __slots__ = ("_sum", "_min", "_max", "_buckets")
+
+    def __init__(self) -> None:
+        self._sum: int = 0
+        self._min: int = -1
+        self._max: int = 0
+        self._buckets: list[int] = [0] * _BUCKETS
+
+    def record(self, duration_ns: int) -> None:
+        """Count one duration, in nanoseconds; below zero (a clock was set back) counts as zero."""
+        if duration_ns < 0:
+            duration_ns = 0
+        bucket = duration_ns >> _FLOOR_BITS
+        shift = bit_length(bucket) - _STEP_BITS - 1
+        if shift > 0:
+            bucket = (shift << _STEP_BITS) + (bucket >> shift)
+            if bucket > _LAST:
+                bucket = _LAST
+        # Snapshots read in the opposite order: what is in the sum is in a bucket, what is there is in the extremes.
+        if self._min < 0 or duration_ns < self._min:
+            self._min = duration_ns
+        if duration_ns > self._max:
+            self._max = duration_ns
+        self._buckets[bucket] += 1
+        self._sum += duration_ns
+
+    def snapshot(self) -> HistogramSnapshot:
+        """Return what is in it now. Thread: any."""
+        sum_ns = self._sum
+        buckets = tuple(self._buckets)
+        return HistogramSnapshot(sum(buckets), sum_ns, max(self._min, 0), self._max, buckets)
+
+    @staticmethod
+    def bounds() -> tuple[float, ...]:
+        """Return the upper bounds of the buckets, in nanoseconds, the same for all histograms; the last is infinity."""
+        return BOUNDS

@@ -1,0 +1,371 @@
+"""The meter: where the time of a loop goes, measured at a price that is bounded.
+
+Reading the clock costs 20 to 140 nanoseconds, a callback 130: to time every callback would double the work of a busy
+loop. So there are two parts, while a meter is on:
+
+- **exact**, from two readings of the clock at every poll: time spent waiting and time spent working, and the working
+  time between two waits as a histogram. A callback that blocks is never missed, for it is in that histogram. How late
+  timers are costs nothing more: the clock has been read by then.
+- **sampled**, by *windows*: when `window` seconds have passed since the last one, the next poll opens a window. What
+  the tick of that poll runs is timed one by one, what it puts on a queue is stamped, and in the next ticks the
+  stamped are timed until they have run. No window stamps or times more than `WINDOW_RUNS` callbacks, which bounds the
+  price: 1/`window` windows a second of so many callbacks each. With `window=0` there is one window, which does not
+  end: every callback is measured, and the loop is slower for it.
+
+`Stopwatch` does the measuring, one for a loop, and is shared by all who hold a `Meter` of it. Times are those of the
+machine, also on a loop whose own clock is simulated, except the lateness of timers.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from loopcore.errors import UsageError
+from loopcore.kernel.handle import Handle, TimerHandle
+from loopcore.kernel.histogram import Histogram, HistogramSnapshot
+from loopcore.kernel.runnable import Runnable
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import monotonic_ns
+else:
+    from time import monotonic_ns
+
+SOURCES: Final = (
+    "soon",
+    "threadsafe",
+    "timer",
+    "io",
+    "task",
+    "immediate",
+    "next_tick",
+    "microtask",
+    "phase",
+    "flush",
+)
+"""What makes a callback run: the keys of `Measurements.queue_time` and `.run_time`.
+
+`soon` is `call_soon` and what is woken like it, `io` a reader or writer or a step of a transport, `flush` the
+joined writes at the end of a tick; the other names are those of the `loopcore_handle_scheduled` hook, and `task`.
+"""
+
+READY = -1
+"""In place of a source: whatever the ready queue holds, told apart by what it is."""
+
+SOON = 0
+THREADSAFE = 1
+TIMER = 2
+IO = 3
+TASK = 4
+IMMEDIATE = 5
+NEXT_TICK = 6
+MICROTASK = 7
+PHASE = 8
+FLUSH = 9
+
+WINDOW_RUNS = 32
+"""Callbacks that a window times, and stamps, at most."""
+
+WINDOW_TICKS = 4
+"""Ticks in which a window waits for what was stamped in its first; more than two only if a policy puts it off."""
+
+_RUNS = WINDOW_RUNS
+_TICKS = WINDOW_TICKS
+_READY = READY
+_SOON = SOON
+_TIMER = TIMER
+_IO = IO
+_TASK = TASK
+
+
+class Measurements(NamedTuple):
+    """What a meter has measured since it was turned on."""
+
+    window: float
+    """Seconds between two windows; 0.0 if every callback is timed."""
+    idle_ns: int
+    """Nanoseconds spent in waits that could block, the present one included."""
+    active_ns: int
+    """Nanoseconds spent otherwise while the loop ran. What a signal handler or another process took counts, too."""
+    tick: HistogramSnapshot
+    """Working time between two waits: one tick, or several if polls were left out. Exact."""
+    lateness: HistogramSnapshot
+    """How long after its deadline a timer was found due, on the loop's own clock. Exact."""
+    queue_time: dict[str, HistogramSnapshot]
+    """By source: from when it was put on a queue (timers, readers and writers: from the wait) to its turn. Sampled."""
+    run_time: dict[str, HistogramSnapshot]
+    """By source: how long callbacks and task steps ran. Sampled."""
+
+    @property
+    def utilization(self) -> float:
+        """The share of time spent working, 0.0 to 1.0; of two snapshots, subtract the parts and divide anew."""
+        total = self.idle_ns + self.active_ns
+        return self.active_ns / total if total else 0.0
+
+
+class Stopwatch:
+    """Measures one loop. Thread: the loop's own, except `stamp` and `snapshot`."""
+
+    __slots__ = (
+        "window_ns",
+        "stamping",
+        "running",
+        "source",
+        "meters",
+        "_idle_ns",
+        "_active_ns",
+        "_mark",
+        "_waiting",
+        "_version",
+        "_tick",
+        "_lateness",
+        "_queue_times",
+        "_run_times",
+        "_opened_at",
+        "_is_open",
+        "_ticks_left",
+        "_runs_left",
+        "_stamps_left",
+        "_stamps",
+        "_fixed_at",
+    )
+
+    def __init__(self) -> None:
+        self.window_ns: int = 0
+        """Nanoseconds from the beginning of one window to that of the next; 0: one that does not end."""
+        self.stamping: bool = False
+        """Whether what is put on a queue now is to be stamped."""
+        self.running: bool = False
+        """Whether the loop runs: the time between two runs is neither idle nor active."""
+        self.source: int = 0
+        """The source of what `begin` was called for last."""
+        self.meters: list[Meter] = []
+        self._idle_ns: int = 0
+        self._active_ns: int = 0
+        self._mark: int = 0
+        self._waiting: bool = False
+        self._version: int = 0
+        self._tick: Histogram = Histogram()
+        self._lateness: Histogram = Histogram()
+        self._queue_times: list[Histogram] = [Histogram() for _ in SOURCES]
+        self._run_times: list[Histogram] = [Histogram() for _ in SOURCES]
+        self._opened_at: int = 0
+        self._is_open: bool = False
+        self._ticks_left: int = 0
+        self._runs_left: int = 0
+        self._stamps_left: int = 0
+        # What was stamped and has not run, with when and source; by identity, and kept alive, so that that is one.
+        self._stamps: dict[int, tuple[Runnable, int, int]] = {}
+        self._fixed_at: int = 0
+
+    # Exact: the two readings of the clock at a poll
+
+    def resume(self) -> None:
+        """The loop begins to run, or the meter was turned on while it did."""
+        if not self.running:
+            self._move_on(False, True)
+
+    def pause(self) -> None:
+        """The loop does not run any more."""
+        if self.running:
+            self._move_on(False, False)
+
+    def wait_begins(self, may_block: bool) -> None:
+        """The loop polls; `may_block` is False for a wait of zero seconds."""
+        self.resume()  # without effect, except where a host ticks the loop by its public steps
+        self._tick.record(self._move_on(may_block, True))
+
+    def wait_ends(self) -> None:
+        """The poll has returned."""
+        self._move_on(False, True)
+
+    def _move_on(self, waiting: bool, running: bool) -> int:
+        now = monotonic_ns()
+        passed = now - self._mark if self.running else 0
+        self._version += 1  # odd: what follows belongs together
+        if self._waiting:
+            self._idle_ns += passed
+        else:
+            self._active_ns += passed
+        self._mark = now
+        self._waiting = waiting
+        self.running = running
+        self._version += 1
+        return passed
+
+    def note_late(self, seconds: float) -> None:
+        """A timer is due since `seconds`."""
+        self._lateness.record(int(seconds * 1e9))
+
+    # Sampled: windows
+
+    def is_due(self) -> bool:
+        """Tell, at the beginning of a poll, whether a window may open."""
+        return not self._is_open and self._mark - self._opened_at >= self.window_ns
+
+    def open(self) -> None:
+        """Stamp and time from now on."""
+        self._is_open = True
+        self._opened_at = self._mark
+        self._ticks_left = _TICKS
+        self._runs_left = _RUNS
+        self._stamps_left = _RUNS
+        self._stamps.clear()
+        self.stamping = True
+
+    def tick_begins(self) -> bool:
+        """A tick of the window begins. Returns whether its callbacks are to be timed."""
+        self._fixed_at = monotonic_ns()
+        return self._runs_left > 0 or len(self._stamps) > 0
+
+    def tick_ends(self) -> bool:
+        """A tick of the window has ended. Returns whether the window has, too."""
+        if self.window_ns == 0:
+            return False
+        self.stamping = False
+        self._ticks_left -= 1
+        if self._stamps and self._ticks_left > 0:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Time nothing more before the next window."""
+        self._is_open = False
+        self.stamping = False
+        self._stamps.clear()
+
+    def stamp(self, runnable: Runnable, source: int) -> None:
+        """`runnable` was put on a queue; READY for the ready queue. One that has a stamp keeps it."""
+        if not self.stamping or id(runnable) in self._stamps:
+            return
+        if self.window_ns > 0:
+            self._stamps_left -= 1
+            if self._stamps_left <= 0:
+                self.stamping = False
+        self._stamps[id(runnable)] = (runnable, monotonic_ns(), source)
+
+    def begin(self, runnable: Runnable, source: int) -> int:
+        """It is the turn of `runnable`. Returns when, and leaves its source in `source`; 0 if it is not to be timed."""
+        stamped = self._stamps.pop(id(runnable), None) if self._stamps else None
+        if stamped is None and self._runs_left <= 0:
+            return 0
+        if isinstance(runnable, Handle) and runnable.cancelled():
+            return 0
+        now: int = monotonic_ns()
+        if self.window_ns > 0:
+            self._runs_left -= 1
+        self.source = _source_of(runnable, source if stamped is None else stamped[2])
+        histogram: Histogram = self._queue_times[self.source]
+        if stamped is not None:
+            histogram.record(now - stamped[1])
+        elif self.source == _TIMER or self.source == _IO:
+            histogram.record(now - self._fixed_at)
+        return now
+
+    def end(self, began_at: int, source: int) -> int:
+        """What began at `began_at` has run. Returns how long, in nanoseconds."""
+        ran_ns: int = monotonic_ns() - began_at
+        histogram: Histogram = self._run_times[source]
+        histogram.record(ran_ns)
+        return ran_ns
+
+    def is_spent(self) -> bool:
+        """Tell whether the rest of this tick need not be looked at."""
+        return self._runs_left <= 0 and not self._stamps
+
+    # For other threads
+
+    def snapshot(self) -> Measurements:
+        """Return what was measured. Thread: any. Neither time ever goes back from one snapshot to the next."""
+        idle_ns, active_ns = self._times()
+        return Measurements(
+            window=self.window_ns / 1e9,
+            idle_ns=idle_ns,
+            active_ns=active_ns,
+            tick=self._tick.snapshot(),
+            lateness=self._lateness.snapshot(),
+            queue_time={name: each.snapshot() for name, each in zip(SOURCES, self._queue_times, strict=True)},
+            run_time={name: each.snapshot() for name, each in zip(SOURCES, self._run_times, strict=True)},
+        )
+
+    def _times(self) -> tuple[int, int]:
+        # A sequence lock: what was read while the loop's thread was writing is read again. The clock is part of it, or
+        # a wait that ended before the clock was read would count for too long. Not for ever: a signal handler may
+        # have interrupted the writer, for whom it would wait in vain.
+        for _ in range(100):
+            version = self._version
+            now = monotonic_ns()
+            idle_ns, active_ns, mark = self._idle_ns, self._active_ns, self._mark
+            waiting, running = self._waiting, self.running
+            if version % 2 == 0 and self._version == version:
+                break
+            time.sleep(0)
+        passed = max(now - mark, 0) if running else 0
+        return (idle_ns + passed, active_ns) if waiting else (idle_ns, active_ns + passed)
+
+    # Its users
+
+    def lend(self, window: float, give_back: Callable[["Meter"], None]) -> "Meter":
+        """Return a new meter for `window`; `give_back(meter)` is called when it is stopped."""
+        meter = Meter(self, window, give_back)
+        self.meters.append(meter)
+        self._choose_window()
+        return meter
+
+    def take_back(self, meter: "Meter") -> bool:
+        """Let `meter` go. Returns whether it was the last."""
+        self.meters.remove(meter)
+        self._choose_window()
+        return not self.meters
+
+    def _choose_window(self) -> None:
+        self.window_ns = min((int(meter.window * 1e9) for meter in self.meters), default=self.window_ns)
+        if self.window_ns == 0 and self._is_open:
+            self.open()
+
+
+class Meter:
+    """The right to have a loop measured: what `loop.meter()` returns. Also a context manager that ends with `stop`.
+
+    All meters of a loop share what is measured, from when the first was made until the last is stopped, and the
+    shortest `window` among them. Thread: the loop's own, except `snapshot`.
+    """
+
+    def __init__(self, stopwatch: Stopwatch, window: float, give_back: Callable[["Meter"], None]) -> None:
+        if not 0.0 <= window < float("inf"):
+            raise UsageError(f"the window of a meter is a number of seconds, 0 or more, not {window!r}")
+        self.window: float = window
+        self._stopwatch = stopwatch
+        self._give_back: Callable[[Meter], None] | None = give_back
+
+    def snapshot(self) -> Measurements:
+        """Return what was measured so far; after the last meter was stopped, until then. Thread: any; never blocks."""
+        return self._stopwatch.snapshot()
+
+    def stop(self) -> None:
+        """Give the meter back; when it was the last, the loop stops measuring. Idempotent."""
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            give_back(self)
+
+    def __enter__(self) -> "Meter":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+
+def _source_of(runnable: Runnable, source: int) -> int:
+    """Return `source`, or for READY what the ready queue's entry is."""
+    if source != _READY:
+        return source
+    if isinstance(runnable, TimerHandle):
+        return _TIMER  # put off by a tick that ended early
+    if isinstance(runnable, Handle):
+        return _SOON
+    return _TASK if hasattr(runnable, "get_coro") else _IO
