@@ -54,6 +54,9 @@ DIRECTIVES: Final = {
     "wraparound": False,
     "initializedcheck": False,
     "cdivision": True,
+    # What `__del__` raises goes to sys.unraisablehook, as interpreted; by default Cython gives it to sys.excepthook
+    # first, as if nobody had caught it.
+    "unraisable_tracebacks": False,
 }
 COMPLAINT: Final = re.compile(r"[^ :]+:\d+(:\d+)?: ")
 """`loopcore/x.py:3:4: ...` is how Cython begins a complaint, `loopcore/x.c:3:4: error: ...` a C compiler."""

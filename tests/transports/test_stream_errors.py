@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import socket
+import sys
 import warnings
 import weakref
 from typing import Any
@@ -108,6 +109,29 @@ def test_a_transport_that_is_dropped_warns_and_closes_its_socket(loop: Loop) -> 
     texts = [str(warning.message) for warning in caught if "unclosed transport <" in str(warning.message)]
     assert len(texts) == 1
     assert f"fd={fd}" in texts[0]
+
+
+def test_a_warning_that_is_an_error_goes_to_the_hook_of_unraisable_ones_only(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> Any:
+        near, peer = unix_pair()
+        peer.close()
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, near)
+        transport.pause_reading()
+        return transport
+
+    unraisable: list[str] = []
+    uncaught: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: unraisable.append(str(args.exc_value)))
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: uncaught.append(str(error)))
+    transport = run(loop, main())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del transport
+        gc.collect()
+    assert len([text for text in unraisable if "unclosed transport <" in text]) == 1
+    assert uncaught == []
 
 
 @pytest.mark.loopcore_only  # asyncio's is in a cycle with its own bound method
