@@ -124,12 +124,15 @@ def negative_indices(sources: Iterable[Source]) -> list[str]:
 
 
 def public_methods(tree: ast.AST) -> dict[str, list[str]]:
-    """The public methods that each class defines itself."""
+    """The public methods that each class defines itself; a plugin's hooks are not for callers, and do not count."""
     return {
-        node.name: sorted({m.name for m in node.body if isinstance(m, FUNCTIONS) and not m.name.startswith("_")})
+        node.name: sorted({m.name for m in node.body if isinstance(m, FUNCTIONS) and not m.name.startswith(INWARD)})
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
+
+
+INWARD = ("_", "loopcore_")
 
 
 def wide_classes(sources: Iterable[Source], limit: int = 20, except_for: frozenset[str] = frozenset()) -> list[str]:
