@@ -94,7 +94,7 @@ def loopcore_loop_closed(loop: "Reactor") -> None:
 
 @hookspec
 def loopcore_plugin_registered(loop: "Reactor", plugin: object) -> None:
-    """The plugin was registered with `loop`. Called of `plugin` alone, and last: its other hooks are in force.
+    """The plugin was registered with `loop`. Called on `plugin` alone, and last: its other hooks are in force.
 
     Here a plugin starts what it needs for a loop, whether that is being made (`loopcore_loop_created` comes
     later), stands or runs. Thread: the one that registers, which for a running loop must be the loop's own.
@@ -103,7 +103,7 @@ def loopcore_plugin_registered(loop: "Reactor", plugin: object) -> None:
 
 @hookspec
 def loopcore_plugin_unregistered(loop: "Reactor", plugin: object) -> None:
-    """The plugin was taken out of `loop`, by `unregister` or because a hook of it raised. Called of `plugin` alone.
+    """The plugin was taken out of `loop`, by `unregister` or because a hook of it raised. Called on `plugin` alone.
 
     Here a plugin gives up what it holds for the loop. Closing a loop takes no plugin out: see `loopcore_loop_closed`.
     Thread: the one that unregisters, or that the hook was called in.

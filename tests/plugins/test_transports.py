@@ -274,6 +274,7 @@ def test_a_hook_of_transports_has_nothing_else_watched(loop: Any) -> None:
     other = Other()
     loop.probes.register(other)
     assert loop.watching_transports
-    assert not (loop.watching or loop.probes.watching_ticks or loop.probes.watching_jobs)
+    others = (loop.watching, loop.probes.watching_ticks, loop.probes.watching_jobs)
+    assert not any(others)
     loop.probes.unregister(other)
     assert not loop.watching_transports
