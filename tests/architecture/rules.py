@@ -49,7 +49,7 @@ def package_sources() -> Iterator[Source]:
 def other_sources() -> Iterator[Source]:
     """Tests, examples and the build hook: what is Python but not shipped."""
     yield read_source(ROOT / "core" / "build_ext.py")
-    for folder in ("tests", "examples", "backends/template"):
+    for folder in ("tests", "examples", "backends/template", "plugins/template"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             yield read_source(path)
 
