@@ -1,9 +1,10 @@
 """Watch: the looks at one run of a loop, and what they say about stalls.
 
-Two things are seen. *Stuck*: the loop is not in its wait, and has neither begun a tick nor ended a wait since an
-earlier look, a threshold ago; it is still in there, and its stack says where. *Late*: the watchdog itself could not
-run for a threshold, so nobody in this process could, whatever the loop does now; the measurements say why. A call in
-C that keeps the interpreter's lock is of this kind, and its thread still stands there when the watchdog gets its turn.
+Two things are seen. *Stuck*: the loop is not in its wait, and its count of ticks, which grows when a wait ends or is
+left out, is that of an earlier look, a threshold ago; it is still in there, and its stack says where. *Late*: the
+watchdog itself could not run for a threshold, so nobody in this process could, whatever the loop does now; the
+measurements say why. A call in C that keeps the interpreter's lock is of this kind, and its thread still stands there
+when the watchdog gets its turn.
 
 A look costs the loop nothing: it reads what the loop counts anyway. Once a stall is found, a callback is posted to the
 loop, to learn without delay and exactly when it goes on.
@@ -66,9 +67,9 @@ class Watch:
         self._listener = listener
         self._hurry = hurry
         self._ignored = ignored
-        self._pulse = _pulse(loop)
+        self._ticks: int = loop.counters().ticks
         self._moved = Moment.take({self.thread_id: self.clock})
-        """The first look at the present pulse."""
+        """The first look in the present tick."""
         self._previous = self._moved
         self._late = 0.0
         """How late the looks since then were, together."""
@@ -78,8 +79,8 @@ class Watch:
 
     def look(self, moment: Moment, collections: Collections) -> None:
         """Look, and report a stall that begins, goes on or ends."""
-        waiting, now = self.loop.is_waiting(), _pulse(self.loop)
-        stuck = not waiting and now == self._pulse and not self.gone
+        waiting, ticks = self.loop.is_waiting(), self.loop.counters().ticks
+        stuck = not waiting and ticks == self._ticks and not self.gone
         previous, self._previous = self._previous, moment
         if stuck:
             self._late += moment.late
@@ -91,13 +92,13 @@ class Watch:
         elif moment.late >= self.threshold and not self.gone:
             self._report_late(previous, moment, collections, waiting)
         if not stuck:
-            self._pulse, self._moved, self._late, self._where = now, moment, 0.0, Where()
+            self._ticks, self._moved, self._late, self._where = ticks, moment, 0.0, Where()
         self.suspicious = not waiting
 
     def _begin(self, moment: Moment, collections: Collections) -> None:
         evidence = self._evidence(self._moved, moment, collections, in_callback=True)
         stall = self._make(evidence, self._moved, moment, self._where)
-        if stall is None or self.loop.is_waiting() or _pulse(self.loop) != self._pulse:
+        if stall is None or self.loop.is_waiting() or self.loop.counters().ticks != self._ticks:
             return  # it went on while it was looked at
         self._stall, self._ended = stall, None
         try:
@@ -172,9 +173,3 @@ class Watch:
         ident, seconds = end.busiest_since(begin, {self.thread_id, threading.get_ident()})
         name = next((thread.name for thread in threading.enumerate() if thread.ident == ident), "")
         return Holder(name, innermost_of_program(stack_of(ident)), seconds) if ident else None
-
-
-def _pulse(loop: Any) -> int:
-    """Return a number that grows whenever the loop ends a wait; ticks without one last some milliseconds at most."""
-    polls: int = loop.readiness.tick
-    return polls

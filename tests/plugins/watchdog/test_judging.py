@@ -31,18 +31,21 @@ def test_causes(late: float, gc: float, cpu: float, other_cpu: float, in_callbac
 
 
 class FakeLoop:
-    """A loop of which the test says whether it waits and how often it has polled."""
+    """A loop of which the test says whether it waits and how many ticks it has made."""
 
     def __init__(self) -> None:
         self.waiting = False
-        self.readiness = SimpleNamespace(tick=0)
+        self.ticks = 0
         self.posted: list[Any] = []
 
     def is_waiting(self) -> bool:
         return self.waiting
 
-    def poll(self) -> None:
-        self.readiness.tick += 1
+    def counters(self) -> SimpleNamespace:
+        return SimpleNamespace(ticks=self.ticks)
+
+    def tick(self) -> None:
+        self.ticks += 1
 
     def call_soon_threadsafe(self, *call: Any) -> None:
         self.posted.append(call)
@@ -85,7 +88,7 @@ def test_a_loop_that_does_not_move_for_a_threshold_is_stalled_and_told_once(look
     assert looks.at(0.5) == []
     assert looks.at(1.0) == ["begin"]
     assert looks.at(1.5) == []
-    looks.loop.poll()
+    looks.loop.tick()
     assert looks.at(2.0) == ["end"]
     (_, begun), (_, ended) = looks.told
     assert begun is ended
@@ -101,14 +104,14 @@ def test_a_loop_that_waits_is_not_stalled_however_long(looks: Looks) -> None:
 
 def test_a_loop_that_moves_is_not_stalled(looks: Looks) -> None:
     for second in range(1, 10):
-        looks.loop.poll()
+        looks.loop.tick()
         assert looks.at(second) == []
     assert looks.watch.suspicious
 
 
 def test_time_before_the_last_move_does_not_count(looks: Looks) -> None:
     looks.at(0.9)
-    looks.loop.poll()
+    looks.loop.tick()
     assert looks.at(1.0) == []
     assert looks.at(1.9) == []
     assert looks.at(2.0) == ["begin"]
