@@ -12,7 +12,7 @@ cdef int _CLOCK_TICKS
 
 
 cdef class Reactor(Dispatcher):
-    cdef readonly object backend
+    cdef public object backend
     cdef public Py_ssize_t poll_skip_ticks
     cdef public double poll_skip_time
     cdef bint _poll_observed
