@@ -57,7 +57,12 @@ DIRECTIVES: Final = {
     # What `__del__` raises goes to sys.unraisablehook, as interpreted; by default Cython gives it to sys.excepthook
     # first, as if nobody had caught it.
     "unraisable_tracebacks": False,
+    # A future or a transport is no value to be pickled; what Cython adds for it does not check what it is given.
+    "auto_pickle": False,
 }
+UNCHECKED: Final = "loopcore.kernel."
+"""Where attributes of C types are taken as set, without a look whether they are None. The kernel sees to it; of other
+objects a program may get hold before `__init__` has run, or without: they raise AttributeError, and do not crash."""
 COMPLAINT: Final = re.compile(r"[^ :]+:\d+(:\d+)?: ")
 """`loopcore/x.py:3:4: ...` is how Cython begins a complaint, `loopcore/x.c:3:4: error: ...` a C compiler."""
 MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
@@ -243,13 +248,15 @@ def build(modules: list[str], out: Path) -> None:
         )
         for module in modules
     ]
-    translated = cythonize(
-        extensions,
-        nthreads=workers if sys.platform == "linux" else 0,  # elsewhere Cython would have to spawn interpreters
-        include_path=["."],
-        compiler_directives=DIRECTIVES,
-        show_all_warnings=False,
-    )
+    translated = []
+    for checked in (False, True):
+        translated += cythonize(
+            [each for each in extensions if each.name.startswith(UNCHECKED) is not checked],
+            nthreads=workers if sys.platform == "linux" else 0,  # elsewhere Cython would have to spawn interpreters
+            include_path=["."],
+            compiler_directives=DIRECTIVES | {"nonecheck": checked},
+            show_all_warnings=False,
+        )
     command = build_ext(Distribution({"name": "loopcore", "ext_modules": translated}))
     command.build_lib = str(out)
     command.build_temp = str(out.parent / "objects")

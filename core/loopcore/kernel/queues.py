@@ -120,6 +120,11 @@ class Queues:
         self._closing: list[Closeable] = []
         probes.loop = self
 
+    def __cinit__(self) -> None:
+        # Compiled only, where attributes are C's: a loop whose `__init__` never ran counts as closed, and cannot crash.
+        self._attention = _CLOSED
+        self.ready = ReadyQueue()
+
     def get_debug(self) -> bool:
         """Tell whether debug mode is on."""
         return bool(self._attention & _DEBUG)
