@@ -1,0 +1,316 @@
+"""The catalogue: every metric, its names, and where it stands in a snapshot. Exporters and manual are made of it.
+
+Names are OpenTelemetry's way (dots, units apart, as UCUM writes them); Prometheus' follow by its usual rules: dots
+become underscores, the base unit is added, and `_total` to counters. Every metric has the labels `loop` and `backend`
+as well.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from loopcore import Histogram, HistogramSnapshot
+from loopcore_plugins.metrics.snapshot import LoopSnapshot
+
+Value: TypeAlias = float | HistogramSnapshot
+Reading: TypeAlias = tuple[tuple[str, ...], Value]
+Kind: TypeAlias = Literal["counter", "updown", "gauge", "histogram"]
+
+_UNITS: Final = {"s": "seconds", "By": "bytes", "1": "ratio"}
+_EXPORTED: Final = [Histogram.bounds().index(1 << power) for power in range(10, 35)]
+
+BOUNDS: Final = tuple(Histogram.bounds()[index] / 1e9 for index in _EXPORTED)
+"""Upper bounds of exported buckets, in seconds: powers of two nanoseconds, 1 µs to 17 s, where counts are exact."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric. `read` returns, for a snapshot, the values of `labels` and the value they have."""
+
+    name: str
+    kind: Kind
+    unit: str
+    """In UCUM: s, By, 1, or what is counted, in braces."""
+    help: str
+    labels: tuple[str, ...]
+    read: Callable[[LoopSnapshot], Iterable[Reading]]
+
+    @property
+    def base_unit(self) -> str:
+        """The unit as Prometheus spells it in names; empty if things are counted."""
+        return _UNITS.get(self.unit, "")
+
+    @property
+    def prometheus_name(self) -> str:
+        """The name that queries use."""
+        parts = (self.name.replace(".", "_"), self.base_unit, "total" if self.kind == "counter" else "")
+        return "_".join(filter(None, parts))
+
+
+def cumulative(histogram: HistogramSnapshot) -> list[int]:
+    """Return how many were recorded up to each of `BOUNDS`, and last, in all."""
+    counts, seen, begin = [], 0, 0
+    for index in _EXPORTED:
+        seen += sum(histogram.buckets[begin : index + 1])
+        begin = index + 1
+        counts.append(seen)
+    return [*counts, histogram.count]
+
+
+def _one(name: str, kind: Kind, unit: str, text: str, read: Callable[[LoopSnapshot], Value]) -> Metric:
+    return Metric(name, kind, unit, text, (), lambda snapshot: [((), read(snapshot))])
+
+
+def _by(
+    label: str, name: str, kind: Kind, unit: str, text: str, read: Callable[[LoopSnapshot], dict[str, Value]]
+) -> Metric:
+    return Metric(
+        name, kind, unit, text, (label,), lambda snapshot: [((key,), value) for key, value in read(snapshot).items()]
+    )
+
+
+def _seen(histograms: dict[str, HistogramSnapshot]) -> dict[str, Value]:
+    return {source: histogram for source, histogram in histograms.items() if histogram.count}
+
+
+def _ended(snapshot: LoopSnapshot) -> dict[str, Value]:
+    counters = snapshot.counters
+    return {
+        "finished": counters.tasks_finished,
+        "failed": counters.tasks_failed,
+        "cancelled": counters.tasks_cancelled,
+        "destroyed": counters.tasks_destroyed,
+    }
+
+
+def _jobs(snapshot: LoopSnapshot) -> Iterable[Reading]:
+    for name, pool in snapshot.pools.items():
+        for outcome, count in pool.outcomes.items():
+            yield (name, outcome), count
+
+
+_LOOP: Final = "loopcore.eventloop"
+_POOL: Final = "loopcore.executor"
+_TRANSPORT: Final = "loopcore.transport"
+
+CATALOGUE: Final = (
+    # The loop
+    _by(
+        "state",
+        f"{_LOOP}.time",
+        "counter",
+        "s",
+        "Time spent working (active) and waiting for something to do (idle).",
+        lambda s: {"active": s.measurements.active_ns / 1e9, "idle": s.measurements.idle_ns / 1e9},
+    ),
+    _one(
+        f"{_LOOP}.utilization",
+        "gauge",
+        "1",
+        "Share of time spent working since it was last read, a second or more before.",
+        lambda s: s.recent_utilization,
+    ),
+    _one(
+        f"{_LOOP}.delay",
+        "histogram",
+        "s",
+        "How long the loop keeps what comes at a random moment waiting; one observation for each microsecond.",
+        lambda s: s.delay,
+    ),
+    _one(
+        f"{_LOOP}.tick.duration",
+        "histogram",
+        "s",
+        "Working time between two waits, exact.",
+        lambda s: s.measurements.tick,
+    ),
+    _one(f"{_LOOP}.ticks", "counter", "{tick}", "Ticks, those without a wait included.", lambda s: s.counters.ticks),
+    _one(f"{_LOOP}.polls", "counter", "{poll}", "Waits in the backend.", lambda s: s.counters.polls),
+    _one(f"{_LOOP}.poll.events", "counter", "{event}", "Descriptors that were ready.", lambda s: s.counters.events),
+    _one(
+        f"{_LOOP}.starvations",
+        "counter",
+        "{starvation}",
+        "How often the next-tick and microtask queues used up their budget.",
+        lambda s: s.counters.starvations,
+    ),
+    _one(
+        "loopcore.budget.forced_yields",
+        "counter",
+        "{yield}",
+        "How often a tick budget put off callbacks.",
+        lambda s: s.counters.budget_yields,
+    ),
+    _one(
+        "loopcore.threadsafe.posts",
+        "counter",
+        "{callback}",
+        "Callbacks that came from other threads.",
+        lambda s: s.counters.threadsafe_posts,
+    ),
+    _one(
+        "loopcore.threadsafe.wakeups",
+        "counter",
+        "{wakeup}",
+        "How often the loop was woken for them.",
+        lambda s: s.counters.threadsafe_wakes,
+    ),
+    # Callbacks, timers
+    _one(
+        "loopcore.callbacks", "counter", "{callback}", "Callbacks and task steps run.", lambda s: s.counters.callbacks
+    ),
+    _by(
+        "source",
+        "loopcore.callback.queue_time",
+        "histogram",
+        "s",
+        "How long callbacks wait for their turn, sampled.",
+        lambda s: _seen(s.measurements.queue_time),
+    ),
+    _by(
+        "source",
+        "loopcore.callback.duration",
+        "histogram",
+        "s",
+        "How long callbacks and task steps run, sampled.",
+        lambda s: _seen(s.measurements.run_time),
+    ),
+    _one(
+        "loopcore.callback.slow",
+        "counter",
+        "{callback}",
+        "Timed callbacks that took slow_callback_duration or longer.",
+        lambda s: s.slow_callbacks,
+    ),
+    _one("loopcore.ready.length", "gauge", "{callback}", "Length of the ready queue.", lambda s: s.counters.ready),
+    _one("loopcore.timers.length", "gauge", "{timer}", "Timers set.", lambda s: s.counters.timers),
+    _one(
+        "loopcore.timers.cancelled",
+        "gauge",
+        "{timer}",
+        "Cancelled timers among them.",
+        lambda s: s.counters.timers_cancelled,
+    ),
+    _one("loopcore.timers.fired", "counter", "{timer}", "Timers that came due.", lambda s: s.counters.timers_fired),
+    _one(
+        "loopcore.timer.lateness",
+        "histogram",
+        "s",
+        "How long after its deadline a timer was found due, exact.",
+        lambda s: s.measurements.lateness,
+    ),
+    # Tasks
+    _one("loopcore.tasks.live", "updown", "{task}", "Tasks that have not ended.", lambda s: s.counters.tasks_live),
+    _one("loopcore.tasks.created", "counter", "{task}", "Tasks made.", lambda s: s.counters.tasks_created),
+    _by("outcome", "loopcore.tasks.finished", "counter", "{task}", "Tasks that have ended.", _ended),
+    _one("loopcore.task.steps", "counter", "{step}", "Steps of tasks.", lambda s: s.counters.task_steps),
+    # Executors
+    _by(
+        "pool",
+        f"{_POOL}.queue.length",
+        "updown",
+        "{job}",
+        "Jobs that wait for a thread.",
+        lambda s: {name: pool.waiting for name, pool in s.pools.items()},
+    ),
+    _by(
+        "pool",
+        f"{_POOL}.running",
+        "updown",
+        "{job}",
+        "Jobs that run.",
+        lambda s: {name: pool.running for name, pool in s.pools.items()},
+    ),
+    Metric(f"{_POOL}.jobs", "counter", "{job}", "Jobs that have ended.", ("pool", "outcome"), _jobs),
+    _by(
+        "pool",
+        f"{_POOL}.queue_time",
+        "histogram",
+        "s",
+        "How long jobs wait for a thread, exact.",
+        lambda s: _seen({name: pool.queue_time for name, pool in s.pools.items()}),
+    ),
+    _by(
+        "pool",
+        f"{_POOL}.run_time",
+        "histogram",
+        "s",
+        "How long jobs run, exact.",
+        lambda s: _seen({name: pool.run_time for name, pool in s.pools.items()}),
+    ),
+    # Transports
+    _by("kind", f"{_TRANSPORT}.open", "updown", "{transport}", "Transports open.", lambda s: {**s.transports.open}),
+    _by(
+        "kind",
+        f"{_TRANSPORT}.opened",
+        "counter",
+        "{transport}",
+        "Transports that were opened.",
+        lambda s: {**s.transports.opened},
+    ),
+    _by(
+        "direction",
+        f"{_TRANSPORT}.paused",
+        "updown",
+        "{transport}",
+        "Transports whose reading or writing is paused.",
+        lambda s: {**s.transports.paused},
+    ),
+    _by(
+        "direction",
+        f"{_TRANSPORT}.pauses",
+        "counter",
+        "{pause}",
+        "How often reading or writing was paused.",
+        lambda s: {**s.transports.pauses},
+    ),
+    _by(
+        "direction",
+        f"{_TRANSPORT}.io",
+        "counter",
+        "By",
+        "Bytes that transports received and sent, on the wire.",
+        lambda s: {"received": s.counters.bytes_received, "sent": s.counters.bytes_sent},
+    ),
+    _by(
+        "outcome",
+        "loopcore.connections",
+        "counter",
+        "{connection}",
+        "Connections that servers accepted, and that a policy had reset.",
+        lambda s: {"accepted": s.counters.connections_accepted, "refused": s.counters.connections_refused},
+    ),
+    # What goes wrong
+    _one("loopcore.stall.active", "updown", "{stall}", "Stalls that are not over.", lambda s: s.stalls.active),
+    _by(
+        "cause",
+        "loopcore.stalls",
+        "counter",
+        "{stall}",
+        "Stalls that are over.",
+        lambda s: {cause: histogram.count for cause, histogram in s.stalls.durations.items()},
+    ),
+    _by(
+        "cause",
+        "loopcore.stall.duration",
+        "histogram",
+        "s",
+        "How long stalls lasted.",
+        lambda s: {**s.stalls.durations},
+    ),
+    _one(
+        "loopcore.exceptions",
+        "counter",
+        "{report}",
+        "Reports to the loop's exception handler.",
+        lambda s: s.exceptions,
+    ),
+    _one(
+        "loopcore.hooks.errors",
+        "counter",
+        "{error}",
+        "Plugins that were taken out because they raised.",
+        lambda s: s.failed_hooks,
+    ),
+)
+"""All metrics, in the order of the manual."""

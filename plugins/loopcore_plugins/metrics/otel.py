@@ -1,0 +1,76 @@
+"""OpenTelemetry: the metrics as instruments of its API, and the histograms, which that has no instrument for.
+
+An observable instrument is asked when an exporter collects, and costs the loop nothing; but there is none for
+histograms, and to record every tick and callback into a synchronous one would cost more than to run them. So counters
+and gauges are instruments, of the global meter provider, and histograms are added to what an exporter is given: see
+`loopcore_plugins.metrics.otel_histograms`.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import loopcore
+from loopcore.errors import UsageError
+from loopcore_plugins.metrics.catalogue import CATALOGUE, Metric
+from loopcore_plugins.metrics.registry import snapshots
+from loopcore_plugins.metrics.snapshot import LoopSnapshot
+
+try:
+    from opentelemetry.metrics import CallbackOptions, Observation, get_meter
+except ImportError as exc:
+    raise UsageError('metrics needs OpenTelemetry\'s API for this: pip install "loopcore[otel]"') from exc
+
+SCOPE = "loopcore"
+"""The instrumentation scope of all metrics."""
+
+_SAME_COLLECTION = 0.1
+"""Seconds; instruments are read one after another, and what they say together should be of one moment."""
+
+_lock = threading.Lock()
+_taken: tuple[float, list[LoopSnapshot]] = (float("-inf"), [])
+_are_made = False
+
+
+def make_instruments() -> None:
+    """Make the instruments, once and for good; loops come and go in them. Thread: any."""
+    global _are_made
+    with _lock:
+        if _are_made:
+            return
+        _are_made = True
+    meter = get_meter(SCOPE, loopcore.__version__)
+    makers: dict[str, Callable[..., Any]] = {
+        "counter": meter.create_observable_counter,
+        "updown": meter.create_observable_up_down_counter,
+        "gauge": meter.create_observable_gauge,
+    }
+    for metric in CATALOGUE:
+        if metric.kind in makers:
+            makers[metric.kind](metric.name, [_reader(metric)], unit=metric.unit, description=metric.help)
+
+
+def attributes(metric: Metric, snapshot: LoopSnapshot, values: tuple[str, ...]) -> dict[str, str]:
+    """Return the attributes of one value."""
+    own = dict(zip(metric.labels, values, strict=True))
+    return {"loopcore.loop.name": snapshot.name, "loopcore.backend": snapshot.backend, **own}
+
+
+def _reader(metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def read(options: CallbackOptions) -> Iterable[Observation]:
+        for snapshot in _recent():
+            for values, value in metric.read(snapshot):
+                assert isinstance(value, float | int)
+                yield Observation(value, attributes(metric, snapshot, values))
+
+    return read
+
+
+def _recent() -> list[LoopSnapshot]:
+    global _taken
+    with _lock:
+        now = time.monotonic()
+        if now - _taken[0] > _SAME_COLLECTION:
+            _taken = (now, snapshots())
+        return _taken[1]

@@ -1,0 +1,222 @@
+"""Records: what the plugin writes down of one loop, beside what the loop counts and measures itself.
+
+Hooks of jobs and stalls come from other threads, and snapshots are taken in any, so each part has a lock. It is
+reentrant: a garbage collection within may report to the loop's exception handler, in the same thread.
+"""
+
+import asyncio
+import re
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+from loopcore import Histogram, Meter
+from loopcore_plugins.metrics.snapshot import LoopSnapshot, PoolSnapshot, StallsSnapshot, TransportsSnapshot
+
+RECENT = 1.0
+"""Seconds that `recent_utilization` covers at least."""
+
+
+class Jobs:
+    """The jobs of a loop, by pool."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._pools: dict[str, _Pool] = {}
+
+    def submitted(self, job: Any) -> None:
+        """A job waits."""
+        with self._lock:
+            self._pool(job).waiting.add(id(job))
+
+    def started(self, job: Any) -> None:
+        """A job runs. Thread: any."""
+        with self._lock:
+            pool = self._pool(job)
+            pool.waiting.discard(id(job))
+            pool.running.add(id(job))
+            pool.queue_time.record(job.started_ns - job.submitted_ns)
+
+    def finished(self, job: Any) -> None:
+        """A job has run, or never will. Thread: any."""
+        with self._lock:
+            pool = self._pool(job)
+            pool.waiting.discard(id(job))
+            pool.running.discard(id(job))
+            pool.outcomes[_outcome(job.error)] += 1
+            if job.started_ns:
+                pool.run_time.record(job.finished_ns - job.started_ns)
+
+    def snapshot(self) -> dict[str, PoolSnapshot]:
+        """Return what is known, by pool."""
+        with self._lock:
+            return {name: pool.snapshot() for name, pool in self._pools.items()}
+
+    def _pool(self, job: Any) -> "_Pool":
+        name = pool_name(job.pool)
+        found = self._pools.get(name)
+        if found is None:
+            found = self._pools[name] = _Pool()
+        return found
+
+
+class _Pool:
+    def __init__(self) -> None:
+        self.waiting: set[int] = set()  # of jobs, by id(); a job that was submitted unseen is never in it
+        self.running: set[int] = set()
+        self.outcomes: Counter[str] = Counter()
+        self.queue_time = Histogram()
+        self.run_time = Histogram()
+
+    def snapshot(self) -> PoolSnapshot:
+        times = self.queue_time.snapshot(), self.run_time.snapshot()
+        return PoolSnapshot(len(self.waiting), len(self.running), dict(self.outcomes), *times)
+
+
+def pool_name(pool: str) -> str:
+    """Return what a job calls its pool; for the `repr` of an executor the name of its class: addresses have no end."""
+    found = re.match(r"<(?:[\w<>]+\.)*(\w+)", pool)
+    return found[1] if found else pool
+
+
+def _outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "finished"
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+
+
+class Transports:
+    """The transports of a loop. Those that were opened before the plugin came are not counted."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._open: dict[int, str] = {}
+        self._paused: set[tuple[int, str]] = set()
+        self._opened: Counter[str] = Counter()
+        self._pauses: Counter[str] = Counter()
+
+    def opened(self, transport: Any) -> None:
+        """One is open."""
+        kind = transport_kind(transport)
+        with self._lock:
+            self._open[id(transport)] = kind
+            self._opened[kind] += 1
+
+    def closed(self, transport: Any) -> None:
+        """One has ended."""
+        with self._lock:
+            self._open.pop(id(transport), None)
+            self._paused -= {(id(transport), "reading"), (id(transport), "writing")}
+
+    def paused(self, transport: Any, direction: str) -> None:
+        """One is paused in `direction`."""
+        with self._lock:
+            self._paused.add((id(transport), direction))
+            self._pauses[direction] += 1
+
+    def resumed(self, transport: Any, direction: str) -> None:
+        """One goes on in `direction`."""
+        with self._lock:
+            self._paused.discard((id(transport), direction))
+
+    def snapshot(self) -> TransportsSnapshot:
+        """Return what is known."""
+        with self._lock:
+            now = dict.fromkeys(self._opened, 0) | Counter(self._open.values())
+            paused = dict.fromkeys(self._pauses, 0) | Counter(direction for _, direction in self._paused)
+            return TransportsSnapshot(now, dict(self._opened), paused, dict(self._pauses))
+
+
+def transport_kind(transport: Any) -> str:
+    """Return stream, tls, datagram, pipe or process."""
+    if isinstance(transport, asyncio.SubprocessTransport):
+        return "process"
+    if isinstance(transport, asyncio.DatagramTransport):
+        return "datagram"
+    if transport.get_extra_info("pipe") is not None:
+        return "pipe"
+    return "stream" if transport.get_extra_info("sslcontext") is None else "tls"
+
+
+class Stalls:
+    """The stalls that a watchdog tells of."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._active: set[int] = set()
+        self._durations: dict[str, Histogram] = {}
+
+    def began(self, stall: Any) -> None:
+        """One has begun. Thread: the watchdog's."""
+        with self._lock:
+            self._active.add(id(stall))
+
+    def ended(self, stall: Any) -> None:
+        """One is over. Thread: the watchdog's."""
+        with self._lock:
+            self._active.discard(id(stall))
+            self._durations.setdefault(str(stall.cause), Histogram()).record(int(stall.seconds * 1e9))
+
+    def snapshot(self) -> StallsSnapshot:
+        """Return what is known."""
+        with self._lock:
+            durations = {cause: histogram.snapshot() for cause, histogram in self._durations.items()}
+            return StallsSnapshot(len(self._active), durations)
+
+
+class LoopRecord:
+    """One loop: from here on it is measured. Thread: the loop's own, except `snapshot`."""
+
+    def __init__(self, loop: Any, name: str, window: float) -> None:
+        self.name = name
+        self.jobs = Jobs()
+        self.transports = Transports()
+        self.stalls = Stalls()
+        self.exceptions = 0
+        self.slow_callbacks = 0
+        self._backend: str = loop.backend.name
+        self._loop = loop
+        self._meter: Meter = loop.meter(window)
+        self._started_at = time.time()
+        self._started = time.monotonic()
+        self._lock = threading.RLock()
+        self._recent = (float("-inf"), 0, 0, 0.0)
+        self._last: LoopSnapshot | None = None
+
+    def snapshot(self) -> LoopSnapshot:
+        """Return what is known; once closed, what was known then. Thread: any."""
+        loop = self._loop
+        if self._last is not None:
+            return self._last
+        now, measured = time.monotonic(), self._meter.snapshot()
+        return LoopSnapshot(
+            name=self.name,
+            backend=self._backend,
+            started_at=self._started_at,
+            seconds=now - self._started,
+            recent_utilization=self._recent_utilization(now, measured.idle_ns, measured.active_ns),
+            counters=loop.counters(),
+            measurements=measured,
+            pools=self.jobs.snapshot(),
+            transports=self.transports.snapshot(),
+            stalls=self.stalls.snapshot(),
+            exceptions=self.exceptions,
+            slow_callbacks=self.slow_callbacks,
+            failed_hooks=sum(loop.probes.failures.values()),
+        )
+
+    def close(self) -> None:
+        """Keep a last snapshot, and let the loop go."""
+        self._last = self.snapshot()
+        self._meter.stop()
+        self._loop = None
+
+    def _recent_utilization(self, now: float, idle_ns: int, active_ns: int) -> float:
+        with self._lock:
+            then, idle_then, active_then, utilization = self._recent
+            if now - then >= RECENT:
+                active, total = active_ns - active_then, idle_ns + active_ns - idle_then - active_then
+                utilization = active / total if total > 0 else 0.0
+                self._recent = (now, idle_ns, active_ns, utilization)
+            return utilization

@@ -1,0 +1,52 @@
+"""The registry: the loops of this process that are being measured, by name. Thread: any.
+
+It does not keep a loop alive: one that is dropped without being closed is collected as without the plugin.
+"""
+
+import os
+import threading
+import weakref
+from itertools import chain, count
+from typing import Any
+
+from loopcore_plugins.metrics.record import LoopRecord
+from loopcore_plugins.metrics.snapshot import LoopSnapshot
+
+_lock = threading.RLock()
+_records: weakref.WeakValueDictionary[str, LoopRecord] = weakref.WeakValueDictionary()
+
+
+def enter(loop: Any, name: str, window: float) -> LoopRecord:
+    """Begin to measure `loop`, under `name`, or with a number behind it while another loop has that.
+
+    Names are used again: a program that makes a loop a request has one time series, not thousands.
+    """
+    with _lock:
+        free = next(each for each in chain([name], (f"{name}-{n}" for n in count(2))) if each not in _records)
+        record = _records[free] = LoopRecord(loop, free, window)
+        return record
+
+
+def leave(record: LoopRecord) -> None:
+    """Measure a loop no longer. Idempotent."""
+    with _lock:
+        if _records.get(record.name) is record:
+            del _records[record.name]
+
+
+def snapshots() -> list[LoopSnapshot]:
+    """Return a snapshot of each loop of this process that has the plugin and is not closed, by name. Thread: any."""
+    with _lock:
+        records = sorted(_records.items())
+    return [record.snapshot() for _, record in records]
+
+
+def _begin_anew() -> None:
+    """In a forked child: the loops are the parent's, and the lock is as it happened to be."""
+    global _lock
+    _lock = threading.RLock()
+    _records.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
