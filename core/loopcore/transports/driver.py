@@ -130,7 +130,8 @@ class Driver(Runnable):
         """Close the socket, and drop what is queued. Idempotent.
 
         Over readiness the socket is closed at once, not in the close phase (docs/adr/0010): who runs next may look at
-        it, or wait for what its peer does about it. The readiness table keeps old events from a new owner of the number.
+        it, or wait for what its peer does about it. The readiness table keeps old events from a new owner of the
+        number.
         """
         raise NotImplementedError
 

@@ -12,7 +12,8 @@ A transport moves through four states and never back:
     CLOSING        -                 LOST            LOST               -
     LOST           -                  -               -              CLOSED
 
-The socket has one owner, the driver, and is closed once: by `release`, right after `connection_lost`. Only a transport that nobody closed does it in its finalizer, with a ResourceWarning.
+The socket has one owner, the driver, and is closed once: by `release`, right after `connection_lost`.
+Only a transport that nobody closed does it in its finalizer, with a ResourceWarning.
 
 Thread: the loop's own. Errors of the protocol and of the socket end the connection; `connection_lost` says why.
 """
