@@ -22,6 +22,7 @@ from loopcore.kernel.future import Future
 from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
 from loopcore.kernel.meter import Measurements, Meter
+from loopcore.kernel.order import ReadyOrder, TickBudget
 from loopcore.kernel.task import Task
 from loopcore.loop import EventLoop
 from loopcore.policy import EventLoopPolicy, install
@@ -47,8 +48,10 @@ __all__ = [
     "Meter",
     "ProbeResult",
     "ReadinessBackend",
+    "ReadyOrder",
     "Runner",
     "Task",
+    "TickBudget",
     "TimerHandle",
     "UsageError",
     "hookimpl",

@@ -10,7 +10,10 @@ take any subset of a hook's arguments, by name. Three temperatures:
   did not exist. They are watched in groups (`GROUPS`): a plugin without a hook of a group costs nothing there.
   They must be quick, must not block and must not raise.
 
-All hooks observe: what they return is ignored, and wrappers are refused. A hook that raises is logged once on
+- **policy** hooks decide. Each has at most one owner, the plugin that implements it; a second one is refused.
+  A plugin may own policies and observe as well. One without a policy costs nothing there.
+
+All others observe: what they return is ignored. Wrappers are refused. A hook that raises is logged once on
 `loopcore.plugin`, its plugin is taken out of the loop and counted, and the loop goes on. Unless a hook says
 otherwise it is called in the loop's own thread.
 """
@@ -21,9 +24,11 @@ import pluggy
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
 
     from loopcore.backend import ReadinessBackend
     from loopcore.kernel.handle import Handle
+    from loopcore.kernel.order import ReadyOrder, TickBudget
     from loopcore.kernel.reactor import Reactor
     from loopcore.services.executor import Job
 
@@ -58,6 +63,14 @@ TRANSPORT_HOOKS = (
     "loopcore_transport_resumed",
 )
 JOB_HOOKS = ("loopcore_job_submitted", "loopcore_job_started", "loopcore_job_finished")
+POLICY_HOOKS = (
+    "loopcore_make_ready_queue",
+    "loopcore_make_tick_budget",
+    "loopcore_poll_timeout",
+    "loopcore_admit_connection",
+)
+"""Hooks that decide. Each has one owner at most, the plugin that implements it."""
+
 GROUPS = {"ticks": TICK_HOOKS, "handles": HOT_HOOKS, "transports": TRANSPORT_HOOKS, "jobs": JOB_HOOKS}
 """The tick and hot hooks by what has to be watched for them."""
 
@@ -298,4 +311,42 @@ def loopcore_job_finished(loop: "Reactor", job: "Job") -> None:
 
     Thread: the one that ran it, before the result leaves it. Where loopcore cannot look into that (executors that are
     no thread pools), and for jobs that were cancelled or refused: the one where that comes out.
+    """
+
+
+# Policy
+
+
+@hookspec(firstresult=True)
+def loopcore_make_ready_queue(loop: "Reactor") -> "ReadyOrder | None":
+    """Return what decides in which order ready callbacks run; None leaves it first in, first out.
+
+    Called once, when the plugin is registered, which may be before the loop has ever run. When the plugin is taken
+    out, what the order still holds goes back to the ready queue, before what came later.
+    """
+
+
+@hookspec(firstresult=True)
+def loopcore_make_tick_budget(loop: "Reactor") -> "TickBudget | None":
+    """Return how much a tick may run before the loop polls again; None for all that was ready when the wait returned.
+
+    Called once, when the plugin is registered. Ticks that are ended by it are counted (`budget_yields`).
+    """
+
+
+@hookspec(firstresult=True)
+def loopcore_poll_timeout(loop: "Reactor", proposed: float | None) -> float | None:
+    """Return a shorter timeout, in seconds, for the wait that comes next; None leaves it.
+
+    `proposed` is what the loop would wait at most, None for without limit. A longer timeout has no effect.
+    Called before each wait that may block; a loop that is woken early finds nothing to do and waits again.
+    """
+
+
+@hookspec(firstresult=True)
+def loopcore_admit_connection(loop: "Reactor", server: "asyncio.AbstractServer", sock: "socket.socket") -> bool | None:
+    """Return False to have an accepted connection reset at once; it is counted (`connections_refused`).
+
+    Called for each connection that a server of the loop accepts, before anything is made for it. `sock` is not to be
+    used except to look at.
     """

@@ -1,4 +1,4 @@
-"""A plugin that has every hook and writes down what it was told."""
+"""A plugin that has every hook that observes, and writes down what it was told."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import loopcore
 from loopcore import hookspecs
 
-HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("loopcore_"))
+HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("loopcore_") and name not in hookspecs.POLICY_HOOKS)
 
 
 class Recorder:
-    """Implements every hook of `hookspecs`, with all its arguments; `seen` holds what came, in order."""
+    """Implements every observing hook of `hookspecs`, with all its arguments; `seen` holds what came, in order."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, dict[str, Any]]] = []

@@ -228,3 +228,28 @@ def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Reactor)
     reactor.probes.register(Cold())
     assert not reactor.watching
     assert not reactor.probes.watching_ticks
+
+
+def test_plugins_are_called_in_the_order_they_are_given_at_run_time(reactor: Reactor, log: list[Any]) -> None:
+    for name in ("a", "b", "c", "d"):
+        reactor.probes.register(plugin(log, name), name)
+    reactor.call_soon(reactor.probes.reorder, "b", "d")
+    reactor.call_soon(int)
+    reactor.tick()
+    assert log == ["d", "c", "b", "a", "b", "d", "c", "a"]
+
+
+def test_reordering_does_not_pass_over_tryfirst(reactor: Reactor, log: list[Any]) -> None:
+    reactor.probes.register(plugin(log, "tryfirst", tryfirst=True), "tryfirst")
+    reactor.probes.register(plugin(log, "other"), "other")
+    reactor.probes.reorder("other", "tryfirst")
+    reactor.call_soon(int)
+    reactor.tick()
+    assert log == ["tryfirst", "other"]
+
+
+@pytest.mark.parametrize("names", [("absent",), ("a", "a")])
+def test_reordering_what_is_not_there_or_named_twice_is_an_error(reactor: Reactor, names: tuple[str, ...]) -> None:
+    reactor.probes.register(plugin([], "a"), "a")
+    with pytest.raises(UsageError, match="cannot reorder"):
+        reactor.probes.reorder(*names)

@@ -145,7 +145,7 @@ def take_counters(reactor: "Reactor") -> Counters:
         connections_refused=tally.connections_refused,
         bytes_received=reactor.bytes_received,
         bytes_sent=reactor.bytes_sent,
-        ready=len(reactor.ready),
+        ready=reactor.count_ready(),
         timers=timers,
         timers_cancelled=min(timers_cancelled, timers),
     )

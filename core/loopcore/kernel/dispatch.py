@@ -294,4 +294,4 @@ class Dispatcher(Queues):
 
     def _note_observers(self) -> None:
         Queues._note_observers(self)
-        self._tick_observed = bool(self._attention & _WATCHING_TICKS) or self._window_is_open
+        self._tick_observed = self._window_is_open or bool(self._attention & _WATCHING_TICKS)

@@ -8,6 +8,7 @@ cdef int _RUNS
 cdef int _TICKS
 cdef int _READY
 cdef int _SOON
+cdef int _THREADSAFE
 cdef int _TIMER
 cdef int _IO
 cdef int _TASK
@@ -50,6 +51,7 @@ cdef class Stopwatch:
     cpdef bint tick_ends(self) except -1
     cpdef object close(self)
     cpdef object stamp(self, Runnable runnable, int source)
+    cpdef object stamp_posted(self, Runnable runnable)
     @cython.locals(stamped=tuple, now=cython.longlong, histogram=Histogram)
     cpdef long long begin(self, Runnable runnable, int source) except *
     @cython.locals(ran_ns=cython.longlong, histogram=Histogram)

@@ -77,6 +77,7 @@ _RUNS = WINDOW_RUNS
 _TICKS = WINDOW_TICKS
 _READY = READY
 _SOON = SOON
+_THREADSAFE = THREADSAFE
 _TIMER = TIMER
 _IO = IO
 _TASK = TASK
@@ -249,6 +250,11 @@ class Stopwatch:
                 self.stamping = False
         self._stamps[id(runnable)] = (runnable, monotonic_ns(), source)
 
+    def stamp_posted(self, runnable: Runnable) -> None:
+        """`runnable` has come from another thread, which may have posted it when nothing was stamped."""
+        if self.stamping and id(runnable) not in self._stamps:
+            self._stamps[id(runnable)] = (runnable, 0, _THREADSAFE)
+
     def begin(self, runnable: Runnable, source: int) -> int:
         """It is the turn of `runnable`. Returns when, and leaves its source in `source`; 0 if it is not to be timed."""
         stamped = self._stamps.pop(id(runnable), None) if self._stamps else None
@@ -262,7 +268,8 @@ class Stopwatch:
         self.source = _source_of(runnable, source if stamped is None else stamped[2])
         histogram: Histogram = self._queue_times[self.source]
         if stamped is not None:
-            histogram.record(now - stamped[1])
+            if stamped[1]:
+                histogram.record(now - stamped[1])
         elif self.source == _TIMER or self.source == _IO:
             histogram.record(now - self._fixed_at)
         return now

@@ -32,6 +32,7 @@ class Probes:
         self._manager: pluggy.PluginManager | None = None
         self._listeners: list[Callable[[], None]] = []
         self._resolved: dict[str, tuple[tuple[object, Probe], ...]] = {}
+        self._policies: dict[str, tuple[object, Probe]] = {}
         self.watching_ticks: bool = False
         self.watching_handles: bool = False
         self.watching_transports: bool = False
@@ -47,7 +48,7 @@ class Probes:
         """Add a plugin, also while the loop runs; return its name.
 
         Raises UsageError if it is registered already, has a hook that does not exist or takes arguments
-        the hook does not have, or wraps other plugins.
+        the hook does not have, wraps other plugins, or decides what another one decides already.
         """
         with self._lock:
             registered = self._register(plugin, name)
@@ -94,8 +95,28 @@ class Probes:
                 plugin_logger.exception("plugin %r raised in loopcore_plugin_unregistered", name)
 
     def plugins(self) -> list[tuple[str, object]]:
-        """Return name and object of every registered plugin, in the order of registration."""
+        """Return name and object of every registered plugin, in the order of registration: the last is called first."""
         return [] if self._manager is None else self._manager.list_name_plugin()
+
+    def reorder(self, *names: str) -> None:
+        """Have the plugins of these names called first, in this order; then the others, as they were called before.
+
+        As if they had been registered anew, but without a break and without a word to them: `tryfirst` and
+        `trylast` of a single hook still go before that. Raises UsageError for a name that is not registered, or twice.
+        """
+        with self._lock:
+            plugins = dict(self.plugins())
+            for name in names:
+                if name not in plugins or names.count(name) > 1:
+                    raise UsageError(f"cannot reorder plugins: {name!r} is not registered, or named twice")
+            manager = self._manager
+            if manager is None:
+                return
+            others = [name for name in plugins if name not in names]
+            for name in [*others, *reversed(names)]:
+                manager.unregister(name=name)
+                manager.register(plugins[name], name)
+            self._resolve(manager)
 
     def cold(self, hook: str, **arguments: Any) -> None:
         """Call a cold hook; `arguments` are those of its spec."""
@@ -109,6 +130,25 @@ class Probes:
         for plugin, probe in self._resolved[hook]:
             self._call(hook, plugin, probe, arguments)
 
+    def owner(self, hook: str) -> object | None:
+        """Return the plugin that implements a policy hook, or None."""
+        owned = self._policies.get(hook)
+        return None if owned is None else owned[0]
+
+    def ask(self, hook: str, *arguments: Any, convert: Callable[[Any], Any] | None = None) -> Any:
+        """Return what the owner of a policy hook decides, after `convert`; None if there is none, or either raises."""
+        owned = self._policies.get(hook)
+        if owned is None:
+            return None
+        try:
+            decision = owned[1](*arguments)
+            return decision if convert is None or decision is None else convert(decision)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException:
+            self.remove_failed(hook, owned[0])
+            return None
+
     def _own_calls(self, hook: str, plugin: object) -> list[Probe]:
         """Return what `plugin` implements of a hook that is called of each plugin by itself."""
         if self._manager is None:
@@ -121,9 +161,10 @@ class Probes:
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException:
-            self._remove_failed(hook, plugin)
+            self.remove_failed(hook, plugin)
 
-    def _remove_failed(self, hook: str, plugin: object) -> None:
+    def remove_failed(self, hook: str, plugin: object) -> None:
+        """Take out `plugin`, which has raised the current exception in `hook` or in what that returned."""
         with self._lock:
             name = None if self._manager is None else self._manager.get_name(plugin)
             if name is None:
@@ -138,6 +179,12 @@ class Probes:
                 spec = getattr(manager.hook, hook).spec
                 self._resolved[hook] = tuple(_calls(manager, hook, spec.argnames))
             setattr(self, f"watching_{group}", any(self._resolved[hook] for hook in hooks))
+        for hook in hookspecs.POLICY_HOOKS:
+            owners = _calls(manager, hook, getattr(manager.hook, hook).spec.argnames)
+            if owners:
+                self._policies[hook] = owners[0]
+            else:
+                self._policies.pop(hook, None)
         for listener in self._listeners:
             listener()
 
@@ -148,6 +195,10 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> No
     if not callers:
         raise UsageError(f"plugin {name!r} has no hooks; mark its functions with @loopcore.hookimpl")
     for caller in callers:
+        if caller.name in hookspecs.POLICY_HOOKS:
+            owners = [each.plugin_name for each in caller.get_hookimpls() if each.plugin is not plugin]
+            if owners:
+                raise UsageError(f"plugins {owners[0]!r} and {name!r} both decide {caller.name}; only one may")
         for implementation in caller.get_hookimpls():
             if implementation.plugin is plugin and (implementation.hookwrapper or implementation.wrapper):
                 raise UsageError(f"{caller.name} of plugin {name!r} is a wrapper; observers cannot wrap")

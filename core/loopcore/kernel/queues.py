@@ -124,6 +124,7 @@ class Queues:
         # Compiled only, where attributes are C's: a loop whose `__init__` never ran counts as closed, and cannot crash.
         self._attention = _CLOSED
         self.ready = ReadyQueue()
+        self.tally = Tally()
 
     def get_debug(self) -> bool:
         """Tell whether debug mode is on."""
@@ -332,6 +333,8 @@ class Queues:
         handles = self.inbox.take()
         self.tally.threadsafe_posts += len(handles)
         for handle in handles:
+            if self._window_is_open:
+                self._stopwatch.stamp_posted(handle)
             self.ready.push(handle)
 
     def _note_plugins(self) -> None:

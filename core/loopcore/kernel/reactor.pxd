@@ -1,8 +1,8 @@
 cimport cython
 
-from loopcore.kernel.dispatch cimport Dispatcher
 from loopcore.kernel.handle cimport TimerHandle
 from loopcore.kernel.meter cimport Stopwatch
+from loopcore.kernel.policies cimport PolicyDispatcher
 
 cdef int _CLOSED
 cdef int _IDLE
@@ -11,13 +11,12 @@ cdef double _NEVER
 cdef int _CLOCK_TICKS
 
 
-cdef class Reactor(Dispatcher):
+cdef class Reactor(PolicyDispatcher):
     cdef public object backend
     cdef public Py_ssize_t poll_skip_ticks
     cdef public double poll_skip_time
     cdef bint _poll_observed
     cdef bint _stopping
-    cdef Py_ssize_t _skipped
     cdef double _skipping_since
     cdef double _clock_resolution
 
@@ -29,6 +28,7 @@ cdef class Reactor(Dispatcher):
     cdef double _time_to_deadline(self) except? -2
     cdef object _poll(self, double timeout)
     cdef object _poll_as_observed(self, object timeout)
+    cdef object _shorten(self, object timeout)
     @cython.locals(stopwatch=Stopwatch)
     cdef object _poll_measured(self, object timeout)
     @cython.locals(due=list, timer=TimerHandle)

@@ -17,14 +17,16 @@ first tick of a run always polls, and so does one that begins after `stop_ticks`
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from loopcore.backend import ReadinessBackend, ReadyEvent
 from loopcore.clock import Clock, MonotonicClock
+from loopcore.errors import UsageError
 from loopcore.kernel import phases
 from loopcore.kernel.counters import Counters, take_counters
-from loopcore.kernel.dispatch import Dispatcher
 from loopcore.kernel.limits import CLOCK_TICKS, LONGEST_WAIT, POLL_SKIP_TICKS, POLL_SKIP_TIME
 from loopcore.kernel.meter import Meter, Stopwatch
+from loopcore.kernel.policies import PolicyDispatcher
 from loopcore.kernel.probes import Probes
 
 _CLOSED = 1
@@ -36,7 +38,7 @@ _CLOCK_TICKS = CLOCK_TICKS
 _NO_EVENTS: Sequence[ReadyEvent] = ()
 
 
-class Reactor(Dispatcher):
+class Reactor(PolicyDispatcher):
     """A complete small loop over a backend: queues, timers, readiness and the tick. Thread: its own."""
 
     __slots__ = (
@@ -45,20 +47,18 @@ class Reactor(Dispatcher):
         "poll_skip_time",
         "_poll_observed",
         "_stopping",
-        "_skipped",
         "_skipping_since",
         "_clock_resolution",
     )
 
     def __init__(self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None) -> None:
         clock = MonotonicClock() if clock is None else clock
-        Dispatcher.__init__(self, backend, clock, Probes() if probes is None else probes)
+        PolicyDispatcher.__init__(self, backend, clock, Probes() if probes is None else probes)
         self.backend: ReadinessBackend = backend
         self.poll_skip_ticks: int = POLL_SKIP_TICKS
         self.poll_skip_time: float = POLL_SKIP_TIME
         self._poll_observed: bool = False
         self._stopping: bool = False
-        self._skipped: int = 0
         self._skipping_since: float = 0.0
         self._clock_resolution: float = clock.resolution
         self.probes.on_change(self._note_plugins)
@@ -113,6 +113,7 @@ class Reactor(Dispatcher):
                 self._drop_all()
 
     def _drop_all(self) -> None:
+        self._order = None
         self.ready.clear()
         self.inbox.take()
         self.timers.clear()
@@ -167,7 +168,9 @@ class Reactor(Dispatcher):
     def _has_work(self) -> bool:
         if len(self.ready) or self._urgent_pending or self._immediates or self._flushes or self._closing:
             return True
-        return len(self.inbox) > 0 or (self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE)))
+        if len(self.inbox) or (self._order is not None and len(self._order)):
+            return True
+        return self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE))
 
     def _has_skipped_too_long(self) -> bool:
         # Reading the clock can cost as much as a callback (140 ns where the kernel has no user-space clock), so it
@@ -202,6 +205,8 @@ class Reactor(Dispatcher):
         return events
 
     def _poll_as_observed(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        if timeout != 0.0:
+            timeout = self._shorten(timeout)
         if not self._attention & _WATCHING_TICKS:
             return self._poll_measured(timeout)
         self.probes.fire("loopcore_phase_begin", self, phases.POLL)
@@ -212,6 +217,10 @@ class Reactor(Dispatcher):
         self.probes.fire("loopcore_poll_end", self, len(events), waited_ns)
         self.probes.fire("loopcore_phase_end", self, phases.POLL, len(events))
         return events
+
+    def _shorten(self, timeout: float | None) -> float | None:
+        wanted = self.probes.ask("loopcore_poll_timeout", self, timeout, convert=_as_timeout)
+        return timeout if wanted is None or (timeout is not None and timeout < wanted) else wanted
 
     def _poll_measured(self, timeout: float | None) -> Sequence[ReadyEvent]:
         stopwatch = self._stopwatch
@@ -271,10 +280,26 @@ class Reactor(Dispatcher):
 
     def _stop_measuring(self) -> None:
         self._stopwatch.pause()
+        self._set_timing(False)
         self._close_window()
         self._stopwatch = None
         self._note_observers()
 
     def _note_observers(self) -> None:
-        Dispatcher._note_observers(self)
-        self._poll_observed = self._stopwatch is not None or bool(self._attention & _WATCHING_TICKS)
+        PolicyDispatcher._note_observers(self)
+        has_policy = self.probes.owner("loopcore_poll_timeout") is not None
+        self._poll_observed = has_policy or self._stopwatch is not None or bool(self._attention & _WATCHING_TICKS)
+
+    def _note_plugins(self) -> None:
+        PolicyDispatcher._note_plugins(self)
+        if self._thread_id is None or self._thread_id == threading.get_ident():
+            self._note_policies()
+        else:
+            self.call_soon_threadsafe(self._note_policies)  # a plugin has raised in the thread of a pool
+
+
+def _as_timeout(value: Any) -> float:
+    timeout = float(value)
+    if not timeout >= 0.0:
+        raise UsageError(f"a timeout is a number of seconds, 0 or more, not {value!r}")
+    return timeout

@@ -20,6 +20,8 @@ cdef class ReadyQueue:
     cdef object _prepare_for(self, Runnable runnable)
     @cython.locals(runnable=Runnable, small=list)
     cpdef Runnable pop(self)
+    @cython.locals(taken=list, runnable=Runnable, _=Py_ssize_t)
+    cpdef list take(self)
     cpdef object clear(self)
     @cython.locals(dropped=list)
     cdef object _replace(self, list small)

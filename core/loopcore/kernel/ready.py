@@ -75,6 +75,15 @@ class ReadyQueue:
                 self._replace(small)
         return runnable
 
+    def take(self) -> "list[Runnable]":
+        """Take out everything, in order."""
+        taken: list[Runnable] = []
+        for _ in range(self._count):
+            runnable = self.pop()
+            if runnable is not None:
+                taken.append(runnable)
+        return taken
+
     def clear(self) -> None:
         """Forget everything, also what is pushed by what is forgotten."""
         while self._count:

@@ -15,6 +15,7 @@ closed; of the process or system (no descriptors, no memory), it is reported and
 import asyncio
 import errno
 import socket
+import struct
 import sys
 import weakref
 from asyncio.trsock import TransportSocket
@@ -22,6 +23,8 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, Final, Protocol, cast
 
+from loopcore.kernel.counters import Tally
+from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
@@ -39,6 +42,8 @@ class ServingLoop(Protocol):
     """What a server needs of its loop."""
 
     readiness: Readiness
+    tally: Tally
+    probes: Probes
 
     def create_future(self) -> "asyncio.Future[Any]": ...
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Any: ...
@@ -101,7 +106,9 @@ class Acceptor(Runnable):
             except OSError as exc:
                 self._rest(exc)
                 return
-            self.context.copy().run(server._accepted, socket.socket(*self.kind, fileno=fd), address)
+            connection = socket.socket(*self.kind, fileno=fd)
+            if server._admit(connection):
+                self.context.copy().run(server._accepted, connection, address)
 
     def _rest(self, exc: OSError) -> None:
         """Look away for a while: the socket stays readable, and the loop would spin."""
@@ -198,6 +205,18 @@ class Server(asyncio.AbstractServer):
             raise
         finally:
             self._serving_forever_fut = None
+
+    def _admit(self, connection: socket.socket) -> bool:
+        """Ask the policy, if there is one; reset the connection if it says no."""
+        loop = self._loop
+        if loop.probes.ask("loopcore_admit_connection", loop, self, connection) is not False:
+            loop.tally.connections_accepted += 1
+            return True
+        loop.tally.connections_refused += 1
+        # Not lingering, it is reset: no memory of it stays, and the peer knows at once.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        return False
 
     def _accepted(self, connection: socket.socket, address: Any) -> None:
         """Give the connection a protocol and a transport. An error ends this connection and no other."""

@@ -1,0 +1,130 @@
+"""Policies in the tick: a pending phase that a plugin orders, or ends early.
+
+Stands between the dispatcher, which knows nothing of it, and the reactor. A loop with such a policy takes the observed
+way through its ticks; one without executes the same instructions as if there were none. Whose policies they are is
+the business of the probes; here they are called, and taken back from a plugin that raises or is taken out.
+"""
+
+from typing import Any
+
+from loopcore.backend import ReadinessBackend
+from loopcore.clock import Clock
+from loopcore.kernel import phases
+from loopcore.kernel.dispatch import Dispatcher
+from loopcore.kernel.order import Allowance, OrderedQueue
+from loopcore.kernel.probes import Probes
+from loopcore.kernel.runnable import Runnable
+
+_CLOSED = 1
+_VERY_MANY = 1 << 30
+
+
+class PolicyDispatcher(Dispatcher):
+    """A dispatcher whose pending phase may be directed by plugins. Thread: the loop's own."""
+
+    __slots__ = (
+        "_skipped",
+        "_order",
+        "_order_owner",
+        "_allowance",
+        "_allowance_owner",
+    )
+
+    def __init__(self, backend: ReadinessBackend, clock: Clock, probes: Probes) -> None:
+        Dispatcher.__init__(self, backend, clock, probes)
+        self._skipped: int = 0
+        self._order: Any = None
+        self._order_owner: object = None
+        self._allowance: Any = None
+        self._allowance_owner: object = None
+
+    def _run_phase(self, phase: str) -> int:
+        if phase == phases.PENDING and (self._order is not None or self._allowance is not None):
+            return self._run_pending_by_policy()
+        return Dispatcher._run_phase(self, phase)
+
+    def _note_observers(self) -> None:
+        Dispatcher._note_observers(self)
+        if self._order is not None or self._allowance is not None:
+            self._tick_observed = True
+
+    def count_ready(self) -> int:
+        """Return how many callbacks are ready. Thread: any."""
+        order = self._order
+        return len(self.ready) + (0 if order is None else len(order))
+
+    def _run_pending_by_policy(self) -> int:
+        if len(self.inbox) or self.inbox._woken:
+            self._empty_inbox()
+        if self._urgent_pending:
+            self._run_urgent()
+        count = self._begin_by_policy()
+        order, allowance = self._order, self._allowance
+        ran = 0
+        while ran < count and self._order is order:  # else a callback has taken its plugin out
+            if allowance is not None and ran > 0 and allowance.is_spent(ran):
+                self.tally.budget_yields += 1
+                self._skipped = _VERY_MANY  # the next tick polls
+                break
+            runnable = self.ready.pop() if order is None else self._pop_by_policy(order)
+            if runnable is None:
+                break
+            self._run_one(runnable)
+            ran += 1
+        runnable = None  # as in _run_pending
+        return ran
+
+    def _begin_by_policy(self) -> int:
+        """Hand over what is ready; return how many callbacks this tick may run."""
+        if self._allowance is not None:
+            try:
+                self._allowance.begin()
+            except Exception:
+                self.probes.remove_failed("loopcore_make_tick_budget", self._allowance_owner)
+        order = self._order
+        if order is None:
+            return len(self.ready)
+        arrived = self.ready.take()
+        position = 0
+        try:
+            for runnable in arrived:
+                if not order.lend(runnable):
+                    self.ready.push(runnable)  # the same twice: one after the other
+                position += 1
+        except BaseException as exc:
+            for runnable in arrived[position:]:
+                if not order.holds(runnable):
+                    self.ready.push(runnable)
+            if not isinstance(exc, Exception):
+                raise
+            self.probes.remove_failed("loopcore_make_ready_queue", self._order_owner)
+        return self.count_ready() if self._order is None else len(order)
+
+    def _pop_by_policy(self, order: OrderedQueue) -> Runnable | None:
+        try:
+            return order.pop()
+        except Exception:
+            self.probes.remove_failed("loopcore_make_ready_queue", self._order_owner)
+            return None
+
+    def _note_policies(self) -> None:
+        """Take on the policies of plugins that have come, give up those of plugins that have gone."""
+        if self._attention & _CLOSED:
+            return
+        owner = self.probes.owner("loopcore_make_ready_queue")
+        if owner is not self._order_owner:
+            self._order_owner = owner
+            self._release_order()
+            self._order = self.probes.ask("loopcore_make_ready_queue", self, convert=OrderedQueue)
+        owner = self.probes.owner("loopcore_make_tick_budget")
+        if owner is not self._allowance_owner:
+            self._allowance_owner = owner
+            self._allowance = self.probes.ask("loopcore_make_tick_budget", self, convert=Allowance)
+        self._note_observers()
+
+    def _release_order(self) -> None:
+        order, self._order = self._order, None
+        if order is not None:
+            arrived = self.ready.take()
+            for runnable in order.take_back() + arrived:
+                self.ready.push(runnable)

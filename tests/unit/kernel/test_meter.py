@@ -1,0 +1,321 @@
+"""The meter: idle and active time, histograms by source, windows; shared, and gone without a trace."""
+
+import socket
+import threading
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import loopcore
+from loopcore import hookimpl
+from loopcore.errors import UsageError
+from loopcore.kernel import meter as meter_module
+from loopcore.kernel.meter import SOURCES, WINDOW_RUNS, Measurements, Stopwatch
+from loopcore.kernel.reactor import Reactor
+from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def backend() -> FakeBackend:
+    return FakeBackend(VirtualClock())
+
+
+@pytest.fixture
+def reactor(backend: FakeBackend) -> Reactor:
+    assert backend.clock is not None
+    made = Reactor(backend, clock=backend.clock)
+    made.poll_skip_ticks = 0  # windows open at polls
+    return made
+
+
+def counts(histograms: dict[str, Any]) -> dict[str, int]:
+    return {source: each.count for source, each in histograms.items() if each.count}
+
+
+def run(reactor: Reactor) -> None:
+    """Run until what is ready, and what that makes ready, has run."""
+    while reactor.counters().ready or len(reactor.urgent) or len(reactor.inbox):
+        reactor.tick()
+
+
+# What is measured
+
+
+def test_every_callback_is_timed_by_its_source(reactor: Reactor, backend: FakeBackend) -> None:
+    meter = reactor.meter(window=0)
+    reactor.call_soon_threadsafe(int)  # posted before the first window: how long it waited is not known
+    reactor.tick()
+    reactor.call_soon(int)
+    reactor.call_immediate(int)
+    reactor.next_tick(int)
+    reactor.queue_microtask(int)
+    reactor.call_later(0, int)
+    thread = threading.Thread(target=reactor.call_soon_threadsafe, args=(int,))
+    thread.start()
+    thread.join()
+    reactor.tick()
+    measured = meter.snapshot()
+    expected = {"soon": 1, "threadsafe": 2, "timer": 1, "immediate": 1, "next_tick": 1, "microtask": 1}
+    assert counts(measured.run_time) == expected
+    assert counts(measured.queue_time) == {**expected, "threadsafe": 1}
+    assert set(measured.run_time) == set(measured.queue_time) == set(SOURCES)
+
+
+async def spin(loop: loopcore.EventLoop, rounds: int) -> None:
+    future = loop.create_future()
+
+    def again(left: int) -> None:
+        if left:
+            loop.call_soon(again, left - 1)
+        else:
+            future.set_result(None)
+
+    again(rounds)
+    await future
+
+
+def test_tasks_and_readers_have_a_source_of_their_own() -> None:
+    loop = loopcore.new_event_loop()
+    near, far = socket.socketpair()
+    try:
+        meter = loop.meter(window=0)
+        loop.add_reader(near, loop.stop)
+        loop.run_until_complete(spin(loop, 3))
+        far.send(b"x")
+        loop.run_forever()
+        ran = counts(meter.snapshot().run_time)
+    finally:
+        loop.close()
+        near.close()
+        far.close()
+    assert ran["io"] == 1
+    assert ran["task"] >= 1
+
+
+def test_cancelled_callbacks_are_not_timed(reactor: Reactor) -> None:
+    meter = reactor.meter(window=0)
+    reactor.call_soon(int)
+    reactor.call_soon(int).cancel()
+    reactor.tick()
+    assert counts(meter.snapshot().run_time) == {"soon": 1}
+
+
+def test_waits_are_idle_time_and_the_rest_is_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = scripted_clock(monkeypatch)
+    stopwatch = Stopwatch()
+    stopwatch.resume()
+    now[0] += 3 * SECOND
+    stopwatch.wait_begins(True)
+    now[0] += 5 * SECOND
+    stopwatch.wait_ends()
+    now[0] += 1 * SECOND
+    stopwatch.wait_begins(False)
+    now[0] += 2 * SECOND
+    stopwatch.wait_ends()
+    measured = stopwatch.snapshot()
+    assert (measured.idle_ns, measured.active_ns) == (5 * SECOND, 6 * SECOND)
+    assert (measured.tick.count, measured.tick.max_ns) == (2, 3 * SECOND)
+    assert measured.utilization == 6 / 11
+
+
+def test_a_wait_in_progress_counts_as_far_as_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = scripted_clock(monkeypatch)
+    stopwatch = Stopwatch()
+    stopwatch.resume()
+    stopwatch.wait_begins(True)
+    now[0] += 4 * SECOND
+    assert stopwatch.snapshot().idle_ns == 4 * SECOND
+    now[0] += 4 * SECOND
+    stopwatch.wait_ends()
+    assert stopwatch.snapshot().idle_ns == 8 * SECOND
+
+
+def test_between_two_runs_time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = scripted_clock(monkeypatch)
+    stopwatch = Stopwatch()
+    stopwatch.resume()
+    now[0] += SECOND
+    stopwatch.pause()
+    now[0] += 100 * SECOND
+    stopwatch.resume()
+    now[0] += SECOND
+    measured = stopwatch.snapshot()
+    assert (measured.idle_ns, measured.active_ns) == (0, 2 * SECOND)
+
+
+def scripted_clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A clock for the interpreted meter; the compiled one reads the system's in C."""
+    if not hasattr(meter_module, "monotonic_ns"):
+        pytest.skip("sets the clock of the interpreted meter; compiled it reads the system's")
+    now = [1000 * SECOND]
+    monkeypatch.setattr(meter_module, "monotonic_ns", lambda: now[0])
+    return now
+
+
+def test_timers_are_late_by_the_loops_clock(reactor: Reactor, backend: FakeBackend) -> None:
+    assert backend.clock is not None
+    meter = reactor.meter()
+    reactor.call_later(1.0, int)
+    backend.clock.at += 3.0
+    reactor.tick()
+    late = meter.snapshot().lateness
+    assert late.count == 1
+    assert late.max_ns == pytest.approx(2 * SECOND)
+
+
+def test_slow_callbacks_that_are_timed_are_told_without_debug_mode(reactor: Reactor) -> None:
+    seen: list[tuple[Any, float]] = []
+
+    class Plugin:
+        @hookimpl
+        def loopcore_slow_callback(self, runnable: Any, seconds: float) -> None:
+            seen.append((runnable, seconds))
+
+    reactor.probes.register(Plugin())
+    reactor.slow_callback_duration = 0.0
+    handle = reactor.call_soon(int)
+    meter = reactor.meter(window=0)
+    reactor.tick()
+    assert [runnable for runnable, _ in seen] == [handle]
+    meter.stop()
+    reactor.call_soon(int)
+    reactor.tick()
+    assert len(seen) == 1
+
+
+# Windows
+
+
+def test_a_window_times_a_bounded_number_of_callbacks(reactor: Reactor) -> None:
+    meter = reactor.meter(window=1000.0)
+    for _ in range(10 * WINDOW_RUNS):
+        reactor.call_soon(reactor.call_soon, int)
+    run(reactor)
+    measured = meter.snapshot()
+    assert WINDOW_RUNS <= measured.run_time["soon"].count <= 2 * WINDOW_RUNS
+    assert 0 < measured.queue_time["soon"].count <= WINDOW_RUNS
+
+
+def test_after_a_window_nothing_is_timed_until_the_next(reactor: Reactor) -> None:
+    meter = reactor.meter(window=1000.0)
+    reactor.call_soon(int)
+    run(reactor)
+    for _ in range(10):
+        reactor.call_soon(int)
+        run(reactor)
+    assert meter.snapshot().run_time["soon"].count == 1
+
+
+def test_what_is_scheduled_in_a_window_is_timed_in_the_tick_in_which_it_runs(reactor: Reactor) -> None:
+    meter = reactor.meter(window=1000.0)
+    reactor.call_soon(reactor.call_soon, int)
+    run(reactor)
+    measured = meter.snapshot()
+    assert measured.run_time["soon"].count == 2
+    assert measured.queue_time["soon"].count == 1
+
+
+# Users
+
+
+def test_users_share_what_is_measured_and_the_shortest_window(reactor: Reactor) -> None:
+    first = reactor.meter(window=1000.0)
+    second = reactor.meter(window=0)
+    for _ in range(5):
+        reactor.call_soon(int)
+        run(reactor)
+    second.stop()
+    seen = first.snapshot().run_time["soon"].count
+    for _ in range(5):
+        reactor.call_soon(int)
+        run(reactor)
+    assert seen == 5
+    assert first.snapshot().run_time["soon"].count <= seen + 4
+
+
+def test_the_last_that_stops_ends_it_and_keeps_the_figures(reactor: Reactor) -> None:
+    with reactor.meter(window=0) as meter:
+        reactor.call_soon(int)
+        reactor.tick()
+    reactor.call_soon(int)
+    reactor.tick()
+    meter.stop()
+    assert meter.snapshot().run_time["soon"].count == 1
+    assert reactor.meter().snapshot().run_time["soon"].count == 0  # measured anew
+
+
+def test_a_meter_can_be_stopped_by_a_callback_that_it_times(reactor: Reactor) -> None:
+    log: list[str] = []
+    meter = reactor.meter(window=0)
+    reactor.call_soon(meter.stop)
+    reactor.call_soon(log.append, "next")
+    reactor.tick()
+    assert log == ["next"]
+
+
+def test_a_meter_can_be_made_by_a_callback(reactor: Reactor) -> None:
+    made: list[Any] = []
+    reactor.call_soon(lambda: made.append(reactor.meter(window=0)))
+    reactor.call_soon(reactor.call_soon, int)
+    run(reactor)
+    reactor.call_soon(int)
+    run(reactor)
+    assert made[0].snapshot().run_time["soon"].count >= 1
+
+
+def test_closing_the_loop_ends_the_measuring(reactor: Reactor) -> None:
+    meter = reactor.meter(window=0)
+    reactor.call_soon(int)
+    reactor.tick()
+    reactor.close_scheduler()
+    before = meter.snapshot()
+    meter.stop()
+    assert meter.snapshot() == before
+    with pytest.raises(RuntimeError, match="closed"):
+        reactor.meter()
+
+
+@pytest.mark.parametrize("window", [-1.0, float("inf"), float("nan")])
+def test_a_window_is_a_number_of_seconds(reactor: Reactor, window: float) -> None:
+    with pytest.raises(UsageError, match="window"):
+        reactor.meter(window=window)
+    assert reactor.meter().snapshot().window == 0.001
+
+
+def test_snapshots_of_another_thread_never_go_back() -> None:
+    loop = loopcore.new_event_loop()
+    meter = loop.meter(window=0)
+    snapshots: list[Measurements] = []
+    counters: list[loopcore.Counters] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            snapshots.append(meter.snapshot())
+            counters.append(loop.counters())
+
+    async def work() -> None:
+        for _ in range(200):
+            await spin(loop, 20)
+            await loop.run_in_executor(None, int)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        loop.run_until_complete(work())
+    finally:
+        done.set()
+        thread.join()
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+    for earlier, later in pairwise(snapshots):
+        assert later.idle_ns >= earlier.idle_ns
+        assert later.active_ns >= earlier.active_ns
+        for source in SOURCES:
+            assert min(later.run_time[source].since(earlier.run_time[source]).buckets) >= 0
+    for before, after in pairwise(counters):
+        assert all(now >= then for now, then in zip(after[:-3], before[:-3], strict=True))
+        assert after.tasks_live >= 0
