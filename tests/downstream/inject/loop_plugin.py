@@ -4,11 +4,13 @@ Loaded with `-p loop_plugin`. The loop itself is put in place before, by sitecus
 did not run fails, however many tests passed.
 """
 
+import gc
 import json
 import os
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.junitxml import mangle_test_address
@@ -36,6 +38,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         RECORD.with_name("deselected.json").write_text(json.dumps(names), encoding="utf-8")
 
 
+def pytest_collection_finish() -> None:
+    """Keep what exists by now out of later collections: suites collect garbage after every test."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _starting_a_process_may_block(request: pytest.FixtureRequest) -> None:
     """Let blockbuster, which some suites use to find calls that block the loop, pass over what it lists for asyncio.
@@ -61,7 +69,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say which loops ran, and complain if the chosen one did not."""
     found = loops_that_ran()
     ran = ", ".join(f"{count} of {name}" for name, count in found.most_common()) or "none"
