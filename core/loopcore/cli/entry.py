@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from loopcore import __version__
+from loopcore.cli.commands import add_commands
 from loopcore.cli.defaults import Settings, apply_settings
 from loopcore.cli.execution import Program, show_program_error
 from loopcore.cli.output import reader_may_leave, show_facts, show_json, show_table
@@ -26,8 +27,8 @@ Run an existing asyncio program on loopcore, unchanged. What follows the program
 """
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command."""
+def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of the command line `words`. Raises LoopcoreError for an added command that cannot be used."""
     parser = argparse.ArgumentParser(prog="loopcore", description="An asyncio event loop that can be taken apart.")
     parser.add_argument("--version", action="version", version=f"loopcore {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -54,6 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".", allow_abbrev=False)
         command.add_argument("--json", action="store_true", help="print JSON, for another program to read")
         command.set_defaults(act=act)
+    add_commands(commands, tuple(commands.choices), words)
     return parser
 
 
@@ -108,11 +110,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     What a program raises passes through, so that it ends as it would under `python`.
     """
     sys.excepthook = show_program_error
-    with reader_may_leave():
-        arguments = make_parser().parse_args(argv)
-        if arguments.command != "run":
-            return int(arguments.act(arguments))
+    words = sys.argv[1:] if argv is None else argv
     try:
+        with reader_may_leave():
+            arguments = make_parser(words).parse_args(words)
+            if arguments.command != "run":
+                return int(arguments.act(arguments))
         program = prepare_program(arguments)
     except LoopcoreError as error:
         print(f"loopcore: error: {error}", file=sys.stderr)

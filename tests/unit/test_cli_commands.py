@@ -1,0 +1,99 @@
+"""Commands that other packages add to `loopcore`."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from loopcore.cli import main
+from loopcore.cli.commands import COMMANDS
+from loopcore.errors import UsageError
+
+
+def greet(parser: argparse.ArgumentParser) -> None:
+    """Greet somebody, 100 % politely.
+
+    With a second paragraph.
+    """
+    parser.add_argument("name")
+    parser.set_defaults(act=act)
+
+
+def act(arguments: argparse.Namespace) -> int:
+    if arguments.name == "nobody":
+        raise UsageError("there is nobody")
+    sys.stdout.write(f"hello {arguments.name}\n")
+    return 7
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Declares commands as an installed distribution would, in place of all that are installed."""
+
+    def declare(**commands: Any) -> None:
+        def entry(name: str, load: Any) -> Any:
+            dist = SimpleNamespace(name="greetings", version="1")
+            return SimpleNamespace(name=name, value=f"greetings:{name}", dist=dist, load=load)
+
+        entries = [entry(name, load) for name, load in commands.items()]
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+        monkeypatch.setattr(COMMANDS, "_installed", None)
+        monkeypatch.setattr(COMMANDS, "_loaded", {})
+
+    return declare
+
+
+def fail() -> object:
+    raise ImportError("no such thing")
+
+
+@pytest.fixture(autouse=True)
+def _keep_excepthook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.excepthook", None)
+
+
+def test_a_command_is_carried_out_and_gives_the_exit_code(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    install(greet=lambda: greet)
+    assert main(["greet", "Ada"]) == 7
+    assert capsys.readouterr().out == "hello Ada\n"
+
+
+def test_its_errors_are_one_line_and_exit_code_two(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    install(greet=lambda: greet)
+    assert main(["greet", "nobody"]) == 2
+    assert capsys.readouterr().err == "loopcore: error: there is nobody\n"
+
+
+def test_the_help_lists_all_with_the_first_line_of_their_docstring(
+    install: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(greet=lambda: greet, broken=fail)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "greet greet somebody, 100 % politely" in shown
+    assert "broken cannot be used: command 'broken' (greetings:broken of greetings 1) cannot be imported" in shown
+
+
+def test_a_command_that_cannot_be_imported_says_so(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    install(broken=fail, number=lambda: 3)
+    assert main(["broken"]) == 2
+    assert "no such thing" in capsys.readouterr().err
+    assert main(["number"]) == 2
+    assert "takes no parser" in capsys.readouterr().err
+
+
+def test_only_the_command_that_is_asked_for_is_imported(install: Any) -> None:
+    loaded: list[str] = []
+    install(greet=lambda: greet, other=lambda: loaded.append("other"))
+    assert main(["greet", "Ada"]) == 7
+    assert loaded == []
+
+
+def test_built_in_commands_look_for_no_others_and_cannot_be_replaced(install: Any) -> None:
+    install(plugins=fail, backends=fail)
+    assert main(["plugins", "--json"]) == 0
+    assert COMMANDS._installed is None
