@@ -1,0 +1,123 @@
+"""Client: the other end of the socket, for the commands and for programs of one's own.
+
+    with connect(find("4711")[0]) as client:
+        for task in client.ask("ps")["tasks"]:
+            ...
+
+Thread: one at a time. Errors: UsageError for what cannot be found or understood, GoneError for a process that ends.
+"""
+
+import socket
+from typing import Any, Final
+
+from loopcore.errors import LoopcoreError, UsageError
+from loopcore_plugins.inspect import places
+from loopcore_plugins.inspect.places import Address
+from loopcore_plugins.inspect.protocol import VERSION, Lines, Message, ProtocolError, decode, encode
+
+PATIENCE: Final = 10.0
+"""Seconds to wait for an answer. It comes from a thread that needs the interpreter's lock now and then."""
+_LONGEST_ANSWER: Final = 256 * 1024 * 1024
+_CHUNK: Final = 1 << 16
+
+
+class GoneError(LoopcoreError):
+    """The process has ended, or closed its loop."""
+
+
+class Client:
+    """A connection to one loop. `greeting` is what that said of itself. Also a context manager that closes."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._lines = Lines(_LONGEST_ANSWER)
+        self._asked = 0
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._sock.settimeout(PATIENCE)
+            self._sock.connect(str(address.path))
+            self.greeting = self._receive()
+            spoken = self.greeting.get("loopcore-inspect")
+            if spoken != VERSION:
+                raise UsageError(f"{address} speaks version {spoken} of the protocol, this command {VERSION}")
+        except BaseException:
+            self._sock.close()
+            raise
+
+    def ask(self, what: str, **arguments: Any) -> Any:
+        """Return the answer to a question; `loopcore_plugins.inspect.subject` lists them.
+
+        Raises UsageError if it is refused, GoneError if the process ends.
+        """
+        self._asked += 1
+        try:
+            self._sock.sendall(encode({"id": self._asked, "ask": what, **arguments}))
+            reply = self._receive()
+        except OSError as exc:
+            raise self._failure(exc) from None
+        if "error" in reply:
+            raise UsageError(f"{self.address}: {reply['error']}")
+        return reply["answer"]
+
+    def close(self) -> None:
+        """End the connection, and with it what is measured for it. Idempotent."""
+        self._sock.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _receive(self) -> Message:
+        while True:
+            try:
+                received = self._sock.recv(_CHUNK)
+            except OSError as exc:
+                raise self._failure(exc) from None
+            if not received:
+                raise GoneError(f"{self.address} has ended, or closed its loop")
+            try:
+                for line in self._lines.feed(received):
+                    return decode(line)
+            except ProtocolError as exc:
+                raise UsageError(f"{self.address} is no inspected loop: {exc}") from None
+
+    def _failure(self, exc: OSError) -> LoopcoreError:
+        if isinstance(exc, TimeoutError):
+            return GoneError(f"{self.address} does not answer; is it stopped?")
+        return GoneError(f"{self.address} has ended, or closed its loop")
+
+
+def connect(address: Address) -> Client:
+    """Return a connection to the loop at `address`. Raises GoneError if there is none, and removes its socket."""
+    try:
+        return Client(address)
+    except ConnectionRefusedError:
+        places.remove_if_dead(address.path)
+        raise GoneError(f"{address} has ended") from None
+    except OSError as exc:
+        raise GoneError(f"{address} cannot be reached: {exc}") from None
+
+
+def find(wish: str) -> list[Address]:
+    """Return the loops that `wish` means: `all`, a process number, or PID.NUMBER for one loop of several.
+
+    The dead are among them, until `connect` finds out. Raises UsageError if there are none.
+    """
+    known = places.addresses()
+    if wish == "all":
+        found = known
+    else:
+        pid, dot, number = wish.partition(".")
+        if not pid.isdecimal() or (dot and not number.isdecimal()):
+            raise UsageError(f"{wish!r} is neither a process number, nor PID.NUMBER of a loop, nor `all`")
+        found = [each for each in known if each.pid == int(pid) and (not dot or each.loop == int(number))]
+    if not found:
+        others = ", ".join(sorted({str(each.pid) for each in known})) or "none"
+        what = "no loop" if wish == "all" else f"no loop of {wish}"
+        raise UsageError(
+            f"{what} can be looked at through {places.folder()} (processes there: {others}); "
+            "a program has to be started with LOOPCORE_PLUGINS=inspect"
+        )
+    return found

@@ -1,0 +1,100 @@
+"""Columns: what the tables of `top` show of a row, in which order they sort, and which go where it is narrow."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from loopcore_plugins.inspect.figures import Row
+from loopcore_plugins.inspect.listing import age_of, clean, name_order, whereabouts
+from loopcore_plugins.inspect.protocol import Message
+
+
+def count_of(value: float) -> str:
+    """Return a number or rate, short."""
+    if value >= 10_000_000:
+        return f"{value / 1e6:,.0f}M"
+    if value >= 100_000:
+        return f"{value / 1e3:,.0f}k"
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def time_of(seconds: float) -> str:
+    """Return a duration, short."""
+    if seconds <= 0:
+        return "-"
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"
+    return f"{seconds:.2f} s"
+
+
+def size_of(size: float) -> str:
+    """Return a number of bytes, short."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+def share_of(value: float) -> str:
+    """Return a share of 1 in percent."""
+    return f"{value * 100:.0f} %" if value >= 0.1 or value == 0 else f"{value * 100:.1f} %"
+
+
+class Column(NamedTuple):
+    """A column. `title` is also how it is called to sort by."""
+
+    title: str
+    text: Callable[[Any], str]
+    key: Callable[[Any], Any]
+    is_number: bool = True
+    """Then it stands to the right, and sorting begins with the greatest."""
+    from_width: int = 0
+    """Characters that the screen must have for it to be shown."""
+
+
+def _coroutine(row: Row) -> str:
+    return clean(row.name) if row.kind == "task" else f"{clean(row.name)} (callback)"
+
+
+ROWS: Final = (
+    Column("COROUTINE", _coroutine, lambda row: row.name.lower(), is_number=False),
+    Column("TASKS", lambda row: count_of(row.tasks) if row.tasks else "-", lambda row: row.tasks),
+    Column("STEPS/S", lambda row: count_of(row.rate) if row.rate else "-", lambda row: row.rate),
+    Column("BUSY", lambda row: share_of(row.busy) if row.busy else "-", lambda row: row.busy),
+    Column("MEAN", lambda row: time_of(row.mean), lambda row: row.mean, from_width=60),
+    Column("LONGEST", lambda row: time_of(row.longest), lambda row: row.longest, from_width=70),
+    Column("DEFINED AT", lambda row: short_path(row.place) or "-", lambda row: row.place, False, from_width=100),
+)
+"""Of a figures.Row."""
+
+TASKS: Final[tuple[Column, ...]] = (
+    Column("TASK", lambda task: clean(task["name"]), name_order, is_number=False),
+    Column("STATE", lambda task: task["state"], lambda task: task["state"], is_number=False, from_width=40),
+    Column("AGE", lambda task: age_of(task["age"]), lambda task: task["age"] or 0.0, from_width=90),
+    Column("COROUTINE", lambda task: clean(task["coroutine"]), lambda task: task["coroutine"], is_number=False),
+    Column("WAITS FOR", lambda task: clean(task["waits_for"]) or "-", lambda task: task["waits_for"], False, 70),
+    Column("AT", whereabouts, whereabouts, is_number=False, from_width=55),
+)
+"""Of a task, as `ps` describes it."""
+
+
+def short_path(place: str) -> str:
+    """Return the last two parts of a path."""
+    return "/".join(clean(place).split("/")[-2:])
+
+
+def visible(columns: Sequence[Column], width: int) -> list[Column]:
+    """Return the columns that a screen of that width shows."""
+    return [column for column in columns if column.from_width <= width]
+
+
+def ordered(rows: Sequence[Any], column: Column, reverse: bool) -> list[Any]:
+    """Return `rows` by `column`: numbers from the greatest, words from A; `reverse` the other way."""
+    return sorted(rows, key=column.key, reverse=column.is_number != reverse)
+
+
+def identity_of(row: Message | Row) -> str:
+    """Return by what a row is known again in the next frame."""
+    return f"{row.kind} {row.name}" if isinstance(row, Row) else str(row["id"])

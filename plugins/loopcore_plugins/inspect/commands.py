@@ -1,0 +1,149 @@
+"""The commands `loopcore ps`, `stacks`, `cancel` and `top`: entry points in the group `loopcore.commands`."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from loopcore.errors import UsageError
+from loopcore_plugins.inspect.client import Client, GoneError, connect, find
+from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, clean, ps_lines, stacks_lines
+from loopcore_plugins.inspect.places import Address
+
+WHICH: Final = "a process number, PID.NUMBER for one loop of several, or `all`"
+CANCEL_PATIENCE: Final = 2.0
+"""Seconds to wait for a cancelled task to end."""
+
+
+def ps(parser: argparse.ArgumentParser) -> None:
+    """List the tasks of a running process, and what each awaits."""
+    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help=f"{WHICH} (the default)")
+    parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
+    parser.set_defaults(act=lambda arguments: _report("ps", arguments))
+
+
+def stacks(parser: argparse.ArgumentParser) -> None:
+    """Print the stacks of the threads and tasks of a running process."""
+    parser.add_argument("pid", metavar="PID", help=WHICH)
+    parser.add_argument("--json", action="store_true", help="print JSON, for another program to read")
+    parser.set_defaults(act=lambda arguments: _report("stacks", arguments))
+
+
+def cancel(parser: argparse.ArgumentParser) -> None:
+    """Cancel a task of a running process."""
+    parser.add_argument("pid", metavar="PID", help="a process number, or PID.NUMBER for one loop of several")
+    parser.add_argument("task", metavar="TASK", help="the name of a task, or its id as `loopcore ps --json` has it")
+    parser.set_defaults(act=_cancel)
+
+
+def top(parser: argparse.ArgumentParser) -> None:
+    """Show live figures of a running process, or write them to a page."""
+    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help="may be left out if there is only one")
+    parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two frames")
+    parser.add_argument(
+        "--light", action="store_true", help="measure no single callbacks: less to see, and hardly any cost"
+    )
+    parser.add_argument("--once", action="store_true", help="print one frame and end")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
+    parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
+    parser.set_defaults(act=_top)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.05 <= value <= 86400:
+        raise argparse.ArgumentTypeError("must be between 0.05 and 86400 seconds")
+    return value
+
+
+def _ask_each(wish: str, question: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return greeting and answer of each loop that is meant. Raises UsageError, GoneError if none answers."""
+    found: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    failure: GoneError | None = None
+    for address in find(wish):
+        try:
+            with connect(address) as client:
+                found.append((client.greeting, client.ask(question)))
+        except GoneError as exc:
+            failure = exc
+    if not found and failure is not None:
+        raise failure
+    return found
+
+
+def _report(question: str, arguments: argparse.Namespace) -> int:
+    found = _ask_each(arguments.pid, question)
+    if arguments.json:
+        print(json.dumps([{**greeting, **answer} for greeting, answer in found], indent=2))
+        return 0
+    for number, (greeting, answer) in enumerate(found):
+        if number:
+            print()
+        lines = ps_lines(greeting, answer, _branches()) if question == "ps" else stacks_lines(greeting, answer)
+        print("\n".join(lines))
+    return 0
+
+
+def _branches() -> Branches:
+    """Return the fine ones if what is printed can hold them."""
+    try:
+        FINE.branch.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return PLAIN
+    return FINE
+
+
+def _one(wish: str) -> Address:
+    """Return the one loop that is meant; of several in a process, the first. Raises UsageError."""
+    found = find(wish)
+    if len({each.pid for each in found}) > 1:
+        raise UsageError(f"which process? there are {', '.join(map(str, found))}")
+    return found[0]
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    with connect(_one(arguments.pid)) as client:
+        task = _find_task(client, arguments.task)
+        client.ask("cancel", task=task["id"])
+        name = clean(task["name"])
+        end = time.monotonic() + CANCEL_PATIENCE
+        while time.monotonic() < end:
+            if all(each["id"] != task["id"] for each in client.ask("ps")["tasks"]):
+                print(f"{name} is cancelled")
+                return 0
+            time.sleep(0.05)
+    print(f"{name} was told to end, and still runs; its loop may be busy, or the task goes on", file=sys.stderr)
+    return 1
+
+
+def _find_task(client: Client, wish: str) -> dict[str, Any]:
+    tasks: list[dict[str, Any]] = client.ask("ps")["tasks"]
+    found = [task for task in tasks if wish in (task["name"], str(task["id"]))]
+    if len(found) != 1:
+        names = ", ".join(sorted(clean(task["name"]) for task in tasks)[:20]) or "none"
+        raise UsageError(f"{len(found)} tasks are called {wish!r}; there are: {names}")
+    return found[0]
+
+
+def _top(arguments: argparse.Namespace) -> int:
+    address = _one(arguments.pid)
+    if arguments.html is not None:
+        from loopcore_plugins.inspect.page import record
+
+        record(address, arguments.html, arguments.seconds)
+        print(f"{arguments.html} is written")
+        return 0
+    return _find_top()(address, interval=arguments.interval, light=arguments.light, once=arguments.once)
+
+
+def _find_top() -> Callable[..., int]:
+    try:
+        from loopcore_plugins.inspect.top import run_top
+    except ModuleNotFoundError as exc:
+        if not (exc.name or "").startswith("rich"):
+            raise
+        raise UsageError('`loopcore top` needs rich: pip install "loopcore[cli]"') from None
+    return run_top

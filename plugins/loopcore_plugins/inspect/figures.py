@@ -1,0 +1,178 @@
+"""Figures: what two samples say about the time between them, as `top` and the page show it."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import loopcore
+from loopcore_plugins.inspect.protocol import Message
+
+_BUCKETS = len(loopcore.Histogram.bounds())
+_EMPTY = loopcore.HistogramSnapshot(0, 0, 0, 0, (0,) * _BUCKETS)
+
+
+class Row(NamedTuple):
+    """A coroutine, or a kind of callback."""
+
+    kind: str
+    """task or callback."""
+    name: str
+    tasks: int
+    """Live tasks of that coroutine."""
+    rate: float
+    """Steps or calls a second."""
+    busy: float
+    """The share of time that they ran, 0.0 to 1.0."""
+    mean: float
+    """Seconds of a step."""
+    longest: float
+    """Seconds of the longest step since watching began."""
+    place: str
+    """File and line where it begins."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """The time between two samples. Durations are in seconds, rates per second; None is not known (yet)."""
+
+    seconds: float
+    now: float
+    """When the later sample was taken, since the epoch."""
+    state: str
+    """stalled, busy, waiting or stopped."""
+    utilization: float | None
+    cpu: float
+    """CPU seconds of the whole process a second."""
+    rates: dict[str, float]
+    """What grew, by the name of the counter."""
+    counters: dict[str, int]
+    ticks: loopcore.HistogramSnapshot
+    lateness: loopcore.HistogramSnapshot
+    queue_times: dict[str, loopcore.HistogramSnapshot]
+    """By source."""
+    queue_time: loopcore.HistogramSnapshot
+    """Of all sources."""
+    rows: list[Row]
+    phases: dict[str, float]
+    """The share of time, by phase."""
+    slow: list[Message]
+    stall: Message | None
+    """The present one."""
+    stalls: Message = field(default_factory=dict)
+    sockets: int = 0
+    threads: int = 0
+
+    @property
+    def tasks(self) -> int:
+        """Live tasks, of any class."""
+        return sum(row.tasks for row in self.rows)
+
+
+def compare(earlier: Message, later: Message) -> Frame:
+    """Return the frame between two samples of one connection."""
+    seconds = max(later["monotonic_ns"] - earlier["monotonic_ns"], 1) / 1e9
+    before, after = earlier["counters"], later["counters"]
+    meter, old = later["meter"], earlier["meter"]
+    if meter is None or old is None or meter["active_ns"] < old["active_ns"]:  # it was not on yet
+        meter = old = None
+    queue_times = _between(old, meter, "queue_time")
+    stalls = later["stalls"]
+    return Frame(
+        seconds=seconds,
+        now=later["now"],
+        state=_state(later),
+        utilization=_utilization(old, meter),
+        cpu=(later["cpu_seconds"] - earlier["cpu_seconds"]) / seconds,
+        rates={name: (after[name] - before[name]) / seconds for name in after},
+        counters=after,
+        ticks=_since(old and old["tick"], meter and meter["tick"]),
+        lateness=_since(old and old["lateness"], meter and meter["lateness"]),
+        queue_times=queue_times,
+        queue_time=_sum(list(queue_times.values())),
+        rows=_rows(earlier, later, seconds),
+        phases=_phases(earlier["phases"], later["phases"], seconds),
+        slow=later["slow"]["last"] if later["slow"] else [],
+        stall=stalls["present"],
+        stalls=stalls,
+        sockets=later["sockets"],
+        threads=later["threads"],
+    )
+
+
+def _state(sample: Message) -> str:
+    if not sample["running"]:
+        return "stopped"
+    if sample["stalls"]["present"] is not None:
+        return "stalled"
+    return "waiting" if sample["waiting"] else "busy"
+
+
+def _utilization(old: Message | None, meter: Message | None) -> float | None:
+    if old is None or meter is None:
+        return None
+    active = meter["active_ns"] - old["active_ns"]
+    total = active + meter["idle_ns"] - old["idle_ns"]
+    return min(max(active / total, 0.0), 1.0) if total > 0 else None
+
+
+def _histogram(values: list[Any] | None) -> loopcore.HistogramSnapshot:
+    if values is None:
+        return _EMPTY
+    count, total, shortest, longest, sparse = values
+    buckets = [0] * _BUCKETS
+    for number, counted in sparse.items():
+        buckets[int(number)] = counted
+    return loopcore.HistogramSnapshot(count, total, shortest, longest, tuple(buckets))
+
+
+def _since(old: list[Any] | None, new: list[Any] | None) -> loopcore.HistogramSnapshot:
+    return _histogram(new).since(_histogram(old))
+
+
+def _between(old: Message | None, meter: Message | None, name: str) -> dict[str, loopcore.HistogramSnapshot]:
+    if old is None or meter is None:
+        return {}
+    differences = {source: _since(old[name].get(source), values) for source, values in meter[name].items()}
+    return {source: each for source, each in differences.items() if each.count}
+
+
+def _sum(histograms: list[loopcore.HistogramSnapshot]) -> loopcore.HistogramSnapshot:
+    if not histograms:
+        return _EMPTY
+    return loopcore.HistogramSnapshot(
+        sum(each.count for each in histograms),
+        sum(each.sum_ns for each in histograms),
+        min(each.min_ns for each in histograms),
+        max(each.max_ns for each in histograms),
+        tuple(map(sum, zip(*(each.buckets for each in histograms), strict=True))),
+    )
+
+
+def _rows(earlier: Message, later: Message, seconds: float) -> list[Row]:
+    """Return a row for every coroutine of a live task, and for what was measured of others and of callbacks."""
+    old = {(kind, name): values for kind, name, *values in earlier["callbacks"] or ()}
+    new = {(kind, name): values for kind, name, *values in later["callbacks"] or ()}
+    tasks = later["tasks"]
+    rows: list[Row] = []
+    for kind, name in sorted({*new, *(("task", name) for name in tasks)}):
+        count, ran, longest, place = new.get((kind, name), (0, 0, 0, None))
+        count_before, ran_before, *_ = old.get((kind, name), (0, 0))
+        steps, took = count - count_before, ran - ran_before
+        rows.append(
+            Row(
+                kind=kind,
+                name=name,
+                tasks=tasks.get(name, 0) if kind == "task" else 0,
+                rate=steps / seconds,
+                busy=took / 1e9 / seconds,
+                mean=took / 1e9 / steps if steps else 0.0,
+                longest=longest / 1e9,
+                place="" if place is None else f"{place[0]}:{place[1]}",
+            )
+        )
+    return rows
+
+
+def _phases(old: Message | None, new: Message | None, seconds: float) -> dict[str, float]:
+    if old is None or new is None:
+        return {}
+    return {phase: (ns - old.get(phase, [0, 0])[0]) / 1e9 / seconds for phase, (ns, _) in new.items()}

@@ -1,0 +1,168 @@
+"""Listings: what `loopcore ps` and `loopcore stacks` print, as lines of text."""
+
+import linecache
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from loopcore_plugins._tasktree import Place
+from loopcore_plugins.inspect.protocol import Message
+from loopcore_plugins.watchdog.stacks import innermost_of_program
+
+HEADINGS: Final = ("TASK", "STATE", "AGE", "COROUTINE", "WAITS FOR", "AT")
+_NUMBER: Final = re.compile(r"(\d+)")
+_CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "?")
+
+
+class Branches(NamedTuple):
+    """The characters that trees are drawn with."""
+
+    branch: str
+    last: str
+    through: str
+    blank: str = "   "
+
+
+FINE: Final = Branches("├─ ", "└─ ", "│  ")
+PLAIN: Final = Branches("|- ", "`- ", "|  ")
+
+
+class Line(NamedTuple):
+    """A task in the tree: what is drawn before its name, and whether it stands elsewhere with what it awaits."""
+
+    prefix: str
+    task: Message
+    repeated: bool
+
+
+def clean(text: object) -> str:
+    """Return `text` without control characters: names are the program's, and the terminal is ours."""
+    return str(text).translate(_CONTROL)
+
+
+def places_of(stack: Sequence[Sequence[str | int]]) -> tuple[Place, ...]:
+    """Return a stack as places."""
+    return tuple(Place(str(file), int(line), str(function)) for file, line, function in stack)
+
+
+def whereabouts(task: Message) -> str:
+    """Return file and line where a task stands: innermost of the program, not of the standard library."""
+    place = innermost_of_program(places_of(task["stack"]))
+    return "-" if place is None else f"{os.path.basename(place.file)}:{place.line}"
+
+
+def age_of(seconds: float | None) -> str:
+    """Return an age as a reader likes it."""
+    if seconds is None:
+        return "-"
+    if seconds < 100:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def name_order(task: Message) -> list[str]:
+    """Return the key to sort tasks by name, numbers in it by their value: Task-2 before Task-10."""
+    return [part.zfill(20) if part.isdecimal() else part.lower() for part in _NUMBER.split(task["name"])]
+
+
+def tree(tasks: Sequence[Message], branches: Branches) -> Iterator[Line]:
+    """Yield the tasks so that below each stands what it awaits.
+
+    A task that several await stands in full below the first. Of tasks that await one another in a circle the
+    first is taken as the root; where the circle closes, it is repeated.
+    """
+    tasks = sorted(tasks, key=name_order)
+    known = {task["id"]: task for task in tasks}
+    awaits: dict[int, list[int]] = {number: [] for number in known}
+    for task in tasks:
+        for outer in task["awaited_by"]:
+            if outer in awaits:
+                awaits[outer].append(task["id"])
+    shown: set[int] = set()
+    roots = [task["id"] for task in tasks if not any(outer in known for outer in task["awaited_by"])]
+    for root in (*roots, *known):  # what is left after the roots is in circles
+        if root in shown:
+            continue
+        # Not recursive: a chain of awaits may be longer than Python's stack.
+        pending = [(root, "", "")]
+        while pending:
+            number, prefix, below = pending.pop()
+            yield Line(prefix, known[number], number in shown)
+            if number in shown:
+                continue
+            shown.add(number)
+            inner = awaits[number]
+            for index, each in reversed(list(enumerate(inner))):
+                is_last = index == len(inner) - 1
+                mark, space = (branches.last, branches.blank) if is_last else (branches.branch, branches.through)
+                pending.append((each, below + mark, below + space))
+
+
+def describe_loop(greeting: Message, answer: Message) -> str:
+    """Return the line above a listing."""
+    if not answer["running"]:
+        state = "not running"
+    elif answer["waiting"]:
+        state = "waiting"
+    else:
+        state = "busy"
+    left_out = f" ({answer['left_out']} more are left out)" if answer["left_out"] else ""
+    count = len(answer["tasks"])
+    return (
+        f"{greeting['pid']}.{greeting['loop']}  {clean(greeting['program'])}  {greeting['python']}, "
+        f"{greeting['backend']}, {state}, {count} task{'s' * (count != 1)}{left_out}"
+    )
+
+
+def task_rows(tasks: Sequence[Message], branches: Branches) -> list[tuple[str, ...]]:
+    """Return the cells of `loopcore ps` under HEADINGS."""
+    return [
+        (
+            line.prefix + clean(line.task["name"]) + (" (see above)" if line.repeated else ""),
+            line.task["state"],
+            age_of(line.task["age"]),
+            clean(line.task["coroutine"]),
+            clean(line.task["waits_for"]) or "-",
+            whereabouts(line.task),
+        )
+        for line in tree(tasks, branches)
+    ]
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return `rows` as lines, their cells in columns two spaces apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def ps_lines(greeting: Message, answer: Message, branches: Branches) -> list[str]:
+    """Return what `loopcore ps` prints of a loop."""
+    rows = task_rows(answer["tasks"], branches)
+    # A column that says nothing (ages, mostly) is left out.
+    kept = [number for number in range(len(HEADINGS)) if number == 0 or any(row[number] != "-" for row in rows)]
+    table = align([[row[number] for number in kept] for row in (HEADINGS, *rows)]) if rows else []
+    return [describe_loop(greeting, answer), *table]
+
+
+def stack_lines(stack: Sequence[Sequence[str | int]]) -> Iterator[str]:
+    """Yield the lines of a stack as Python prints a traceback."""
+    for place in places_of(stack):
+        yield f'    File "{clean(place.file)}", line {place.line}, in {clean(place.function)}'
+        source = linecache.getline(place.file, place.line).strip()
+        if source:
+            yield f"      {clean(source)}"
+
+
+def stacks_lines(greeting: Message, answer: Message) -> list[str]:
+    """Return what `loopcore stacks` prints of a loop."""
+    lines = [describe_loop(greeting, answer)]
+    for thread in answer["threads"]:
+        lines += ["", f"thread {clean(thread['name'])}{' (runs the loop)' if thread['is_loop'] else ''}"]
+        lines += stack_lines(thread["stack"])
+    for task in sorted(answer["tasks"], key=name_order):
+        waits = f", waits for {clean(task['waits_for'])}" if task["waits_for"] else ""
+        lines += ["", f"task {clean(task['name'])} ({clean(task['coroutine'])}), {task['state']}{waits}"]
+        lines += stack_lines(task["stack"])
+    return lines

@@ -1,0 +1,209 @@
+"""Observer: what is measured of a loop while somebody watches, and only then.
+
+Three parts, each asked for by itself: `meter` (loop.meter(): how the time goes, queue delays, ticks), `callbacks`
+(steps and run time by coroutine and callback: two readings of the clock for each) and `phases` (time by phase: two
+readings each, in every tick). Callbacks that were slow are taken down along with any of them.
+"""
+
+import functools
+import time
+from collections import deque
+from collections.abc import Set as AbstractSet
+from time import perf_counter_ns
+from typing import Any, Final
+
+from loopcore import hookimpl
+from loopcore_plugins.inspect.protocol import Message
+
+METER: Final = "meter"
+CALLBACKS: Final = "callbacks"
+PHASES: Final = "phases"
+PARTS: Final = frozenset((METER, CALLBACKS, PHASES))
+
+MOST_NAMES: Final = 1000
+"""Coroutines and callbacks that are told apart; what comes later is summed up in one line."""
+OTHERS: Final = "(others)"
+_REMEMBERED: Final = 50
+
+
+def name_of(function: Any) -> str:
+    """Return the qualified name of a function, method, partial or coroutine; of other things that of their class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+def place_of(function: Any) -> list[str | int] | None:
+    """Return file and line at which the code of a function or coroutine begins; None if it is not Python."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    for name in ("__code__", "cr_code", "gi_code", "ag_code"):
+        code = getattr(function, name, None)
+        if code is not None:
+            return [code.co_filename, code.co_firstlineno]
+    return None
+
+
+def function_of(runnable: Any) -> Any:
+    """Return what a runnable of the loop runs: a task's coroutine, a handle's callback, else itself."""
+    get_coro = getattr(runnable, "get_coro", None)
+    return get_coro() if get_coro is not None else getattr(runnable, "_callback", None) or runnable
+
+
+class CallbackTimes:
+    """Number, run time and longest run of callbacks and steps, by name. What runs within another is not its time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], list[Any]] = {}
+        """By kind (task, callback) and name: number, ns, longest ns, place."""
+        self._running: list[list[Any]] = []
+        """Row, ns of what ran within, and when it began; innermost last."""
+
+    def view(self) -> list[list[Any]]:
+        """Return kind, name, number, ns, longest ns and place of each; what runs now counts so far. Thread: any."""
+        running = self._running[-1:]
+        rows = [(*key, row.copy(), row) for key, row in self._rows.copy().items()]
+        if running and running == self._running[-1:]:  # else it has ended meanwhile, and may have been counted
+            present, within, began = running[0]
+            so_far = max(perf_counter_ns() - began - within, 0)
+            for _, _, copy, row in rows:
+                if row is present:
+                    copy[1] += so_far
+                    copy[2] = max(copy[2], so_far)
+        return [[kind, name, *copy] for kind, name, copy, _ in rows]
+
+    @hookimpl
+    def loopcore_task_step_begin(self, loop: Any, task: Any) -> None:
+        self._begin("task", task.get_coro())
+
+    @hookimpl
+    def loopcore_task_step_end(self, loop: Any, task: Any) -> None:
+        self._end()
+
+    @hookimpl
+    def loopcore_handle_begin(self, loop: Any, handle: Any) -> None:
+        self._begin("callback", getattr(handle, "_callback", None) or handle)
+
+    @hookimpl
+    def loopcore_handle_end(self, loop: Any, handle: Any) -> None:
+        self._end()
+
+    def _begin(self, kind: str, function: Any) -> None:
+        key = (kind, name_of(function))
+        row = self._rows.get(key)
+        if row is None:
+            if len(self._rows) >= MOST_NAMES:
+                key, function = (kind, OTHERS), None
+            row = self._rows.setdefault(key, [0, 0, 0, place_of(function)])
+        self._running.append([row, 0, perf_counter_ns()])
+
+    def _end(self) -> None:
+        now = perf_counter_ns()
+        if not self._running:  # it had begun before we came
+            return
+        row, within, began = self._running.pop()
+        took = now - began
+        if self._running:
+            self._running[-1][1] += took
+        row[0] += 1
+        row[1] += took - within
+        row[2] = max(row[2], took - within)
+
+
+class PhaseTimes:
+    """Time and number of callbacks (in the poll phase: events), by phase."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[int]] = {}
+        """Ns and number."""
+        self._present: tuple[str, int] | None = None
+        """The phase that the loop is in, and since when."""
+
+    def view(self) -> dict[str, list[int]]:
+        """Return ns and number by phase; the one that the loop is in counts so far. Thread: any."""
+        present = self._present
+        rows = {phase: row.copy() for phase, row in self._rows.copy().items()}
+        if present is not None and present is self._present:  # else it has ended meanwhile, and may have been counted
+            phase, began = present
+            rows.setdefault(phase, [0, 0])[0] += max(perf_counter_ns() - began, 0)
+        return rows
+
+    @hookimpl
+    def loopcore_phase_begin(self, loop: Any, phase: str) -> None:
+        self._present = (phase, perf_counter_ns())
+
+    @hookimpl
+    def loopcore_phase_end(self, loop: Any, phase: str, count: int) -> None:
+        present, self._present = self._present, None
+        if present is not None:
+            row = self._rows.setdefault(phase, [0, 0])
+            row[0] += perf_counter_ns() - present[1]
+            row[1] += count
+
+
+class SlowCallbacks:
+    """The last callbacks that took longer than the loop's `slow_callback_duration`."""
+
+    def __init__(self) -> None:
+        self.last: deque[Message] = deque(maxlen=_REMEMBERED)
+        self.count = 0
+
+    @hookimpl
+    def loopcore_slow_callback(self, runnable: Any, seconds: float) -> None:
+        function = function_of(runnable)
+        self.count += 1
+        self.last.append(
+            {"when": time.time(), "seconds": seconds, "name": name_of(function), "place": place_of(function)}
+        )
+
+
+class Observer:
+    """Turns the parts on and off. Thread: the loop's, except `view`, which may be of slightly different moments."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+        self._meter: Any = None
+        self._on: dict[str, Any] = {}
+
+    def want(self, parts: AbstractSet[str]) -> None:
+        """Measure `parts`, and nothing else. What was measured of a part before it was off is forgotten."""
+        if METER in parts and self._meter is None:
+            self._meter = self._loop.meter()
+        elif METER not in parts and self._meter is not None:
+            self._meter.stop()
+            self._meter = None
+        for part, make in (("slow", SlowCallbacks), (CALLBACKS, CallbackTimes), (PHASES, PhaseTimes)):
+            wanted = bool(parts) if part == "slow" else part in parts
+            if wanted and part not in self._on:
+                plugin = self._on[part] = make()
+                self._loop.probes.register(plugin, f"inspect: {part} {id(plugin):x}")
+            elif not wanted and part in self._on:
+                self._loop.probes.unregister(self._on.pop(part))
+
+    def view(self) -> Message:
+        """Return what was measured so far; a part that is off, or not on yet, is None. Thread: any."""
+        meter, on = self._meter, self._on.copy()
+        slow, callbacks, phases = on.get("slow"), on.get(CALLBACKS), on.get(PHASES)
+        return {
+            "meter": None if meter is None else _describe(meter.snapshot()),
+            "callbacks": None if callbacks is None else callbacks.view(),
+            "phases": None if phases is None else phases.view(),
+            "slow": None if slow is None else {"count": slow.count, "last": list(slow.last)},
+        }
+
+
+def _describe(measured: Any) -> Message:
+    """Return measurements as plain values, histograms with their buckets by number where there is anything in them."""
+
+    def histogram(snapshot: Any) -> list[Any]:
+        buckets = {number: count for number, count in enumerate(snapshot.buckets) if count}
+        return [snapshot.count, snapshot.sum_ns, snapshot.min_ns, snapshot.max_ns, buckets]
+
+    return {
+        "idle_ns": measured.idle_ns,
+        "active_ns": measured.active_ns,
+        "tick": histogram(measured.tick),
+        "lateness": histogram(measured.lateness),
+        "queue_time": {source: histogram(each) for source, each in measured.queue_time.items() if each.count},
+        "run_time": {source: histogram(each) for source, each in measured.run_time.items() if each.count},
+    }

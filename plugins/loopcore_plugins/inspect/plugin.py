@@ -1,0 +1,99 @@
+"""Inspect: the plugin. It opens a socket when a loop first runs, and removes it when the loop is closed."""
+
+import atexit
+import os
+import socket
+import weakref
+from itertools import count
+from typing import Any
+
+import loopcore
+from loopcore.errors import UsageError
+from loopcore.log import plugin_logger
+from loopcore_plugins.inspect import places
+from loopcore_plugins.inspect.births import Births
+from loopcore_plugins.inspect.server import Server
+from loopcore_plugins.inspect.subject import Subject
+
+logger = plugin_logger.getChild("inspect")
+
+_numbers = count(1)
+_servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
+
+
+class Inspect:
+    """Lets `loopcore ps`, `stacks`, `top` and `cancel` of the same user look at the loops it is a plugin of.
+
+    `ages`: also remember when each task is made, which costs something for each task.
+
+    Until somebody watches, the loop runs as without it. A socket that cannot be opened is reported in the log of
+    `loopcore.plugin.inspect`, and the program goes on without. Raises UsageError where there are no Unix sockets.
+    """
+
+    def __init__(self, *, ages: bool = False) -> None:
+        if not hasattr(socket, "AF_UNIX"):
+            raise UsageError("inspect needs Unix sockets, which Python does not have on this platform")
+        self._ages = ages
+        self._inspected: dict[int, tuple[Server, Subject]] = {}
+        self._births: dict[int, Births] = {}
+
+    @loopcore.hookimpl
+    def loopcore_plugin_registered(self, loop: Any) -> None:
+        """Begin with `loop`; at once if it runs already, in this thread."""
+        if self._ages:
+            births = self._births[id(loop)] = Births()
+            loop.probes.register(births)
+        if loop.is_running():
+            self.loopcore_run_started(loop)
+
+    @loopcore.hookimpl
+    def loopcore_run_started(self, loop: Any) -> None:
+        """Open the socket of `loop`, if it has none yet."""
+        if id(loop) in self._inspected:
+            self._inspected[id(loop)][1].moved()
+            return
+        number = next(_numbers)
+        try:
+            listener, path = places.listen(os.getpid(), number)
+        except (OSError, UsageError) as exc:
+            logger.warning("nobody can look at %r: %s", loop, exc)
+            return
+        subject = Subject(loop, number, self._births.get(id(loop)))
+        server = Server(listener, path, subject)
+        self._inspected[id(loop)] = server, subject
+        _servers.add(server)
+        server.start()
+        logger.debug("%r can be looked at through %s", loop, path)
+
+    @loopcore.hookimpl
+    def loopcore_loop_closing(self, loop: Any) -> None:
+        """Remove the socket."""
+        server, subject = self._inspected.pop(id(loop), (None, None))
+        if server is not None and subject is not None:
+            server.stop()
+            subject.dismiss()
+        self._births.pop(id(loop), None)
+
+    @loopcore.hookimpl
+    def loopcore_plugin_unregistered(self, loop: Any) -> None:
+        """Remove the socket, and the plugins that were registered for it."""
+        births = self._births.get(id(loop))
+        self.loopcore_loop_closing(loop)
+        if births is not None:
+            loop.probes.unregister(births)
+
+    @loopcore.hookimpl
+    def loopcore_fork_child(self, loop: Any) -> None:
+        """Let go of what is the parent's."""
+        server, _ = self._inspected.pop(id(loop), (None, None))
+        if server is not None:
+            server.abandon()
+
+
+def _stop_all() -> None:
+    """Remove the sockets of loops that are never closed."""
+    for server in list(_servers):
+        server.stop()
+
+
+atexit.register(_stop_all)

@@ -1,0 +1,53 @@
+"""Protocol: what goes over the socket. One JSON object a line, in UTF-8.
+
+The process speaks first: a greeting that says who it is and which version of the protocol it speaks. Then the
+other side asks, `{"id": 1, "ask": "ps"}`, and gets `{"id": 1, "answer": {...}}` or `{"id": 1, "error": "..."}`, in
+the order of the questions. A line that is too long or no such object is answered with an error and ends the
+connection. New questions and new members of answers do not change the version; readers ignore what they do not know.
+"""
+
+import json
+from typing import Any, Final
+
+VERSION: Final = 1
+LONGEST_QUESTION: Final = 4096
+"""Bytes of a line that the process reads, the end of line included."""
+
+Message = dict[str, Any]
+
+
+class ProtocolError(Exception):
+    """The other side does not speak the protocol; the text says what it did."""
+
+
+def encode(message: Message) -> bytes:
+    """Return `message` as a line."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """Return the object that is in `line`. Raises ProtocolError for anything else."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ProtocolError("a line is no JSON") from None
+    if not isinstance(message, dict):
+        raise ProtocolError("a line is no JSON object")
+    return message
+
+
+class Lines:
+    """Takes bytes as they come and gives lines. What is held back is bounded."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._rest = bytearray()
+
+    def feed(self, received: bytes) -> list[bytes]:
+        """Return the lines that `received` completes. Raises ProtocolError for one that is too long."""
+        self._rest += received
+        *lines, rest = self._rest.split(b"\n")
+        self._rest = rest
+        if any(len(line) >= self._longest for line in (*lines, rest)):
+            raise ProtocolError(f"a line is longer than {self._longest} bytes")
+        return [bytes(line) for line in lines]

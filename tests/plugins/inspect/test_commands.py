@@ -1,0 +1,161 @@
+"""loopcore ps, stacks and cancel, on real processes."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.inspect.processes import SERVER, client_of, loopcore, running
+
+pytestmark = pytest.mark.loopcore_only
+
+BLOCKED = """
+import sys
+import loopcore
+
+def wait_for_a_line():
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+async def main():
+    wait_for_a_line()
+
+loopcore.run(main(), plugins=["inspect"])
+"""
+
+
+def test_ps_shows_what_each_task_awaits(folder: Path, backend_name: str) -> None:
+    with running(folder, SERVER, backend=backend_name) as process:
+        result = loopcore("ps", str(process.pid))
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0, result.stderr
+    assert backend_name in lines[0]
+    report = next(number for number, line in enumerate(lines) if "report" in line)
+    assert "gather of 2" in lines[report]
+    assert all("query" in line and "─ Task-" in line for line in lines[report + 1 : report + 3])
+    assert "<string>:" in lines[report + 1]
+
+
+def test_ps_gives_json(folder: Path) -> None:
+    with running(folder, SERVER) as process:
+        (loop,) = json.loads(loopcore("ps", "--json", "all").stdout)
+    assert (loop["pid"], loop["loop"], loop["running"]) == (process.pid, 1, True)
+    (report,) = (task for task in loop["tasks"] if task["name"] == "report")
+    inner = [task for task in loop["tasks"] if report["id"] in task["awaited_by"]]
+    assert {task["coroutine"] for task in inner} == {"query"}
+
+
+def test_a_blocked_loop_can_be_looked_at(folder: Path, backend_name: str) -> None:
+    with running(folder, BLOCKED, backend=backend_name) as process:
+        listing = loopcore("ps", str(process.pid)).stdout
+        stacks = loopcore("stacks", str(process.pid)).stdout
+    assert ", busy, 1 task" in listing
+    assert "running" in listing
+    loop_thread, *_ = stacks.split("\n\n")[1:]
+    assert loop_thread.startswith("thread MainThread (runs the loop)")
+    assert "in wait_for_a_line" in loop_thread
+    assert "task Task-1 (main), running" in stacks
+
+
+def test_stacks_shows_the_threads_of_pools(folder: Path) -> None:
+    program = """
+import asyncio, sys, threading
+import loopcore
+
+def job():
+    print("ready", flush=True)
+    threading.Event().wait()
+
+loopcore.run(asyncio.to_thread(job), plugins=["inspect"])
+"""
+    with running(folder, program) as process:
+        stacks = loopcore("stacks", str(process.pid)).stdout
+    (pool,) = (part for part in stacks.split("\n\n") if part.startswith("thread loopcore_"))
+    assert ", in job" in pool
+    assert "loopcore-inspect" not in stacks
+
+
+def test_a_task_is_cancelled_by_name(folder: Path, backend_name: str) -> None:
+    with running(folder, SERVER, backend=backend_name) as process:
+        result = loopcore("cancel", str(process.pid), "client-1")
+        names = loopcore("ps", str(process.pid)).stdout
+    assert (result.returncode, result.stdout) == (0, "client-1 is cancelled\n")
+    assert "client-1" not in names
+    assert "client-2" in names
+
+
+def test_a_task_of_a_blocked_loop_is_cancelled_when_it_goes_on(folder: Path) -> None:
+    program = BLOCKED.replace("import sys", "import asyncio, sys")
+    program = program.replace(
+        "    wait_for_a_line()\n\nloop", "    wait_for_a_line()\n    await asyncio.sleep(99)\n\nloop"
+    )
+    with running(folder, program) as process:
+        result = loopcore("cancel", str(process.pid), "Task-1")
+        assert result.returncode == 1
+        assert "still runs" in result.stderr
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait(30) != 0
+
+
+def test_what_cannot_be_found_is_one_line_and_exit_code_two(folder: Path) -> None:
+    for arguments in (["ps", "999999"], ["ps", "nonsense"], ["stacks", "all"], ["cancel", "1", "x"], ["top", "--once"]):
+        result = loopcore(*arguments)
+        assert result.returncode == 2, arguments
+        assert result.stderr.startswith("loopcore: error: ")
+        assert result.stderr.count("\n") == 1
+        assert result.stdout == ""
+
+
+def test_an_unknown_task_is_refused_with_those_there_are(folder: Path) -> None:
+    with running(folder, SERVER) as process:
+        result = loopcore("cancel", str(process.pid), "nobody")
+    assert result.returncode == 2
+    assert "client-0" in result.stderr
+
+
+def test_two_loops_of_a_process_are_told_apart(folder: Path) -> None:
+    program = """
+import asyncio, threading
+import loopcore
+both = threading.Barrier(2, action=lambda: print("ready", flush=True))
+async def main(name):
+    asyncio.current_task().set_name(name)
+    both.wait()
+    await asyncio.sleep(99)
+for name in ("one", "two"):
+    threading.Thread(target=lambda name=name: loopcore.run(main(name), plugins=["inspect"])).start()
+"""
+    with running(folder, program) as process:
+        loops = json.loads(loopcore("ps", str(process.pid), "--json").stdout)
+        alone = [loopcore("ps", f"{process.pid}.{number}", "--json").stdout for number in (1, 2)]
+    assert [loop["loop"] for loop in loops] == [1, 2]
+    assert {loop["tasks"][0]["name"] for loop in loops} == {"one", "two"}
+    assert [len(json.loads(text)) for text in alone] == [1, 1]
+
+
+def test_a_name_cannot_write_on_the_terminal(folder: Path) -> None:
+    program = SERVER.replace('name="report"', r'name="re\x1b[2Jport"')
+    with running(folder, program) as process:
+        shown = [loopcore(command, str(process.pid)).stdout for command in ("ps", "stacks")]
+    assert all("\x1b" not in text and "re?[2Jport" in text for text in shown)
+
+
+def test_ages_are_shown_where_they_are_asked_for(folder: Path) -> None:
+    with running(folder, SERVER.replace('"inspect"', '"inspect:ages=yes"')) as process, client_of(process) as client:
+        (age,) = (task["age"] for task in client.ask("ps")["tasks"] if task["name"] == "report")
+        assert 0.0 < age < 600.0
+        assert "AGE" in loopcore("ps", str(process.pid)).stdout
+
+
+def test_a_listing_in_ascii_where_the_output_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    with running(folder, SERVER) as process:
+        assert "`- Task-" in loopcore("ps", str(process.pid)).stdout
+
+
+def test_nothing_is_open_unless_asked_for(folder: Path) -> None:
+    with running(folder, SERVER.replace('plugins=["inspect"]', "")):
+        assert os.listdir(folder) == []

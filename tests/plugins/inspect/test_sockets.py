@@ -1,0 +1,220 @@
+"""Who may connect, and what becomes of the sockets."""
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopcore import UsageError
+from loopcore_plugins.inspect import Inspect, places
+from loopcore_plugins.inspect.client import GoneError, connect, find
+from tests.plugins.inspect.processes import PATIENCE, SERVER, client_of, loopcore, running
+
+pytestmark = pytest.mark.loopcore_only
+
+
+def inspected(loop: Any, program: Any) -> Any:
+    """Run `program()` on the loop with the plugin."""
+    loop.probes.register(Inspect())
+    return loop.run_until_complete(program())
+
+
+def test_only_the_owner_can_get_at_a_socket(folder: Path, loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = folder / "runtime" / "loopcore"
+    monkeypatch.delenv("LOOPCORE_INSPECT_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(inner.parent))
+    before = os.umask(0)
+    try:
+
+        async def program() -> list[int]:
+            return [stat.S_IMODE(path.stat().st_mode) for path in (inner, *inner.iterdir())]
+
+        assert inspected(loop, program) == [0o700, 0o600]
+    finally:
+        os.umask(before)
+
+
+def test_without_a_runtime_folder_the_one_for_temporary_files_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOOPCORE_INSPECT_DIR", raising=False)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    assert places.folder().name == f"loopcore-{os.geteuid()}"
+
+
+@pytest.mark.parametrize("flaw", ["open", "file", "link", "foreign"])
+def test_an_unsafe_folder_is_not_used(
+    folder: Path, loop: Any, flaw: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = folder / "place"
+    if flaw == "file":
+        place.touch()
+    elif flaw == "link":
+        place.symlink_to(folder)
+    else:
+        place.mkdir(mode=0o700)
+    if flaw == "open":
+        place.chmod(0o770)
+    if flaw == "foreign":
+        owner = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: owner)
+    monkeypatch.setenv("LOOPCORE_INSPECT_DIR", str(place))
+    assert inspected(loop, lambda: asyncio.sleep(0, "it ran all the same")) == "it ran all the same"
+    assert "nobody can look at" in caplog.text
+    if flaw != "file":
+        assert list(place.glob("*.sock")) == []
+        with pytest.raises(UsageError, match="place"):
+            find("all")
+
+
+def test_a_path_that_is_too_long_is_reported_and_the_program_goes_on(
+    folder: Path, loop: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LOOPCORE_INSPECT_DIR", str(folder / ("x" * 120)))
+    assert inspected(loop, lambda: asyncio.sleep(0, 1)) == 1
+    assert "too long" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="peers cannot be asked here")
+def test_another_user_is_turned_away(folder: Path, loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def program() -> bytes:
+        (address,) = find("all")
+        monkeypatch.setattr(places, "_UCRED", _Foreign)  # the file's mode kept such a peer out, but for this
+        with socket.socket(socket.AF_UNIX) as visitor:
+            visitor.settimeout(PATIENCE)
+            await asyncio.to_thread(visitor.connect, str(address.path))
+            return await asyncio.to_thread(visitor.recv, 1)
+
+    assert inspected(loop, program) == b""
+
+
+class _Foreign:
+    size = 12
+
+    @staticmethod
+    def unpack(credentials: bytes) -> tuple[int, int, int]:
+        return 1, os.geteuid() + 1, 1
+
+
+def test_root_may_look_and_so_may_the_user_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        assert places.may_connect(here)
+        real = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: real + 1)
+        assert places.may_connect(here) == (real == 0)
+
+
+def test_the_socket_goes_with_the_loop(folder: Path, loopcore_factory: Any) -> None:
+    loop = loopcore_factory()
+    inspected(loop, lambda: asyncio.sleep(0))
+    assert len(list(folder.iterdir())) == 1
+    loop.run_until_complete(asyncio.sleep(0))
+    assert len(list(folder.iterdir())) == 1
+    loop.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_the_plugin_comes_and_goes_at_run_time(folder: Path, loop: Any) -> None:
+    plugin = Inspect(ages=True)
+
+    async def program() -> None:
+        loop.probes.register(plugin)
+        assert len(list(folder.iterdir())) == 1
+        assert loop.probes.watching_handles
+        loop.probes.unregister(plugin)
+        assert list(folder.iterdir()) == []
+        assert not loop.probes.watching_handles
+
+    loop.run_until_complete(program())
+
+
+def test_the_socket_goes_with_a_process_that_never_closes_its_loop(folder: Path) -> None:
+    program = """
+import asyncio, loopcore, sys
+loop = loopcore.new_event_loop(plugins=["inspect"])
+loop.run_until_complete(asyncio.sleep(0))
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+    with running(folder, program) as process:
+        assert len(list(folder.iterdir())) == 1
+        process.communicate("\n", timeout=PATIENCE)
+    assert list(folder.iterdir()) == []
+
+
+def test_what_a_killed_process_leaves_is_removed(folder: Path) -> None:
+    with running(folder, SERVER) as process:
+        process.kill()
+        process.wait()
+        (left,) = folder.iterdir()
+    assert loopcore("ps", str(process.pid)).returncode == 2
+    assert not left.exists()
+    dead = folder / "999999.1.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(dead))
+    with running(folder, SERVER) as process:
+        assert [path.name for path in folder.iterdir()] == [f"{process.pid}.1.sock"]
+
+
+def test_a_process_that_ends_while_it_is_looked_at(folder: Path) -> None:
+    with running(folder, SERVER) as process, client_of(process) as client:
+        assert client.ask("ps")["tasks"]
+        process.kill()
+        process.wait()
+        with pytest.raises(GoneError, match="has ended"):
+            client.ask("ps")
+        with pytest.raises(GoneError):
+            connect(places.Address(process.pid, 1, folder / f"{process.pid}.1.sock"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_leaves_the_socket_to_its_parent_and_gets_its_own(folder: Path, backend_name: str) -> None:
+    program = """
+import asyncio, os, sys
+import loopcore
+
+async def parent():
+    asyncio.current_task().set_name("the parent")
+    if os.fork() == 0:
+        return True
+    await asyncio.sleep(99)
+
+async def child():
+    asyncio.current_task().set_name("the child")
+    print("ready", flush=True)
+    await asyncio.sleep(99)
+
+if loopcore.run(parent(), plugins=["inspect"]):
+    loopcore.run(child(), plugins=["inspect"])
+"""
+    with running(folder, program, backend=backend_name) as process:
+        addresses = find("all")
+        try:
+            names = {}
+            for address in addresses:
+                with connect(address) as client:
+                    assert client.greeting["pid"] == address.pid
+                    names[address.pid == process.pid] = [task["name"] for task in client.ask("ps")["tasks"]]
+        finally:
+            for address in addresses:
+                if address.pid != process.pid:
+                    os.kill(address.pid, signal.SIGKILL)
+    assert names == {True: ["the parent"], False: ["the child"]}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="masks are read from /proc")
+def test_the_thread_ends_with_the_loop_and_takes_no_signals(folder: Path, loopcore_factory: Any) -> None:
+    loop = loopcore_factory()
+    inspected(loop, lambda: asyncio.sleep(0))
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == "loopcore-inspect")
+    blocked = next(
+        line for line in Path(f"/proc/self/task/{thread.native_id}/status").read_text().splitlines() if "SigBlk" in line
+    )
+    assert int(blocked.split()[1], 16) & (1 << (signal.SIGTERM - 1))
+    loop.close()
+    assert not thread.is_alive()

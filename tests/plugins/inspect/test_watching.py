@@ -1,0 +1,131 @@
+"""What is measured, when, and what it costs when nobody looks: nothing is on."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopcore_plugins.inspect import Inspect
+from loopcore_plugins.inspect.client import Client, connect, find
+from loopcore_plugins.inspect.figures import compare
+from loopcore_plugins.inspect.observer import MOST_NAMES, OTHERS, PARTS, CallbackTimes
+from tests.plugins.inspect.processes import SERVER, client_of, running, until
+
+pytestmark = pytest.mark.loopcore_only
+
+
+def is_measured(loop: Any) -> tuple[bool, bool, bool]:
+    """Whether the meter, the hooks of callbacks and those of ticks are on."""
+    return loop._stopwatch is not None, loop.probes.watching_handles, loop.probes.watching_ticks
+
+
+def test_nothing_is_measured_unless_somebody_watches(folder: Path, loop: Any) -> None:
+    async def until_measured(wanted: tuple[bool, bool, bool]) -> None:
+        async with asyncio.timeout(30):
+            while is_measured(loop) != wanted:
+                await asyncio.sleep(0.001)
+
+    async def program() -> None:
+        assert is_measured(loop) == (False, False, False)
+        client: Client = await asyncio.to_thread(connect, find("all")[0])
+        await asyncio.to_thread(client.ask, "stacks")
+        assert is_measured(loop) == (False, False, False)
+        await asyncio.to_thread(client.ask, "watch", parts=["meter"])
+        await until_measured((True, False, False))
+        with await asyncio.to_thread(connect, find("all")[0]) as other:
+            await asyncio.to_thread(other.ask, "watch", parts=sorted(PARTS))
+            await until_measured((True, True, True))
+        await until_measured((True, False, False))
+        await asyncio.to_thread(client.ask, "watch", parts=[])
+        await until_measured((False, False, False))
+        await asyncio.to_thread(client.ask, "watch", parts=["phases"])
+        await until_measured((False, False, True))
+        client.close()
+        await until_measured((False, False, False))
+
+    loop.probes.register(Inspect())
+    loop.run_until_complete(program())
+
+
+def test_a_loop_that_is_closed_while_it_is_watched(folder: Path, loopcore_factory: Any) -> None:
+    loop = loopcore_factory()
+    loop.probes.register(Inspect())
+
+    async def program() -> Client:
+        client: Client = await asyncio.to_thread(connect, find("all")[0])
+        await asyncio.to_thread(client.ask, "watch", parts=sorted(PARTS))
+        return client
+
+    with loop.run_until_complete(program()):
+        loop.close()
+        assert is_measured(loop) == (False, False, False)
+
+
+def test_the_figures_of_a_server_add_up(folder: Path, backend_name: str) -> None:
+    with running(folder, SERVER, backend=backend_name) as process, client_of(process) as client:
+        client.ask("watch", parts=sorted(PARTS))
+        first = until(lambda: (sample := client.ask("sample"))["meter"] and sample, "it is measured")
+        wanted = first["counters"]["callbacks"] + 2000
+        until(lambda: client.ask("sample")["counters"]["callbacks"] > wanted, "callbacks run")
+        frame = compare(first, client.ask("sample"))
+    rows = {row.name: row for row in frame.rows}
+    assert rows["client"].tasks == 3
+    assert rows["client"].rate > 0
+    assert rows["client"].place.startswith("<string>:")
+    assert rows["query"].tasks == 2
+    assert frame.utilization is not None
+    assert 0.0 < frame.utilization <= 1.0
+    assert frame.queue_time.count > 0
+    assert frame.ticks.percentile(99) >= frame.ticks.percentile(50) > 0
+    assert frame.rates["bytes_received"] == pytest.approx(frame.rates["bytes_sent"], rel=0.2)
+    assert frame.sockets == 6
+    assert {"pending", "io", "poll"} <= set(frame.phases)
+    assert sum(frame.phases.values()) < 1.5
+
+
+def test_a_stall_is_named_while_it_lasts(folder: Path, backend_name: str) -> None:
+    with running(folder, SERVER, "blocking", backend=backend_name) as process, client_of(process) as client:
+        client.ask("watch", parts=["meter", "callbacks"])
+        stall = until(lambda: client.ask("sample")["stalls"]["present"], "it is stalled")
+        until(lambda: client.ask("sample")["slow"]["count"], "the callback was slow")
+        later = client.ask("sample")
+    assert stall["task"] == "blocker"
+    assert stall["place"][2] == "blocker"
+    assert stall["seconds"] >= 0.2
+    assert later["slow"]["last"][0]["name"] == "blocker"
+    assert next(row for row in later["callbacks"] if row[1] == "blocker")[4] >= 200_000_000
+
+
+def test_the_time_of_nested_callbacks_is_counted_once() -> None:
+    times = CallbackTimes()
+    times._end()  # of something that had begun before
+    times._begin("task", outer := _named("outer"))
+    times._begin("task", _named("inner"))
+    times._end()
+    (_, name, *_), (_, _, inner_count, inner_ns, *_) = times.view()
+    assert (name, inner_count) == (outer.__qualname__, 1)
+    times._end()
+    (_, _, count, outer_ns, longest, place), _ = times.view()
+    assert count == 1
+    assert outer_ns == longest > 0 < inner_ns
+    assert place is not None
+    assert times._running == []
+
+
+def test_names_are_bounded() -> None:
+    times = CallbackTimes()
+    for number in range(MOST_NAMES + 10):
+        times._begin("callback", _named(f"callback{number}"))
+        times._end()
+    rows = times.view()
+    assert len(rows) == MOST_NAMES + 1
+    assert rows[-1][1:3] == [OTHERS, 10]
+
+
+def _named(name: str) -> Any:
+    def function() -> None:
+        """Be named."""
+
+    function.__qualname__ = name
+    return function
