@@ -236,6 +236,43 @@ def written_before(make: MakeLoop) -> None:
     assert received == b"once", received
 
 
+def written_to_a_loop_that_stands_still(make: MakeLoop) -> None:
+    """What was written between two runs is sent once, by the parent, also if the child closes the loop or runs it."""
+    loop = make()
+
+    async def connect(sock: socket.socket) -> asyncio.StreamWriter:
+        return (await asyncio.open_connection(sock=sock))[1]
+
+    def run_on() -> None:
+        loop.run_until_complete(asyncio.sleep(0))
+
+    for work in (loop.close, run_on):
+        near, far = socket.socketpair()
+        writer = loop.run_until_complete(connect(near))
+        writer.write(b"once")
+        reap(in_child(work))
+        writer.close()
+        loop.run_until_complete(writer.wait_closed())
+        received = b""
+        while part := far.recv(100):
+            received += part
+        assert received == b"once", received
+    loop.close()
+
+
+def woken_before_its_first_wait(make: MakeLoop) -> None:
+    """A wake that comes before the child has waited for the first time, from a thread or a signal, is not lost."""
+    loop = make()
+
+    def work() -> None:
+        backend = loop.backend  # type: ignore[attr-defined]
+        backend.wake()
+        backend.wait(None)  # without end, but for the wake
+
+    reap(in_child(work))
+    loop.close()
+
+
 def square_all(numbers: Any, squares: Any, make: MakeLoop) -> None:
     for number in iter(numbers.get, None):
         run(make, everything_works())

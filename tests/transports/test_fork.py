@@ -29,8 +29,9 @@ def test_child_with_a_loop_of_its_own_leaves_the_parents_alone(backend_name: str
     run(program, backend_name)
 
 
-def test_what_was_written_before_the_fork_is_sent_once(backend_name: str) -> None:
-    run("written_before", backend_name)
+@pytest.mark.parametrize("program", ["written_before", "written_to_a_loop_that_stands_still"])
+def test_what_was_written_before_the_fork_is_sent_once(backend_name: str, program: str) -> None:
+    run(program, backend_name)
 
 
 def test_signal_sent_to_the_child_is_not_the_parents(backend_name: str) -> None:
@@ -40,7 +41,9 @@ def test_signal_sent_to_the_child_is_not_the_parents(backend_name: str) -> None:
 
 
 @pytest.mark.loopcore_only
-@pytest.mark.parametrize("program", ["child_that_closes", "child_that_goes_on", "child_that_watches_in_vain"])
+@pytest.mark.parametrize(
+    "program", ["child_that_closes", "child_that_goes_on", "child_that_watches_in_vain", "woken_before_its_first_wait"]
+)
 def test_inherited_loop_is_the_childs_own(backend_name: str, program: str) -> None:
     """Beyond asyncio (bpo-21998), whose child changes what its parent's epoll instance watches."""
     run(program, backend_name)

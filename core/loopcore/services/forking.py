@@ -8,8 +8,9 @@ own for signals; a backend of its own, with the same registrations, follows when
 done with an inherited loop is felt by the parent: it may be closed, left alone or, if it was not running, run. A
 running one cannot be run on, as in asyncio; the child makes a new one.
 
-In the parent, what was written in this tick is sent before the fork: otherwise a child that leaves by an exception,
-and so ends the tick, would send it a second time.
+In the parent, what was written and waits for the end of the tick is sent before the fork: otherwise a child that leaves
+by an exception and so ends the tick, or that closes or runs a loop that stood still, would send it a second time. Not
+what was written in a loop that runs in another thread: the child cannot go on with that one.
 
 Starting a program (subprocess without preexec_fn, posix_spawn) runs none of this.
 
@@ -25,14 +26,13 @@ from typing import Protocol
 from loopcore.backend import ProbeResult, ReadinessBackend, ReadyEvent
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.probes import Probes
-from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.readiness import Readiness
 from loopcore.services.executor import Executors
 from loopcore.services.signals import Signals
 
 
 class ForkHost(Protocol):
-    """What is renewed of a loop."""
+    """What is looked after of a loop."""
 
     backend: ReadinessBackend
     readiness: Readiness
@@ -40,6 +40,10 @@ class ForkHost(Protocol):
     probes: Probes
 
     def is_closed(self) -> bool: ...
+
+    def is_running(self) -> bool: ...
+
+    def flush(self) -> None: ...
 
 
 class Heritage:
@@ -52,7 +56,13 @@ class Heritage:
         self._signals = signals
         self._executors = executors
         self.make_backend = type(host.backend)
-        _all.add(self)
+        _all[id(self)] = self
+
+    def settle(self) -> None:
+        """Send what was written. Thread: the one that forks; if another one runs the loop, nothing is done."""
+        running: object = asyncio._get_running_loop()
+        if running is self._host or not self._host.is_running():
+            self._host.flush()
 
     def renew(self) -> None:
         """Give up what is shared with the parent."""
@@ -84,6 +94,8 @@ class _Unmade:
 
     def __init__(self, heritage: Heritage, before: ReadinessBackend) -> None:
         self._heritage = heritage
+        self._made: ReadinessBackend | None = None
+        self._woken = False
         self.name = before.name
         self.capabilities = before.capabilities
 
@@ -101,26 +113,36 @@ class _Unmade:
         """Do nothing: it has left the table already, and so will not be registered."""
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        return self._heritage.move().wait(timeout)
+        self._made = self._heritage.move()
+        if self._woken:
+            self._made.wake()
+        return self._made.wait(timeout)
 
     def wake(self) -> None:
-        """Do nothing: nobody waits, and the first wait only looks, since it finds what it would be woken for."""
+        """End the first wait; it may be about to begin, in another thread."""
+        self._woken = True
+        if self._made is not None:
+            self._made.wake()
 
     def close(self) -> None:
         """Do nothing: there is nothing yet."""
 
 
-_all: weakref.WeakSet[Heritage] = weakref.WeakSet()
+_all: weakref.WeakValueDictionary[int, Heritage] = weakref.WeakValueDictionary()
+
+
+def _living() -> list[Heritage]:
+    # Taken at one moment: other threads may be making loops.
+    return [heritage for reference in _all.valuerefs() if (heritage := reference()) is not None]
 
 
 def _before() -> None:
-    loop = asyncio._get_running_loop()
-    if isinstance(loop, Reactor):
-        loop.flush()
+    for heritage in _living():
+        heritage.settle()
 
 
 def _after_in_child() -> None:
-    for heritage in list(_all):
+    for heritage in _living():
         heritage.renew()
 
 
