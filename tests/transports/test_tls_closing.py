@@ -259,6 +259,21 @@ def test_aborting_drops_what_was_written(loop: asyncio.AbstractEventLoop) -> Non
     run(loop, main())
 
 
+@pytest.mark.covers("TlsTransport.abort")
+def test_aborting_sends_what_the_kernel_takes(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+        async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
+            transport.write(b"the answer")
+            transport.abort()
+            assert await peer.receive() == b"the answer"
+            assert not peer.was_notified()
+            await protocol.seen("lost")
+            assert protocol.lost_with() is None
+
+    run(loop, main())
+
+
 def test_aborting_a_connection_that_is_closing_ends_it(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()

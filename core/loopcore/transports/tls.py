@@ -247,5 +247,7 @@ class TlsTransport(TlsConnection):
         self._begin_closing()
 
     def abort(self) -> None:
-        """Close at once; what was not sent yet is dropped."""
+        """Close at once; what the kernel has no room for is dropped."""
+        if self._engine.state == _OPEN:
+            self._flush()  # asyncio's `write` would have sent it by now
         self._force_close(None)
