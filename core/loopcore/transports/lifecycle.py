@@ -194,10 +194,10 @@ class Connection(FlowControl):
     def _let_go(self) -> None:
         """Give up the socket and whatever could keep this transport alive, or be kept alive by it."""
         self._state = CLOSED
-        self._driver.release()
         self._protocol = None  # type: ignore[assignment]
         if self._server is not None:
             self._server._detach(self)
             self._server = None
         if self._empty_waiter is not None and not self._empty_waiter.done():
             self._empty_waiter.set_exception(ConnectionError("Connection is closed by peer"))
+        self._driver.release()  # raises if somebody else has closed the descriptor
