@@ -296,7 +296,7 @@ CATALOGUE: Final = (
         "histogram",
         "s",
         "How long stalls lasted.",
-        lambda s: {**s.stalls.durations},
+        lambda s: _seen(s.stalls.durations),
     ),
     _one(
         "loopcore.exceptions",

@@ -104,6 +104,9 @@ def _points(metric: Metric, snapshot: LoopSnapshot, began_ns: int, now_ns: int) 
 
 def _point(histogram: HistogramSnapshot, labels: dict[str, str], began_ns: int, now_ns: int) -> HistogramDataPoint:
     counts = cumulative(histogram)
+    # Of an interval the extremes are known as well as its buckets tell; of the whole time, exactly.
+    edges = (0.0, *loopcore.Histogram.bounds())
+    filled = [index for index, number in enumerate(histogram.buckets) if number] or [0]
     return HistogramDataPoint(
         attributes=labels,
         start_time_unix_nano=began_ns,
@@ -112,6 +115,6 @@ def _point(histogram: HistogramSnapshot, labels: dict[str, str], began_ns: int, 
         sum=histogram.sum_ns / 1e9,
         bucket_counts=[after - before for before, after in zip([0, *counts], counts, strict=False)],
         explicit_bounds=list(BOUNDS),
-        min=histogram.min_ns / 1e9,
-        max=histogram.max_ns / 1e9,
+        min=max(edges[filled[0]], histogram.min_ns) / 1e9,
+        max=min(edges[filled[-1] + 1], histogram.max_ns) / 1e9,
     )

@@ -14,6 +14,12 @@ from typing import Any
 from loopcore import Histogram, Meter
 from loopcore_plugins.metrics.snapshot import LoopSnapshot, PoolSnapshot, StallsSnapshot, TransportsSnapshot
 
+# What labels can be is there from the beginning, at zero: where a counter appears as 1, Prometheus sees no increase.
+OUTCOMES = ("finished", "failed", "cancelled")
+KINDS = ("stream", "tls", "datagram", "pipe", "process")
+DIRECTIONS = ("reading", "writing")
+CAUSES = ("blocked", "busy", "gc", "gil", "suspended")
+
 RECENT = 1.0
 """Seconds that `recent_utilization` covers at least."""
 
@@ -65,7 +71,7 @@ class _Pool:
     def __init__(self) -> None:
         self.waiting: set[int] = set()  # of jobs, by id(); a job that was submitted unseen is never in it
         self.running: set[int] = set()
-        self.outcomes: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
         self.queue_time = Histogram()
         self.run_time = Histogram()
 
@@ -93,8 +99,8 @@ class Transports:
         self._lock = threading.RLock()
         self._open: dict[int, str] = {}
         self._paused: set[tuple[int, str]] = set()
-        self._opened: Counter[str] = Counter()
-        self._pauses: Counter[str] = Counter()
+        self._opened: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
+        self._pauses: Counter[str] = Counter(dict.fromkeys(DIRECTIONS, 0))
 
     def opened(self, transport: Any) -> None:
         """One is open."""
@@ -123,8 +129,8 @@ class Transports:
     def snapshot(self) -> TransportsSnapshot:
         """Return what is known."""
         with self._lock:
-            now = dict.fromkeys(self._opened, 0) | Counter(self._open.values())
-            paused = dict.fromkeys(self._pauses, 0) | Counter(direction for _, direction in self._paused)
+            now = dict.fromkeys(KINDS, 0) | Counter(self._open.values())
+            paused = dict.fromkeys(DIRECTIONS, 0) | Counter(direction for _, direction in self._paused)
             return TransportsSnapshot(now, dict(self._opened), paused, dict(self._pauses))
 
 
@@ -145,7 +151,7 @@ class Stalls:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._active: set[int] = set()
-        self._durations: dict[str, Histogram] = {}
+        self._durations: dict[str, Histogram] = {cause: Histogram() for cause in CAUSES}
 
     def began(self, stall: Any) -> None:
         """One has begun. Thread: the watchdog's."""

@@ -1,0 +1,249 @@
+"""What Prometheus is given: names and units as it wants them, an endpoint for the loops of a process, and its end."""
+
+import asyncio
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import urllib.request
+from typing import Any
+
+import pytest
+
+import loopcore
+from loopcore.errors import UsageError
+from loopcore_plugins.metrics import Metrics
+from loopcore_plugins.metrics.catalogue import BOUNDS, CATALOGUE
+from tests.plugins.metrics.reading import Reader, nothing
+
+prometheus_client = pytest.importorskip("prometheus_client")
+
+from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
+
+from loopcore_plugins.metrics.prometheus import CONTENT_TYPE, expose  # noqa: E402
+
+pytestmark = pytest.mark.loopcore_only
+
+KINDS = {"counter": "counter", "updown": "gauge", "gauge": "gauge", "histogram": "histogram"}
+
+
+def families(text: bytes) -> dict[str, Any]:
+    return {family.name: family for family in text_string_to_metric_families(text.decode())}
+
+
+def scrape(address: tuple[str, int]) -> bytes:
+    host, port = address
+    with urllib.request.urlopen(f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics", timeout=10) as answer:
+        assert answer.headers["content-type"].startswith("text/plain")
+        body: bytes = answer.read()
+        return body
+
+
+async def work() -> None:
+    await asyncio.gather(*(asyncio.sleep(0.001) for _ in range(5)))
+    await asyncio.to_thread(int)
+
+
+def run(loop: Any) -> None:
+    loop.run_until_complete(work())
+    loop.run_until_complete(loop.shutdown_default_executor())
+
+
+# The text
+
+
+def test_every_metric_is_exposed_with_its_kind_and_help(loop: Any) -> None:
+    Reader(loop)
+    run(loop)
+    exposed = families(expose())
+    for metric in CATALOGUE:
+        family = exposed[metric.prometheus_name.removesuffix("_total")]
+        assert (family.type, family.documentation) == (KINDS[metric.kind], metric.help)
+    assert CONTENT_TYPE.startswith("text/plain")
+
+
+def test_values_are_those_of_the_snapshot_with_loop_and_backend(loop: Any, backend_name: str) -> None:
+    reader = Reader(loop)
+    run(loop)
+    exposed = families(expose())
+    (created,) = exposed["loopcore_tasks_created"].samples
+    assert created.name == "loopcore_tasks_created_total"
+    assert created.labels == {"loop": "main", "backend": backend_name}
+    assert created.value == reader.metrics.snapshot().counters.tasks_created
+    finished = exposed["loopcore_tasks_finished"].samples
+    assert {sample.labels["outcome"]: sample.value for sample in finished}["finished"] == created.value
+
+
+def test_buckets_are_cumulative_and_hold_what_was_recorded(loop: Any) -> None:
+    reader = Reader(loop)
+    run(loop)
+    family = families(expose())["loopcore_timer_lateness_seconds"]
+    buckets = [sample for sample in family.samples if sample.name.endswith("_bucket")]
+    (count,) = [sample.value for sample in family.samples if sample.name.endswith("_count")]
+    lateness = reader.metrics.snapshot().measurements.lateness
+    assert [float(sample.labels["le"]) for sample in buckets] == [*BOUNDS, float("inf")]
+    bounds = [bound / 1e9 for bound in loopcore.Histogram.bounds()]
+    for sample in buckets:
+        recorded = sum(
+            n for n, bound in zip(lateness.buckets, bounds, strict=True) if bound <= float(sample.labels["le"])
+        )
+        assert sample.value == recorded
+    assert count == buckets[-1].value == lateness.count == 5
+
+
+def test_names_keep_prometheus_rules() -> None:
+    for metric in CATALOGUE:
+        name = metric.prometheus_name
+        assert name.startswith("loopcore_")
+        assert name.endswith("_total") == (metric.kind == "counter")
+        assert name.removesuffix("_total").endswith("_seconds") == (metric.unit == "s")
+    assert len({metric.prometheus_name for metric in CATALOGUE}) == len(CATALOGUE)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+def test_promtool_has_nothing_to_say(loop: Any) -> None:
+    Reader(loop)
+    run(loop)
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=expose(), capture_output=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_loops_are_told_apart_and_closed_ones_disappear(loopcore_factory: Any) -> None:
+    loops = [loopcore_factory() for _ in range(2)]
+    for loop in loops:
+        loop.probes.register(Metrics())
+
+    def names() -> list[str]:
+        return [sample.labels["loop"] for sample in families(expose())["loopcore_tasks_live"].samples]
+
+    assert names() == ["main", "main-2"]
+    loops[0].close()
+    assert names() == ["main-2"]
+    loops[1].close()
+    assert names() == []
+
+
+def test_the_default_registry_has_them_for_a_program_that_serves_it(loop: Any) -> None:
+    for _ in range(2):  # as every loop of a process does
+        metrics = Metrics(prometheus=True)
+    loop.probes.register(metrics)
+    names = families(prometheus_client.generate_latest())
+    assert "loopcore_tasks_live" in names
+    assert "python_info" in names
+
+
+# The endpoint
+
+
+def test_an_endpoint_is_scraped_while_the_loop_stands_still(loop: Any) -> None:
+    metrics = Metrics(port=0)
+
+    async def main() -> bytes:
+        assert metrics.address is not None
+        return scrape(metrics.address)  # in the loop's thread, which it blocks
+
+    loop.probes.register(metrics)
+    text = loop.run_until_complete(main())
+    (live,) = families(text)["loopcore_tasks_live"].samples
+    assert live.value == 1
+    assert "python_info" in families(text)
+
+
+def test_the_loops_of_a_process_share_an_endpoint_until_the_last_is_closed(loopcore_factory: Any) -> None:
+    loops, plugins = [loopcore_factory() for _ in range(2)], [Metrics(port=0) for _ in range(2)]
+    for loop, plugin in zip(loops, plugins, strict=True):
+        loop.probes.register(plugin)
+    address = plugins[0].address
+    assert address is not None
+    assert plugins[1].address == address
+    loops[0].close()
+    assert len(families(scrape(address))["loopcore_tasks_live"].samples) == 1
+    loops[1].close()
+    assert plugins[1].address is None
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def test_the_next_loop_has_the_port_again(backend_name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    for _ in range(2):
+        metrics = Metrics(port=port)
+
+        async def main(metrics: Metrics = metrics) -> None:
+            assert metrics.address == ("127.0.0.1", port)
+            await asyncio.to_thread(scrape, metrics.address)
+
+        loopcore.run(main(), backend=backend_name, plugins=[metrics])
+
+
+def test_a_port_that_is_taken_is_reported_and_the_loop_is_measured(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        metrics = Metrics(port=port)
+        with caplog.at_level(logging.ERROR, "loopcore.plugin"):
+            loop.probes.register(metrics)
+    assert f"not served at 127.0.0.1:{port}" in caplog.text
+    assert "ports=" in caplog.text
+    assert metrics.address is None
+    loop.run_until_complete(nothing())
+    assert metrics.snapshot().counters.tasks_finished == 1
+
+
+def test_a_worker_takes_the_first_port_that_is_free(loop: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        metrics = Metrics(port=port, ports=200)
+        loop.probes.register(metrics)
+        assert metrics.address is not None
+        assert port < metrics.address[1] < port + 200
+        scrape(metrics.address)
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+def test_an_endpoint_stands_on_ipv6_as_well(loop: Any) -> None:
+    metrics = Metrics(port=0, host="::1")
+    loop.probes.register(metrics)
+    if metrics.address is None:
+        pytest.skip("no IPv6 address on the loopback")
+    assert b"loopcore_tasks_live" in scrape(metrics.address)
+
+
+def test_clients_that_say_nothing_keep_nobody_from_scraping(loop: Any) -> None:
+    metrics = Metrics(port=0)
+    loop.probes.register(metrics)
+    assert metrics.address is not None
+    with socket.create_connection(metrics.address), socket.create_connection(metrics.address):
+        assert b"loopcore_tasks_live" in scrape(metrics.address)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_child_begins_anew(loop: Any) -> None:
+    metrics = Metrics(port=0)
+    loop.probes.register(metrics)
+    address = metrics.address
+    assert address is not None
+    child = os.fork()
+    if child == 0:
+        try:
+            mine = Metrics(port=0)
+            loopcore.new_event_loop(loop.backend.name, plugins=[mine])
+            assert mine.address is not None
+            alone = families(scrape(mine.address))["loopcore_tasks_live"].samples
+            os._exit(0 if [sample.labels["loop"] for sample in alone] == ["main"] and mine.address != address else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert b"loopcore_tasks_live" in scrape(address)
+
+
+@pytest.mark.parametrize(
+    "options", [{"port": -1}, {"port": 65536}, {"port": 65535, "ports": 2}, {"port": 1, "ports": 0}]
+)
+def test_ports_that_cannot_be_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="are no ports"):
+        Metrics(**options)  # type: ignore[arg-type]
