@@ -1,0 +1,142 @@
+"""Fair: no group of tasks gets more of the loop than the others, however much it has to do.
+
+Each group has a queue, first in, first out, and an account of the time that its callbacks have run. Of the groups that
+have something ready, the one with the smallest account is served, one callback at a time: start-time fair queueing
+(Goyal, Vin, Cheng: SIGCOMM 1996), as in the schedulers of operating systems.
+
+Time that a group did not use is not saved up: one that comes back begins where the others stand. What it has used
+beyond its share is held against it, but for no more than `debt` seconds: a group with something ready waits until
+each of the others has used that much more, at most, and ended a callback.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from heapq import heappop, heappush
+from typing import Any, Final
+
+import loopcore
+from loopcore.errors import UsageError
+from loopcore_plugins.policy.budget import Budget
+from loopcore_plugins.policy.marks import group_of
+
+_FEW: Final = 64
+"""Groups up to which no look is taken for those that can be forgotten."""
+
+
+class Fair(Budget):
+    """Shares the loop's time among groups; see `loopcore_plugins.policy.group`. For one loop.
+
+    `debt`: seconds beyond its share that are remembered of a group.
+    `callbacks`, `seconds`: the budget of a tick, after which what has become ready meanwhile is sorted in.
+    `clock`: what is shared, in nanoseconds; with a clock that steps at each call, callbacks are counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        debt: float = 0.1,
+        callbacks: int | None = None,
+        seconds: float | None = 0.001,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        super().__init__(callbacks=callbacks, seconds=seconds)
+        if debt < 0:
+            raise UsageError(f"debt is a number of seconds, not {debt}")
+        self._order = FairOrder(int(debt * 1e9), clock)
+
+    @loopcore.hookimpl
+    def loopcore_make_ready_queue(self) -> loopcore.ReadyOrder:
+        """Own the policy."""
+        return self._order
+
+    @loopcore.hookimpl
+    def loopcore_phase_end(self, phase: str) -> None:
+        """Put the phase's last callback on its account, before the time that is not its own."""
+        if phase == "pending":
+            self._order.settle()
+
+
+class _Group:
+    """A group: what of it is ready, the nanoseconds on its account, and when that was settled last."""
+
+    __slots__ = ("queue", "used", "served_at", "waits")
+
+    def __init__(self, used: int) -> None:
+        self.queue: deque[Any] = deque()
+        self.used = used
+        self.served_at = 0
+        self.waits = False
+
+
+class FairOrder:
+    """The `loopcore.ReadyOrder` of Fair. Thread: the loop's own."""
+
+    def __init__(self, debt_ns: int, clock: Callable[[], int]) -> None:
+        self._debt_ns = debt_ns
+        self._clock = clock
+        self._groups: dict[Hashable, _Group] = {}
+        self._waiting: list[tuple[int, int, _Group]] = []
+        """A heap of the groups with something ready, by account, then by turn."""
+        self._turn = 0
+        self._floor = 0
+        """The account of the group that was served last; none that waits has a smaller one."""
+        self._running: _Group | None = None
+        self._began_at = 0
+        self._many = _FEW
+
+    def push(self, runnable: Any) -> None:
+        """Take `runnable`."""
+        name = group_of(runnable)
+        group = self._groups.get(name)
+        if group is None:
+            if len(self._groups) >= self._many:
+                self._forget(self._clock())
+            group = self._groups[name] = _Group(self._floor)
+        group.queue.append(runnable)
+        if not group.waits and group is not self._running:
+            self._wait(group)
+
+    def pop(self) -> Any:
+        """Give back the first of the group that has had least."""
+        now = self._clock()
+        self._charge(now)
+        if not self._waiting:
+            return None
+        self._floor, _, group = heappop(self._waiting)
+        group.waits = False
+        self._running = group
+        self._began_at = now
+        return group.queue.popleft()
+
+    def settle(self) -> None:
+        """Put the time since the last `pop` on the account of the group it was for."""
+        if self._running is not None:
+            self._charge(self._clock())
+
+    def _charge(self, now: int) -> None:
+        group = self._running
+        if group is None:
+            return
+        self._running = None
+        group.served_at = now
+        group.used = min(group.used + now - self._began_at, self._floor + self._debt_ns)
+        if group.queue:
+            self._wait(group)
+
+    def _wait(self, group: _Group) -> None:
+        group.waits = True
+        group.used = max(group.used, self._floor)
+        self._turn += 1
+        heappush(self._waiting, (group.used, self._turn, group))
+
+    def _forget(self, now: int) -> None:
+        """Drop the groups that have nothing ready, and owe nothing or were served long ago."""
+        self._groups = {
+            name: group
+            for name, group in self._groups.items()
+            if group.queue
+            or group is self._running
+            or (group.used > self._floor and now - group.served_at < self._debt_ns)
+        }
+        self._many = max(_FEW, 2 * len(self._groups))

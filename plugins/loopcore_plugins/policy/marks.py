@@ -1,0 +1,54 @@
+"""How a program says what its work is worth, and whose it is: two context variables.
+
+Every task and every callback runs in a context, a copy of the one that it was made in. So a mark holds for what is
+scheduled inside the `with`, for what that schedules in turn, and, set inside a task, for that task from its next
+step on. Without the plugins that read them the marks have no effect.
+"""
+
+import operator
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_priority: ContextVar[int] = ContextVar("loopcore_plugins.policy.priority")
+_group: ContextVar[Hashable] = ContextVar("loopcore_plugins.policy.group")
+
+
+@contextmanager
+def priority(level: int) -> Iterator[None]:
+    """What is scheduled inside has priority `level`: the greater goes first. Unmarked work has 0."""
+    token = _priority.set(operator.index(level))
+    try:
+        yield
+    finally:
+        _priority.reset(token)
+
+
+@contextmanager
+def group(name: Hashable) -> Iterator[None]:
+    """What is scheduled inside belongs to the group `name`: a tenant, a user. All unmarked work is one more group."""
+    hash(name)
+    token = _group.set(name)
+    try:
+        yield
+    finally:
+        _group.reset(token)
+
+
+def priority_of(runnable: Any) -> int:
+    """Return the priority of something ready. Steps of transports have no context, and count as unmarked."""
+    try:
+        level: int = runnable.get_context().get(_priority, 0)
+    except AttributeError:
+        return 0
+    return level
+
+
+def group_of(runnable: Any) -> Hashable:
+    """Return the group of something ready; None is that of unmarked work."""
+    try:
+        name: Hashable = runnable.get_context().get(_group)
+    except AttributeError:
+        return None
+    return name

@@ -1,0 +1,100 @@
+"""How many new connections a loop can take, found by trying: the arithmetic of `shed`, without a loop.
+
+While the loop is late, nothing passes. If that goes on, what passes in between gets a rate, too: a token bucket spaces
+connections out, and its rate is raised slowly and lowered quickly, steered by the loop's delay, until the loop is just
+not late. This is the adaptive admission control of SEDA (Welsh and Culler, "Adaptive Overload Control for Busy Internet
+Servers", USENIX 2003). Without it, the moments in which the loop is in time would let in more than it can take.
+"""
+
+from typing import Final
+
+PERIOD: Final = 0.1
+"""Seconds between two changes of the rate."""
+
+DECREASE: Final = 0.8
+INCREASE: Final = 1.1
+"""What the rate is multiplied by."""
+
+FEW: Final = 0.25
+"""The part of a period's measurements that may differ from the others without a change: a pause of the garbage
+collector, or of the machine, is no overload."""
+
+CALM: Final = 1.0
+"""Seconds without a refusal after which an episode is over, and the limit given up."""
+
+
+class Throttle:
+    """Decides about connections, one after the other. Times are seconds of any one clock.
+
+    `bound`: the delay, in seconds, from which on the loop is late. The rate is lowered after a period in which that
+    was not just now and then, and raised after one that was mostly below half of it; in between it stays as it is, so
+    that it does not swing to and fro.
+    """
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+        self.shedding = False
+        """Whether a connection was refused lately."""
+        self.rate: float | None = None
+        """Connections a second that may pass; None for all."""
+        self._delay = 0.0
+        self._tokens = 0.0
+        self._filled_at = 0.0
+        self._refused_at = 0.0
+        self._period_began = 0.0
+        self._passed = 0
+        self._was_late = False
+        """Whether the period before this one was."""
+        self._measured = self._late = self._early = 0
+        """Measurements of this period: all, those beyond the bound, those below half of it."""
+
+    def measure(self, now: float, delay: float) -> None:
+        """Take note of the loop's delay, in seconds."""
+        self._delay = delay
+        self._measured += 1
+        self._late += delay > self.bound
+        self._early += delay < self.bound / 2
+        elapsed = now - self._period_began
+        if elapsed >= PERIOD:
+            self._change(now, self._passed / elapsed)
+            self._period_began = now
+            self._passed = self._measured = self._late = self._early = 0
+
+    def forget(self) -> None:
+        """Nothing is measured for now: what was says nothing about the next connection."""
+        self._delay = 0.0
+        self._was_late = False
+
+    def admit(self, now: float, overdue: float) -> bool:
+        """Tell whether a connection may pass, a measurement having been `overdue` for so many seconds."""
+        if max(self._delay, overdue) > self.bound or not self._take(now):
+            self.shedding = True
+            self._refused_at = now
+            return False
+        self._passed += 1
+        return True
+
+    def _take(self, now: float) -> bool:
+        if self.rate is None:
+            return True
+        self._tokens = min(1.0, self._tokens + (now - self._filled_at) * self.rate)
+        self._filled_at = now
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _change(self, now: float, passed: float) -> None:
+        """End a period, in which `passed` connections a second were let in."""
+        was_late, self._was_late = self._was_late, self._late > FEW * self._measured
+        if now - self._refused_at >= CALM:
+            self.shedding = False
+            self.rate = None
+        elif self._was_late:
+            if self.rate is not None:
+                self.rate = max(1.0, DECREASE * self.rate)
+            elif was_late:
+                self.rate = max(1.0, DECREASE * passed)
+                self._filled_at = now
+        elif self.rate is not None and self._early >= (1 - FEW) * self._measured:
+            self.rate *= INCREASE
