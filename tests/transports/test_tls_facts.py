@@ -61,6 +61,16 @@ def test_extra_info_outlives_the_connection(loopcore_factory: Any) -> None:
     run(loopcore_factory(), main())
 
 
+def test_the_context_is_found_where_libraries_look_for_it(loopcore_factory: Any) -> None:
+    """aiohttp's suite looks at asyncio's `_ssl_protocol._sslcontext` first, then at uvloop's `_sslcontext`."""
+
+    async def main() -> None:
+        async with secured(Recorder()) as (transport, _):
+            assert transport._sslcontext is transport.get_extra_info("sslcontext")
+
+    run(loopcore_factory(), main())
+
+
 @pytest.mark.covers("TlsTransport.get_protocol", "TlsTransport.is_reading")
 def test_it_is_a_transport(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:

@@ -7,7 +7,7 @@ cdef int _OPEN
 
 
 cdef class TlsTransport(TlsConnection):
-    cdef object _sslcontext
+    cdef public object _sslcontext
     cdef object _read_limits
 
     cpdef object set_protocol(self, object protocol)
