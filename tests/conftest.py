@@ -3,7 +3,7 @@
 `loop_factory` makes loops, `loop` is one of them, `backend_name` says of which kind: a test that uses one of
 these runs once for each available backend and once on asyncio's own loop, the oracle ("asyncio"). A test of
 what only loopcore has takes `loopcore_factory` instead, or is marked `loopcore_only`, and has no oracle.
-LOOPCORE_BACKEND narrows the backends to those it names.
+LOOPCORE_BACKEND narrows the backends to those it names; LOOPCORE_TEST_KQUEUE adds one (tests/backends/kqueues.py).
 
 After each test `_nothing_left_behind` looks for descriptors, threads, pending tasks, unraisable exceptions and
 errors that a loop reported through its default exception handler; the test that left one of these fails and
@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from tests.backends import kqueues
+
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 ORACLE = "asyncio"
@@ -31,6 +33,7 @@ THREAD_PATIENCE = 2.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    kqueues.install()
     config.addinivalue_line("markers", "loopcore_only: tests what only loopcore has, so asyncio's loop is left out")
     config.addinivalue_line("markers", "reports_errors: the loop's default exception handler is expected to log")
     config.addinivalue_line(

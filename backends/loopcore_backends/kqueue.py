@@ -1,0 +1,227 @@
+"""kqueue(2): the multiplexer of macOS and the BSDs. One system call a wait, at a price that ignores idle descriptors.
+
+What the kernel's table is keyed by
+-----------------------------------
+A kqueue holds knotes, and the key of a knote is a pair: an identifier, here the number of a descriptor, and a *filter*,
+the kind of thing that is waited for. So reading and writing are two knotes that come, go and fire apart. A wait
+may tell of both, one event each, and we join them. What follows from the pair:
+
+- A knote ends by EV_DELETE, or by itself when the *number* is closed, whoever else has the file open: there are no
+  ghosts as epoll has. `unregister` therefore takes ENOENT and EBADF for "gone already".
+- A number that was closed and reused has no knotes, while our table still says "registered". The contract is about
+  numbers, so `modify` adds every filter that is wanted, not only those that are new. Adding twice is harmless.
+- A change that fails is an event flagged EV_ERROR while there is room for events, and otherwise the error of the call,
+  which then ends there. We leave no room, so that `register` can raise, and send one change a call, or several of which
+  the last alone may fail. Waits carry no changes: one that is resumed after a signal repeats none.
+
+What events say
+---------------
+EV_EOF means that this direction has ended. For READ the peer has finished sending, which the reader will find out; for
+WRITE nobody takes what is written, which is a HANGUP too. The error of a connection comes in `fflags`, where we look
+first: nonzero is an ERROR. The port carries no number and needs none, as the kernel keeps SO_ERROR for whoever asks.
+
+What is always ready
+--------------------
+poll(2) and select(2) report some descriptors at any time. A kqueue fires for a regular file until its end only, refuses
+some devices (/dev/null, depending on the system), and refuses to watch a pipe for writing that has lost its reader
+(EPIPE). What there is no knote for is noted here, and reported by each wait. But a terminal that is refused, as some
+versions of macOS do, is an error: it is not always ready, and reporting it would spin.
+
+The waker is that of the other backends, a pair of sockets (docs/adr/0011). After a fork the child has no
+kqueue: see `close`.
+
+Facts: kqueue(2) of FreeBSD, macOS, OpenBSD and NetBSD. Threads: see `loopcore.backend`.
+"""
+
+import errno
+import os
+import select as _select
+import stat
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+
+from loopcore.backend import Capability, ProbeResult, ReadyEvent
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore_backends import _refusals
+from loopcore_backends._waker import Waker, make_waker
+
+select: Final[Any] = _select  # mypy looks at it as on Linux, where it has no kqueue
+
+EV_ADD: Final = 0x0001
+EV_DELETE: Final = 0x0002
+EV_ERROR: Final = 0x4000
+EV_EOF: Final = 0x8000
+"""The same on every system, as those of filters are not."""
+
+MAX_EVENTS: Final = 512
+"""Events a wait returns at most. The kernel hands out what is ready in turn, so that the rest comes first in the next
+wait. select.kqueue allocates 64 bytes (FreeBSD) for each of them in each call: 32 KiB."""
+
+LONGEST: Final = 24 * 3600.0
+"""Seconds that every system takes; some say EINVAL above 100,000,000. A longer wait ends then, with no event."""
+
+_inherited: Final[list[object]] = []
+"""kqueue objects of a parent, whose numbers mean nothing here; kept, because the end of one would close its number."""
+
+
+def ready_for(direction: int, flags: int, fflags: int) -> int:
+    """Translate an event of the filter for `direction`, READ or WRITE, into what the descriptor is ready for."""
+    if flags & EV_ERROR:
+        return ERROR
+    if not flags & EV_EOF:
+        return direction
+    ended = direction | HANGUP if direction == WRITE else direction
+    return ended | ERROR if fflags else ended
+
+
+class KqueueBackend:
+    """Readiness from kqueue(2)."""
+
+    name: str = "kqueue"
+    capabilities: frozenset[Capability] = frozenset(Capability)
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        if hasattr(select, "kqueue"):
+            return ProbeResult(True)
+        return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; use epoll, poll or select here")
+
+    def __init__(self) -> None:
+        self._filters: dict[int, int] = {READ: select.KQ_FILTER_READ, WRITE: select.KQ_FILTER_WRITE}
+        self._directions = {number: direction for direction, number in self._filters.items()}
+        self._registered: dict[int, int] = {}
+        self._always: dict[int, int] = {}  # what is reported by each wait, without asking the kernel
+        self._woken = False
+        self._waker: Waker | None = make_waker()
+        self._wake_fd = self._waker.fd
+        self._owner = os.getpid()
+        self._kqueue = select.kqueue()
+        self._control: Callable[..., list[Any]] = self._kqueue.control
+        self._change(self._wake_fd, READ, EV_ADD)
+
+    def register(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd in self._registered:
+            raise _refusals.registered_already(fd)
+        if fd < 0:
+            raise _refusals.not_a_number_of_files(fd)
+        self._watch(fd, interest)
+        self._registered[fd] = interest
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        before = self._registered.get(fd)
+        if before is None:
+            raise _refusals.not_registered(fd)
+        if fd in self._always or not self._adjust(fd, before, interest):
+            self._unwatch(fd, before | interest)
+            self._watch(fd, interest)
+        self._registered[fd] = interest
+
+    def unregister(self, fd: int) -> None:
+        self._must_be_open()
+        interest = self._registered.pop(fd, None)
+        if interest is None:
+            raise _refusals.not_registered(fd)
+        self._unwatch(fd, interest)
+
+    def _adjust(self, fd: int, before: int, interest: int) -> bool:
+        """Change the knotes of `fd` in one call; return whether that worked."""
+        additions = [select.kevent(fd, number, EV_ADD) for bit, number in self._filters.items() if interest & bit]
+        gone = before & ~interest
+        deletions = [select.kevent(fd, number, EV_DELETE) for bit, number in self._filters.items() if gone & bit]
+        try:
+            self._control(additions + deletions, 0, 0)
+        except OSError:
+            return False
+        return True
+
+    def _watch(self, fd: int, interest: int) -> None:
+        """Add knotes for `interest`, one by one, and note what the kernel has no knote for. All or nothing."""
+        try:
+            mode = os.fstat(fd).st_mode
+        except OverflowError:
+            raise _refusals.not_a_number_of_files(fd) from None
+        always = interest if stat.S_ISREG(mode) else 0
+        for bit in self._filters:
+            if interest & bit & ~always:
+                try:
+                    self._change(fd, bit, EV_ADD)
+                except OSError as exc:
+                    if exc.errno == errno.EPIPE:
+                        always |= bit | HANGUP
+                    elif exc.errno != errno.EBADF and stat.S_ISCHR(mode) and not os.isatty(fd):
+                        always |= bit
+                    else:
+                        self._unwatch(fd, interest)
+                        raise
+        if always:
+            self._always[fd] = always
+
+    def _unwatch(self, fd: int, interest: int) -> None:
+        """Delete the knotes for `interest`, whether they are there or not."""
+        always = self._always.pop(fd, 0)
+        for bit in self._filters:
+            if interest & bit & ~always:
+                try:
+                    self._change(fd, bit, EV_DELETE)
+                except OSError:
+                    pass  # EBADF: closed; ENOENT: the number belongs to another file by now. The knote went before
+
+    def _change(self, fd: int, direction: int, flags: int) -> None:
+        self._control((select.kevent(fd, self._filters[direction], flags),), 0, 0)
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        if self._always:
+            timeout = 0.0
+        elif timeout is not None and timeout > LONGEST:
+            timeout = LONGEST
+        # select.kqueue.control rounds up to whole nanoseconds by itself.
+        ready = dict(self._always)
+        for event in self._control(None, MAX_EVENTS, timeout):
+            fd = event.ident
+            ready[fd] = ready.get(fd, 0) | ready_for(self._directions[event.filter], event.flags, event.fflags)
+        if self._woken:
+            self._absorb_wake()
+            ready.pop(self._wake_fd, None)
+        return list(ready.items())
+
+    def _absorb_wake(self) -> None:
+        # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
+        # the latest. The other way round that byte could stay, and every wait would end at once.
+        self._woken = False
+        if self._waker is not None:
+            self._waker.drain()
+
+    def wake(self) -> None:
+        # A local reference: it keeps the descriptor alive while another thread closes the backend.
+        waker = self._waker
+        if waker is not None:
+            waker.wake()
+            self._woken = True
+
+    def close(self) -> None:
+        """Release the backend's own descriptors. In a forked child that is not the kqueue, which it has not inherited.
+
+        The number is free there, or by now that of another file, which the object must not close; Python's own learned
+        that in 3.11.8 and 3.12.2 (gh-110395).
+        """
+        if self._waker is None:
+            return
+        self._waker = None
+        self._registered.clear()
+        self._always.clear()
+        self._control = _refuse
+        if os.getpid() == self._owner:
+            self._kqueue.close()
+        else:
+            _inherited.append(self._kqueue)
+
+    def _must_be_open(self) -> None:
+        if self._waker is None:
+            raise _refusals.closed(self.name)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise _refusals.closed("kqueue")
