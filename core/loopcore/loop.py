@@ -56,7 +56,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         classes = task_classes()
         named_plugins = load_plugins(plugins)
         if backend is None or isinstance(backend, str):
-            backend = choose_backend(backend).make()
+            make_backend = choose_backend(backend).make
+            backend = make_backend()
+        else:
+            make_backend = type(backend)
         Scheduler.__init__(self, backend, clock=MonotonicClock() if clock is None else clock)
         self.use_classes(*classes)
         if debug_is_asked_for():
@@ -72,7 +75,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._signals = Signals(self, self)
         self._sockops = SockOps(self, self, self._transports)
         self._children = Children(self)
-        self._heritage = Heritage(self, self._signals, self._executors)
+        self._heritage = Heritage(self, self._signals, self._executors, make_backend)
         self._files = SendFiles(self, self._sockops)
         self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children, files=self._files)
         try:

@@ -89,6 +89,12 @@ async def everything_works() -> None:
     await asyncio.sleep(0.001)
 
 
+def make_and_close(make: MakeLoop) -> Any:
+    loop = make()
+    loop.close()
+    return loop
+
+
 def child_of_a_running_loop(make: MakeLoop) -> None:
     """The child makes a loop of its own while the parent's is running, and that one is not disturbed."""
 
@@ -268,6 +274,28 @@ def woken_before_its_first_wait(make: MakeLoop) -> None:
         backend = loop.backend  # type: ignore[attr-defined]
         backend.wake()
         backend.wait(None)  # without end, but for the wake
+
+    reap(in_child(work))
+    loop.close()
+
+
+def backend_of_a_factory(make: MakeLoop) -> None:
+    """A child's backend is made as its parent's was, also by a function that gives its class arguments."""
+    import loopcore
+    from loopcore.discovery import register_backend
+
+    class Configured(type(make_and_close(make).backend)):  # type: ignore[misc]
+        def __init__(self, setting: int) -> None:
+            super().__init__()
+            self.setting = setting
+
+    register_backend("configured", lambda: Configured(7))
+    loop = loopcore.new_event_loop("configured")
+
+    def work() -> None:
+        loop.run_until_complete(everything_works())
+        assert loop.backend.setting == 7  # type: ignore[attr-defined]
+        loop.close()
 
     reap(in_child(work))
     loop.close()

@@ -42,7 +42,14 @@ def test_signal_sent_to_the_child_is_not_the_parents(backend_name: str) -> None:
 
 @pytest.mark.loopcore_only
 @pytest.mark.parametrize(
-    "program", ["child_that_closes", "child_that_goes_on", "child_that_watches_in_vain", "woken_before_its_first_wait"]
+    "program",
+    [
+        "backend_of_a_factory",
+        "child_that_closes",
+        "child_that_goes_on",
+        "child_that_watches_in_vain",
+        "woken_before_its_first_wait",
+    ],
 )
 def test_inherited_loop_is_the_childs_own(backend_name: str, program: str) -> None:
     """Beyond asyncio (bpo-21998), whose child changes what its parent's epoll instance watches."""

@@ -20,7 +20,7 @@ Facts: fork(2), epoll(7), gh-66285. Thread: the one that forks, which in the chi
 import asyncio
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from loopcore.backend import ProbeResult, ReadinessBackend, ReadyEvent
@@ -49,13 +49,15 @@ class ForkHost(Protocol):
 class Heritage:
     """One loop's share in what a child inherits; lives as long as the loop."""
 
-    __slots__ = ("__weakref__", "_executors", "_host", "_signals", "make_backend")
+    __slots__ = ("__weakref__", "_executors", "_host", "_make_backend", "_signals")
 
-    def __init__(self, host: ForkHost, signals: Signals, executors: Executors) -> None:
+    def __init__(
+        self, host: ForkHost, signals: Signals, executors: Executors, make_backend: Callable[[], ReadinessBackend]
+    ) -> None:
         self._host = host
         self._signals = signals
         self._executors = executors
-        self.make_backend = type(host.backend)
+        self._make_backend = make_backend
         _all[id(self)] = self
 
     def settle(self) -> None:
@@ -83,7 +85,7 @@ class Heritage:
 
     def move(self) -> ReadinessBackend:
         """Make a backend, and register with it whatever the loop watches."""
-        made = self.make_backend()
+        made = self._make_backend()
         self.use(made)
         self._host.readiness.register_all()
         return made
