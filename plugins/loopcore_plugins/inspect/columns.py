@@ -39,7 +39,7 @@ def size_of(size: float) -> str:
 
 def share_of(value: float) -> str:
     """Return a share of 1 in percent."""
-    return f"{value * 100:.0f} %" if value >= 0.1 or value == 0 else f"{value * 100:.1f} %"
+    return f"{value * 100:.0f} %" if value >= 0.1 else f"{value * 100:.2g} %"
 
 
 class Column(NamedTuple):
@@ -60,12 +60,12 @@ def _coroutine(row: Row) -> str:
 
 ROWS: Final = (
     Column("COROUTINE", _coroutine, lambda row: row.name.lower(), is_number=False),
-    Column("TASKS", lambda row: count_of(row.tasks) if row.tasks else "-", lambda row: row.tasks),
-    Column("STEPS/S", lambda row: count_of(row.rate) if row.rate else "-", lambda row: row.rate),
+    Column("TASKS", lambda row: count_of(row.tasks) if row.tasks else "-", lambda row: row.tasks, from_width=40),
+    Column("STEPS/S", lambda row: count_of(row.rate) if row.rate else "-", lambda row: row.rate, from_width=30),
     Column("BUSY", lambda row: share_of(row.busy) if row.busy else "-", lambda row: row.busy),
     Column("MEAN", lambda row: time_of(row.mean), lambda row: row.mean, from_width=60),
     Column("LONGEST", lambda row: time_of(row.longest), lambda row: row.longest, from_width=70),
-    Column("DEFINED AT", lambda row: short_path(row.place) or "-", lambda row: row.place, False, from_width=100),
+    Column("DEFINED AT", lambda row: short_path(row.place) or "-", lambda row: row.place, False, from_width=110),
 )
 """Of a figures.Row."""
 

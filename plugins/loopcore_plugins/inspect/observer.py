@@ -68,6 +68,7 @@ class CallbackTimes:
             so_far = max(perf_counter_ns() - began - within, 0)
             for _, _, copy, row in rows:
                 if row is present:
+                    copy[0] += 1
                     copy[1] += so_far
                     copy[2] = max(copy[2], so_far)
         return [[kind, name, *copy] for kind, name, copy, _ in rows]

@@ -40,7 +40,7 @@ async def report():
 async def blocker():
     while True:
         await asyncio.sleep(0.4)
-        time.sleep(0.3)
+        time.sleep(0.4)
 
 async def main():
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -66,10 +66,13 @@ def socket_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def running(folder: Path, program: str, *arguments: str, backend: str = "auto") -> Iterator["subprocess.Popen[str]"]:
-    """Run `program`, which says ready when it is; it is killed at the end."""
+def running(
+    folder: Path, program: str | Path, *arguments: str, backend: str = "auto"
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run `program`, a text or a file, which says ready when it is; it is killed at the end."""
     environment = os.environ | {"LOOPCORE_INSPECT_DIR": str(folder), "LOOPCORE_BACKEND": backend}
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, *arguments]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning"]
+    command += [*([str(program)] if isinstance(program, Path) else ["-c", program]), *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -79,6 +82,14 @@ def running(folder: Path, program: str, *arguments: str, backend: str = "auto") 
             yield process
         finally:
             process.kill()
+
+
+def server_file(folder: Path) -> Path:
+    """Return the path of a file with SERVER, which has a name that can be shown."""
+    path = folder / "app" / "server.py"
+    path.parent.mkdir()
+    path.write_text(SERVER, encoding="utf-8")
+    return path
 
 
 def client_of(process: "subprocess.Popen[str]", number: int = 1) -> Client:
@@ -91,6 +102,7 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     end = time.monotonic() + PATIENCE
     while not (value := condition()):
         assert time.monotonic() < end, f"still not so: {what}"
+        time.sleep(0.02)  # a process that is asked all the time gets nothing done
     return value
 
 

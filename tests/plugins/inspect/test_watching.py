@@ -103,8 +103,8 @@ def test_the_time_of_nested_callbacks_is_counted_once() -> None:
     times._begin("task", outer := _named("outer"))
     times._begin("task", _named("inner"))
     times._end()
-    (_, name, *_), (_, _, inner_count, inner_ns, *_) = times.view()
-    assert (name, inner_count) == (outer.__qualname__, 1)
+    (_, name, so_far, *_), (_, _, inner_count, inner_ns, *_) = times.view()
+    assert (name, so_far, inner_count) == (outer.__qualname__, 1, 1)
     times._end()
     (_, _, count, outer_ns, longest, place), _ = times.view()
     assert count == 1

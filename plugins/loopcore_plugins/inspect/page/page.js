@@ -15,6 +15,8 @@ const number = (value) => value >= 1e6 ? digits(value / 1e6, "M") : value >= 1e4
   : String(+value.toPrecision(value < 10 ? 2 : 5)).replace(/\.\d+$/, value < 10 ? "$&" : "");
 const size = (value) => value >= 1e6 ? digits(value / 1e6, "MB") : value >= 1e3 ? digits(value / 1e3, "kB") : digits(value, "B");
 
+const short = (place) => place.split("/").slice(-2).join("/") || "-";
+
 // Elements. Text is only ever set as text: names come from the program.
 
 function element(name, attributes = {}, ...children) {
@@ -208,7 +210,7 @@ function slowest(parent, rows) {
     const x = linear(0, high, 0, width - 76);
     rows.forEach((row, n) => {
       const top = n * 40;
-      const letters = Math.max(Math.floor(width / 7.2), 8), where = row.place && ` · ${row.place.split("/").slice(-2).join("/")}`;
+      const letters = Math.max(Math.floor(width / 7.2), 8), where = row.place && ` · ${short(row.place)}`;
       const label = row.name + where;
       draw(svg, "text", { class: "name", x: 0, y: top + 14 }, label.length > letters ? `${label.slice(0, letters - 1)}…` : label);
       const bar = draw(svg, "rect", { x: 0, y: top + 20, height: 12, rx: 3, width: Math.max(x(row.longest), 2),
@@ -274,11 +276,11 @@ if (figures.slowest.length) {
 }
 if (figures.stalls.length) {
   table(card("Stalls", "Times in which the loop did not move.", { wide: true }), [
-    ["at", (row) => time(row.at), true], ["for", (row) => time(row.seconds), true], ["in", (row) => row.place || "-"], ["task", (row) => row.task || "-"],
+    ["at", (row) => time(row.at), true], ["for", (row) => time(row.seconds), true], ["in", (row) => short(row.place)], ["task", (row) => row.task || "-"],
   ], figures.stalls);
 }
 table(card("Busiest", "Coroutines and callbacks by run time.", { wide: true }), [
   ["name", (row) => row.name], ["kind", (row) => row.kind], ["tasks", (row) => row.tasks ? number(row.tasks) : "-", true],
   ["a second", (row) => number(row.rate), true], ["share of time", (row) => share(row.busy), true],
-  ["mean", (row) => time(row.mean), true], ["longest", (row) => time(row.longest), true], ["defined at", (row) => row.place || "-"],
+  ["mean", (row) => time(row.mean), true], ["longest", (row) => time(row.longest), true], ["defined at", (row) => short(row.place)],
 ], figures.busiest);

@@ -1,0 +1,83 @@
+"""A terminal for a test: runs `loopcore top` in it, presses keys, and sees what is on the screen."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from tests.plugins.inspect.processes import PATIENCE
+
+HOME = b"\x1b[H"
+CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Terminal:
+    """A context manager around the command, which has ended when it is left, or is killed."""
+
+    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24) -> None:
+        self._ours, theirs = pty.openpty()
+        self.resize(columns, rows)
+        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "loopcore", "top", "--interval", "0.2", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment | {"TERM": "xterm-256color"},
+        )
+        os.close(theirs)
+        self._shown = b""
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size."""
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, keys: str) -> None:
+        """Press keys, one after the other."""
+        os.write(self._ours, keys.encode())
+
+    def wait_for(self, condition: Callable[[list[str]], object]) -> list[str]:
+        """Return the lines of the first whole screen for which the condition is true."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and self._read(end - time.monotonic()):
+            while self._shown.count(HOME) > 1:
+                screen, _, self._shown = self._shown.partition(HOME)
+                lines = CONTROL.sub(b"", screen).decode("utf-8", "replace").replace("\r", "").split("\n")
+                if condition(lines):
+                    return lines
+        raise AssertionError(f"it was never shown; last: {CONTROL.sub(b'', self._shown).decode('utf-8', 'replace')}")
+
+    def rest(self) -> str:
+        """Return what is left on the screen when the command has ended."""
+        while self._read(PATIENCE):
+            pass
+        return CONTROL.sub(b"", self._shown).decode()
+
+    def _read(self, seconds: float) -> bool:
+        if not select.select([self._ours], [], [], seconds)[0]:
+            return False
+        try:
+            received = os.read(self._ours, 65536)
+        except OSError:  # EIO: nobody has the other end any more
+            return False
+        self._shown += received
+        return bool(received)
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.process.kill()
+        self.process.wait(PATIENCE)
+        os.close(self._ours)

@@ -1,0 +1,110 @@
+"""The page of loopcore top --html."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from loopcore_plugins.inspect.observer import PARTS
+from loopcore_plugins.inspect.page.recording import _take_samples, make_page
+from tests.plugins import browser
+from tests.plugins.inspect.processes import SERVER, client_of, loopcore, running, server_file
+
+SECONDS = 4.0
+"""How long is recorded: some stalls of the program."""
+PROGRAM = "server.py </script><b>"
+
+MEASURED = """<!doctype html><body><script>
+const frame = document.createElement("iframe");
+frame.style.width = "390px";
+frame.style.height = "800px";
+frame.src = "page.html";
+frame.onload = () => {
+  const inner = frame.contentDocument, root = inner.documentElement;
+  const colour = frame.contentWindow.getComputedStyle(inner.body).backgroundColor;
+  document.body.append(`width ${root.scrollWidth} of ${root.clientWidth}, page ${colour}`);
+};
+document.body.append(frame);
+</script>"""
+"""A page that shows the page in a frame as wide as a phone, and writes what it measures."""
+
+
+@pytest.fixture
+def page(folder: Path, tmp_path: Path) -> Path:
+    """The page of a real run, with a stall in it."""
+    with running(folder, server_file(tmp_path), "blocking") as process, client_of(process) as client:
+        client.ask("watch", parts=sorted(PARTS))
+        text = make_page(client.greeting | {"program": PROGRAM}, _take_samples(client, SECONDS))
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_page_stands_alone(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert set(re.findall(r"https?://[^\"'\s]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"\b(src|href)=|@import|url\(", text)
+    assert text.count("</script>") == 2
+    figures = json.loads(text.partition('id="figures">')[2].partition("</script>")[0])
+    assert figures["title"].startswith(PROGRAM)
+    series = [figures[name] for name in ("utilization", "delay50", "delay99", "tick99", "callbacks", "received")]
+    assert {len(each) for each in series} == {len(figures["times"])}
+    assert figures["times"] == sorted(figures["times"])
+    assert any(row["name"] == "blocker" and row["longest"] >= 0.3 for row in figures["slowest"])
+    assert figures["stalls"][0]["task"] == "blocker"
+    assert all(0.0 <= value <= 1.1 for values in figures["phases"].values() for value in values)
+
+
+def test_the_command_writes_it(folder: Path, tmp_path: Path) -> None:
+    with running(folder, SERVER) as process:
+        done = loopcore("top", str(process.pid), "--html", str(tmp_path / "page.html"), "--seconds", "0.5")
+        refused = loopcore("top", str(process.pid), "--html", str(tmp_path), "--seconds", "0.1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "<!doctype html>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert refused.returncode == 2
+    assert "cannot be written" in refused.stderr
+
+
+def test_a_loop_of_which_nothing_was_measured_has_a_page(folder: Path) -> None:
+    with running(folder, SERVER) as process, client_of(process) as client:
+        text = make_page(client.greeting, [client.ask("sample"), client.ask("sample")])
+    assert '"utilization":[null]' in text
+
+
+@pytest.mark.browser
+def test_a_browser_draws_the_charts(page: Path) -> None:
+    document = browser.read_document(page.as_uri())
+    body = document.partition("<main>")[2].partition("<script")[0]
+    titles = re.findall(r'aria-label="([^"]+)"', body)
+    assert titles == [
+        "Summary", "Utilization over time", "Queue delay over time", "Time by phase",
+        "Distribution of the queue delay by source", "Callbacks a second", "Bytes a second", "Slowest callbacks",
+    ]  # fmt: skip
+    assert body.count("<polyline") >= 6
+    assert body.count("<polygon") >= 2
+    assert 'class="band"' in body
+    assert "NaN" not in body
+    assert "blocker" in body
+    assert "server.py &lt;/script&gt;&lt;b&gt;" in document
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_and_both_colour_schemes(page: Path, scheme: str) -> None:
+    (page.parent / "phone.html").write_text(MEASURED, encoding="utf-8")
+    with browser.served(page.parent) as address:
+        setting = f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}"
+        document = browser.open_page(f"{address}/phone.html", "--dump-dom", setting)
+    measured = re.search(r"width (\d+) of (\d+), page rgb\((\d+), \d+, \d+\)", document)
+    assert measured is not None
+    assert measured[1] == measured[2]
+    assert (int(measured[3]) < 128) == (scheme == "dark")
+
+
+@pytest.mark.browser
+def test_a_picture_for_the_manual(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace(PROGRAM.replace("<", "\\u003c"), "server.py")
+    page.write_text(text, encoding="utf-8")
+    picture = browser.take_picture(page.as_uri(), "inspect-page.png", tmp_path, size=(1200, 2250))
+    assert picture.stat().st_size > 20_000

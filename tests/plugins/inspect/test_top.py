@@ -1,0 +1,173 @@
+"""loopcore top, in a terminal."""
+
+import os
+import re
+import signal
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rich")
+pytest.importorskip("termios")
+
+import rich._export_format
+from rich.console import Console
+
+from loopcore.errors import UsageError
+from loopcore_plugins.inspect import commands
+from loopcore_plugins.inspect.columns import count_of, share_of, size_of, time_of
+from loopcore_plugins.inspect.figures import compare
+from loopcore_plugins.inspect.screen import View, draw
+from tests.plugins.inspect.processes import SERVER, client_of, loopcore, running, server_file, until
+from tests.plugins.inspect.terminal import Terminal
+
+pytestmark = pytest.mark.loopcore_only
+
+
+def has(*texts: str):  # type: ignore[no-untyped-def]
+    return lambda lines: all(any(text in line for line in lines) for text in texts)
+
+
+def test_it_shows_live_figures_and_ends_when_it_is_told(folder: Path, backend_name: str) -> None:
+    with running(folder, SERVER, backend=backend_name) as process, Terminal(str(process.pid)) as terminal:
+        lines = terminal.wait_for(lambda lines: any(re.match(r" client +3 +[\d.,]+ ", line) for line in lines))
+        assert has("utilization", "queue delay p99")(lines)
+        assert len(lines) == 24
+        assert {len(line) for line in lines if line} == {80}
+        assert backend_name in lines[0]
+        terminal.press("q")
+        assert terminal.process.wait(30) == 0
+
+
+def test_keys_sort_reverse_and_pause(folder: Path) -> None:
+    with running(folder, SERVER) as process, Terminal(str(process.pid), columns=100) as terminal:
+        terminal.wait_for(has("BUSY▼"))
+        terminal.press("s")
+        terminal.wait_for(has("MEAN▼"))
+        terminal.press("r")
+        terminal.wait_for(has("MEAN▲"))
+        terminal.press("r\x1b[B")
+        terminal.wait_for(has("MEAN▼"))
+        terminal.press("p")
+        terminal.wait_for(has("PAUSED"))
+        terminal.press("pq")
+        assert terminal.process.wait(30) == 0
+
+
+def test_a_task_is_selected_and_cancelled(folder: Path) -> None:
+    with running(folder, SERVER) as process, Terminal(str(process.pid)) as terminal:
+        terminal.wait_for(has(" client "))
+        terminal.press("c")
+        terminal.wait_for(has("press t for the single tasks"))
+        terminal.press("t")
+        terminal.wait_for(has("TASK▲", "client-0", "client-1"))
+        terminal.press("c")
+        terminal.wait_for(has("select a task first"))
+        terminal.press("\x1b[Bc")
+        terminal.wait_for(has("cancel client-0? press y or n"))
+        terminal.press("n")
+        terminal.wait_for(has("client-0", "select"))
+        terminal.press("cy")
+        lines = terminal.wait_for(lambda lines: has("client-1")(lines) and not has("client-0")(lines))
+        assert lines
+        terminal.press("q")
+
+
+def test_a_stall_is_shown_while_it_lasts(folder: Path) -> None:
+    with running(folder, SERVER, "blocking") as process, Terminal(str(process.pid)) as terminal:
+        lines = terminal.wait_for(has("STALLED for"))
+        assert "blocker" in lines[1]
+        terminal.wait_for(has("last slow callback: blocker"))
+        terminal.press("q")
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(40, 16), (26, 12), (200, 50)])
+def test_every_size_is_filled_and_not_exceeded(folder: Path, columns: int, rows: int) -> None:
+    with running(folder, SERVER) as process, Terminal(str(process.pid)) as terminal:
+        terminal.wait_for(has(" client "))
+        terminal.resize(columns, rows)
+        lines = terminal.wait_for(lambda lines: len(lines[0]) == columns)
+        assert len(lines) == rows
+        assert max(map(len, lines)) == columns
+        assert any(line.startswith(" COR") for line in lines)
+        terminal.press("q")
+
+
+def test_it_ends_with_the_process(folder: Path) -> None:
+    with running(folder, SERVER) as process, Terminal(str(process.pid)) as terminal:
+        terminal.wait_for(has(" client "))
+        process.kill()
+        assert f"{process.pid}.1 has ended" in terminal.rest()
+        assert terminal.process.wait(30) == 0
+
+
+def test_a_process_that_does_not_answer_keeps_nobody(folder: Path) -> None:
+    with running(folder, SERVER) as process, Terminal(str(process.pid)) as terminal:
+        terminal.wait_for(has(" client "))
+        process.send_signal(signal.SIGSTOP)
+        terminal.wait_for(has("no answer for"))
+        terminal.press("q")
+        assert terminal.process.wait(30) == 0
+
+
+def test_one_frame_is_printed_where_there_is_no_terminal(folder: Path) -> None:
+    with running(folder, SERVER) as process:
+        full = loopcore("top", str(process.pid), "--once", "--interval", "0.3")
+        light = loopcore("top", "--once", "--light", "--interval", "0.3")
+        refused = loopcore("top", str(process.pid))
+    assert (full.returncode, full.stderr) == (0, "")
+    assert "\x1b" not in full.stdout
+    assert re.search(r"^ client +3 +[\d.,]+ ", full.stdout, re.MULTILINE)
+    assert re.search(r"^ client +3 +- ", light.stdout, re.MULTILINE)
+    assert refused.returncode == 2
+    assert "needs a terminal" in refused.stderr
+
+
+def test_without_rich_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(("rich", "loopcore_plugins.inspect.top"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rich", None)
+    with pytest.raises(UsageError, match=r"loopcore\[cli\]"):
+        commands._find_top()
+
+
+def test_figures_are_short() -> None:
+    assert [count_of(each) for each in (0, 0.25, 12.6, 12345, 123456, 12_345_678)] == [
+        "0", "0.2", "13", "12,345", "123k", "12M",
+    ]  # fmt: skip
+    assert [time_of(each) for each in (0, 12.3e-6, 1.234e-3, 0.123, 2.5)] == [
+        "-",
+        "12 µs",
+        "1.23 ms",
+        "123 ms",
+        "2.50 s",
+    ]
+    assert [size_of(each) for each in (0, 999, 1500, 2.5e6, 3e9)] == ["0 B", "999 B", "1.5 kB", "2.5 MB", "3.0 GB"]
+    assert [share_of(each) for each in (0, 0.012, 0.5)] == ["0 %", "1.2 %", "50 %"]
+
+
+def test_a_picture_for_the_manual(folder: Path, tmp_path: Path) -> None:
+    view = View()
+    with running(folder, server_file(tmp_path), "blocking") as process, client_of(process) as client:
+        client.ask("watch", parts=["meter", "callbacks"])
+        earlier = until(lambda: (sample := client.ask("sample"))["meter"] and sample, "it is measured")
+        frame = compare(earlier, earlier)
+        while len(view.delay) < 24 or frame.stall is None or frame.stall["seconds"] < 0.3:
+            time.sleep(0.11)  # how much time a frame stands for; nothing depends on it
+            sample = client.ask("sample")
+            frame = compare(earlier, sample)
+            view.remember(frame)
+            earlier = sample
+        console = Console(width=100, height=26, record=True, file=StringIO(), force_terminal=True)
+        greeting = client.greeting | {"program": "server.py"}
+    console.print(draw(greeting, frame, [], view, (100, 26)))
+    # Without the fonts that rich would fetch from the network.
+    template = re.sub(r"@font-face \{\{.*?\}\}", "", rich._export_format.CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    picture = Path(os.environ.get("LOOPCORE_SCREENSHOTS") or tmp_path) / "inspect-top.svg"
+    console.save_svg(str(picture), title="loopcore top", code_format=template)
+    text = picture.read_text(encoding="utf-8")
+    assert "utilization" in text
+    assert "url(http" not in text.replace('"', "")
