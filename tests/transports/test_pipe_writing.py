@@ -49,6 +49,23 @@ def test_write_is_there_at_once(loop: asyncio.AbstractEventLoop, make: Callable[
     run(loop, main())
 
 
+@PAIRS
+def test_pipe_is_closed_for_who_runs_right_after_connection_lost(
+    loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]
+) -> None:
+    async def main() -> None:
+        with made(make) as (_, writing):
+            transport, protocol = await connected(writing)
+            transport.abort()
+            seen: list[bool] = []
+            loop.call_soon(lambda: seen.append(is_closed(writing)))
+            await settle(1)
+            assert protocol.kinds() == ["made", "lost"]
+            assert seen == [True]
+
+    run(loop, main())
+
+
 @pytest.mark.covers(
     "WritePipeTransport.get_write_buffer_size", "WritePipeTransport.close", "WritePipeTransport.is_closing"
 )

@@ -127,9 +127,9 @@ class Driver(Runnable):
         raise NotImplementedError
 
     def release(self) -> None:
-        """Close the socket, and drop what is queued. Idempotent.
+        """Close the socket or pipe, and drop what is queued. Idempotent.
 
-        Over readiness the socket is closed at once, not in the close phase (docs/adr/0010): who runs next may look at
+        Over readiness it is closed at once, not in the close phase (docs/adr/0010): who runs next may look at
         it, or wait for what its peer does about it. The readiness table keeps old events from a new owner of the
         number.
         """

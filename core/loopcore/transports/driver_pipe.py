@@ -68,8 +68,8 @@ class PipeDriver(StreamDriver):
         self.reading = False
         if is_open(pipe):
             self._readiness.forget(self.fd)
-        self.scheduler.close_soon(pipe)
         self._let_go()
+        pipe.close()
 
     def abandon(self) -> None:
         """Close the file at once, for a loop that is closed already: it has no table and no close phase any more."""

@@ -166,8 +166,8 @@ class PipeEnd:
             self._protocol.connection_lost(exc)
         finally:
             self._state = CLOSED
-            self._driver.release()
             self._protocol = None
+            self._driver.release()  # raises if somebody else has closed the descriptor
 
 
 class ReadPipeTransport(PipeEnd, Sink):
