@@ -5,6 +5,7 @@ did not run fails, however many tests passed.
 """
 
 import gc
+import importlib
 import json
 import os
 import re
@@ -44,16 +45,33 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def _starting_a_process_may_block(request: pytest.FixtureRequest) -> None:
-    """Let blockbuster, which some suites use to find calls that block the loop, pass over what it lists for asyncio.
+BLOCKING = {
+    "os.read": ("loopcore/endpoints/process.py", {"spawn"}),
+    "os.sendfile": ("loopcore/services/sendfile.py", {"step"}),
+    "os.stat": ("loopcore/endpoints/unix.py", {"remove_stale", "_removal_of", "remove"}),
+    "os.unlink": ("loopcore/endpoints/unix.py", {"remove"}),
+}
+"""Where loopcore blocks as asyncio does, for blockbuster, which suites use to find calls that block the loop.
 
-    It knows by file and function where asyncio itself blocks, in subprocess_exec. loopcore blocks there, too.
-    """
-    if LOOP == "loopcore" and "blockbuster" in request.fixturenames:
-        found = request.getfixturevalue("blockbuster")
-        if found is not None:
-            found.functions["os.read"].can_block_in("loopcore/endpoints/process.py", {"spawn"})
+What asyncio itself blocks in, it lists by file and function: where a process is started or a Unix socket removed, and
+sendfile, which does not block on a socket that does not.
+"""
+
+
+def pytest_configure() -> None:
+    """Have blockbuster pass over what it passes over in asyncio."""
+    try:
+        blockbuster = importlib.import_module("blockbuster")
+    except ImportError:
+        return
+    original = blockbuster.BlockBuster.__init__
+
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
+        for name, (file, functions) in BLOCKING.items():
+            self.functions[name].can_block_in(file, functions)
+
+    blockbuster.BlockBuster.__init__ = init
 
 
 def loops_that_ran() -> Counter[str]:
