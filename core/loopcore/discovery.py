@@ -148,6 +148,8 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
     def make() -> object:
         try:
             return target(**arguments)
+        except UsageError as exc:
+            raise UsageError(f"{who}: {exc}") from exc.__cause__
         except Exception as exc:
             raise UsageError(f"{who} cannot be made: {type(exc).__name__}: {exc}") from exc
 
@@ -172,6 +174,8 @@ def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tu
     """
     if plugins is None or isinstance(plugins, str):
         return [(name, make()) for name, make in find_plugins(plugins)]
+    if not isinstance(plugins, Iterable):
+        raise UsageError(f"plugins= takes names, or a list of names and objects with hooks, not {plugins!r}")
     loaded: list[tuple[str | None, object]] = []
     for each in plugins:
         loaded += load_plugins(each) if isinstance(each, str) else [(None, each)]

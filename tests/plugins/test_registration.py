@@ -107,7 +107,24 @@ def wrapper() -> object:
     return Plugin()
 
 
-@pytest.mark.parametrize("mistaken", [unknown_hook, unknown_argument, wrapper])
+def coroutine() -> object:
+    class Plugin:
+        @hookimpl
+        async def loopcore_handle_begin(self) -> None: ...
+
+    return Plugin()
+
+
+def generator() -> object:
+    class Plugin:
+        @hookimpl
+        def loopcore_handle_begin(self) -> Any:
+            yield
+
+    return Plugin()
+
+
+@pytest.mark.parametrize("mistaken", [unknown_hook, unknown_argument, wrapper, coroutine, generator])
 def test_a_mistaken_plugin_is_refused_and_leaves_nothing_behind(
     reactor: Reactor, mistaken: Any, log: list[Any]
 ) -> None:
@@ -123,11 +140,26 @@ def test_a_mistaken_plugin_is_refused_and_leaves_nothing_behind(
 def test_the_same_plugin_twice_is_refused_and_stays_once(reactor: Reactor, log: list[Any]) -> None:
     one = plugin(log, "one")
     reactor.probes.register(one)
-    with pytest.raises(UsageError, match="cannot be registered"):
+    with pytest.raises(UsageError, match="is registered already"):
         reactor.probes.register(one)
     reactor.call_soon(int)
     reactor.tick()
     assert log == ["one"]
+
+
+def test_a_name_is_given_once(reactor: Reactor, log: list[Any]) -> None:
+    reactor.probes.register(plugin(log, "one"), "name")
+    with pytest.raises(UsageError, match="a plugin 'name' already"):
+        reactor.probes.register(plugin(log, "other"), "name")
+
+
+def test_plugins_without_a_name_are_called_after_their_class(reactor: Reactor, log: list[Any]) -> None:
+    names = [reactor.probes.register(plugin(log, name)) for name in ("one", "other")]
+    assert names == ["Plugin", "Plugin-2"]
+    reactor.probes.reorder("Plugin")
+    reactor.call_soon(int)
+    reactor.tick()
+    assert log == ["one", "other"]
 
 
 def test_unregistering_a_stranger_is_an_error(reactor: Reactor) -> None:

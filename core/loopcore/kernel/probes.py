@@ -7,8 +7,10 @@ when the set of plugins changes, into flat tuples of plain calls, and a flag a g
 at no price (docs/adr/0006).
 """
 
+import inspect
 import threading
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import pluggy
@@ -45,10 +47,10 @@ class Probes:
         self._listeners.append(listener)
 
     def register(self, plugin: object, name: str | None = None) -> str:
-        """Add a plugin, also while the loop runs; return its name.
+        """Add a plugin, also while the loop runs; return its name, by default its own or its class's.
 
-        Raises UsageError if it is registered already, has a hook that does not exist or takes arguments
-        the hook does not have, wraps other plugins, or decides what another one decides already.
+        Raises UsageError if it or the name is registered already, it has a hook that does not exist, takes arguments
+        the hook does not have or is a coroutine function, wraps other plugins, or decides what another one does.
         """
         with self._lock:
             registered = self._register(plugin, name)
@@ -63,8 +65,12 @@ class Probes:
         manager = self._manager
         if plugin is None or isinstance(plugin, type):
             raise UsageError(f"plugin {name or plugin!r} must be an object with hooks, not a class or None; make one")
+        if manager.is_registered(plugin):
+            raise UsageError(f"plugin {name or plugin!r} is registered already")
+        if name is not None and manager.has_plugin(name):
+            raise UsageError(f"there is a plugin {name!r} already; names are given once")
         try:
-            registered = manager.register(plugin, name)
+            registered = manager.register(plugin, name or _name_for(plugin, manager))
             manager.check_pending()
         except (ValueError, pluggy.PluginValidationError) as exc:
             if manager.is_registered(plugin) and isinstance(exc, pluggy.PluginValidationError):
@@ -189,6 +195,21 @@ class Probes:
             listener()
 
 
+_DEFERRED = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+"""Functions that do nothing when they are called but return what would have to be run."""
+
+
+def _name_for(plugin: object, manager: pluggy.PluginManager) -> str:
+    """Return a name for a plugin that was given none, so that the log and `reorder` can tell it from others."""
+    own = getattr(plugin, "__name__", None)
+    first = name = own if isinstance(own, str) else type(plugin).__name__
+    number = 1
+    while manager.has_plugin(name):
+        number += 1
+        name = f"{first}-{number}"
+    return name
+
+
 def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
     """Raise UsageError if `plugin` has no hook at all, or one that wraps others: plugins observe."""
     callers = manager.get_hookcallers(plugin) or []
@@ -200,8 +221,12 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> No
             if owners:
                 raise UsageError(f"plugins {owners[0]!r} and {name!r} both decide {caller.name}; only one may")
         for implementation in caller.get_hookimpls():
-            if implementation.plugin is plugin and (implementation.hookwrapper or implementation.wrapper):
+            if implementation.plugin is not plugin:
+                continue
+            if implementation.hookwrapper or implementation.wrapper:
                 raise UsageError(f"{caller.name} of plugin {name!r} is a wrapper; observers cannot wrap")
+            if any(kind(implementation.function) for kind in _DEFERRED):
+                raise UsageError(f"{caller.name} of plugin {name!r} would never run: it has an `async` or a `yield`")
 
 
 def _calls(manager: pluggy.PluginManager, hook: str, names: tuple[str, ...]) -> list[tuple[object, Probe]]:
@@ -217,9 +242,10 @@ def _positional(function: Probe, wanted: tuple[str, ...], given: tuple[str, ...]
     """Return `function` made callable with all arguments of the spec, in the spec's order."""
     if wanted == given:
         return function
-    positions = [given.index(name) for name in wanted]
-
-    def select(*arguments: Any) -> object:
-        return function(*[arguments[position] for position in positions])
-
-    return select
+    if not wanted:
+        return lambda *_: function()
+    if len(wanted) == 1:
+        position = given.index(wanted[0])
+        return lambda *arguments: function(arguments[position])
+    select = itemgetter(*map(given.index, wanted))
+    return lambda *arguments: function(*select(arguments))

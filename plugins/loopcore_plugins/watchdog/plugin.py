@@ -15,6 +15,12 @@ from loopcore_plugins.watchdog.watch import Watch
 logger = plugin_logger.getChild("watchdog")
 
 
+SHORTEST = 0.001
+"""Seconds; a shorter threshold would only find the system's scheduler, and keep a processor busy with that."""
+LONGEST = 3600.0
+"""Seconds; threads cannot wait for any length of time."""
+
+
 class Watchdog:
     """Finds stalls of the loops it is a plugin of, names what stalls them, and says so while they last.
 
@@ -24,8 +30,10 @@ class Watchdog:
     """
 
     def __init__(self, *, threshold: float = 0.2, report_every: float = 1.0, max_reports: int = 1000) -> None:
-        if threshold <= 0:
-            raise UsageError(f"threshold is a number of seconds above zero, not {threshold}")
+        if not SHORTEST <= threshold <= LONGEST:
+            raise UsageError(f"threshold is a number of seconds from {SHORTEST} to {LONGEST}, not {threshold}")
+        if not report_every >= 0 or max_reports < 0:
+            raise UsageError(f"report_every={report_every} and max_reports={max_reports} must not be below zero")
         self.threshold = threshold
         self.report_every = report_every
         self.max_reports = max_reports

@@ -89,9 +89,15 @@ def test_reports_are_limited_and_everything_is_counted(
     }
 
 
-def test_a_threshold_must_be_above_zero() -> None:
-    with pytest.raises(UsageError, match="threshold"):
-        Watchdog(threshold=0)
+@pytest.mark.parametrize(
+    "options",
+    [{"threshold": value} for value in (0.0, 1e-9, float("inf"), float("nan"))]
+    + [{"report_every": -1.0}, {"report_every": float("nan")}, {"max_reports": -1}],
+)
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(UsageError, match=name):
+        Watchdog(**options)
 
 
 @pytest.mark.loopcore_only

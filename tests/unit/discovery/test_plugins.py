@@ -59,3 +59,17 @@ def test_plugin_that_fails_names_its_distribution_and_cause(install):
         load_plugin("missing")
     rows = list_plugins()
     assert [(row.name, row.available) for row in rows] == [("broken", True), ("missing", False)]
+
+
+def test_what_a_plugin_says_of_its_options_is_told_in_its_words(install):
+    def choosy():
+        raise UsageError("port=0 is none")
+
+    install(Entry("choosy", choosy, "p"), group="loopcore.plugins")
+    with pytest.raises(UsageError, match=r"plugin 'choosy' \(.*\): port=0 is none$"):
+        load_plugin("choosy")
+
+
+def test_a_plugin_that_is_given_without_a_list_is_a_mistake_that_is_named():
+    with pytest.raises(UsageError, match="a list of names and objects"):
+        load_plugins(Plugin())
