@@ -1,20 +1,26 @@
 """Names: what a reader of a trace recognises a callback, a coroutine or a file by."""
 
 import functools
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 
 def describe_callback(runnable: object) -> str:
     """Return the qualified name of the function behind a handle, a partial or a method; else that of its class."""
-    function: Any = getattr(runnable, "_callback", None) or runnable
+    function: Any = getattr(runnable, "_callback", None)
+    if function is None:
+        function = runnable
     while isinstance(function, functools.partial):
         function = function.func
-    owner = getattr(function, "__self__", None)
-    name: str | None = getattr(function, "__qualname__", None)
-    if name is None:
-        return type(function).__qualname__
-    return f"{type(owner).__qualname__}.{function.__name__}" if "." not in name and owner is not None else name
+    with suppress(Exception):  # any object can be called, also a proxy that raises whatever is asked of it
+        owner = getattr(function, "__self__", None)
+        name = function.__qualname__
+        if "." in name or owner is None:
+            return str(name)
+        return f"{owner.__name__ if isinstance(owner, ModuleType) else type(owner).__qualname__}.{name}"
+    return type(function).__qualname__
 
 
 def describe_coroutine(task: Any) -> str:
@@ -34,7 +40,12 @@ def describe_outcome(task: Any) -> str:
 
 def describe_error(exc: BaseException | None) -> str | None:
     """Return the error as one line, or None."""
-    return None if exc is None else f"{type(exc).__name__}: {exc}"
+    if exc is None:
+        return None
+    try:
+        return f"{type(exc).__name__}: {exc}"
+    except Exception:  # its own __str__ fails
+        return type(exc).__name__
 
 
 def fill_in(path: Path, **values: int) -> Path:

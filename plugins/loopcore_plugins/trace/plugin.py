@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ class Trace:
 
     `file` may contain {pid} and {n}, the number of the trace in this process; `.gz` at its end compresses it.
     `limit` bounds the records in memory, at about 250 bytes each; the oldest are dropped, and counted in the file.
-    Raises UsageError for a limit below one or a directory that does not exist.
+    Raises UsageError for a limit below one, a directory that does not exist, or one in the file's place.
     """
 
     def __init__(self, file: Path = Path(DEFAULT_FILE), limit: int = DEFAULT_LIMIT) -> None:
@@ -45,6 +46,8 @@ class Trace:
         self.path = fill_in(Path(file), pid=os.getpid(), n=next(_instances))
         if not self.path.parent.is_dir():
             raise UsageError(f"trace cannot write {self.path}: there is no directory {self.path.parent}")
+        if self.path.is_dir():
+            raise UsageError(f"trace cannot write {self.path}: it is a directory")
         self._ring = Ring(limit)
         self._title = "loop"
         self._track_numbers = count(FIRST_TASK_TRACK)
@@ -67,7 +70,8 @@ class Trace:
     def write(self, path: Path | None = None) -> Path:
         """Write what was recorded so far to `path`, by default `self.path`; return it. Thread: any. Raises OSError."""
         records, dropped = self._ring.take()
-        threads = {track: thread for thread, track in self._threads.items()}
+        with self._threads_lock:
+            threads = {track: thread for thread, track in self._threads.items()}
         return write_trace(path or self.path, records, title=self._title, threads=threads, dropped=dropped)
 
     # The loop
@@ -75,6 +79,14 @@ class Trace:
     @hookimpl
     def loopcore_loop_created(self, loop: Any, backend: Any) -> None:
         self._title = f"loop on {backend.name}"
+
+    @hookimpl
+    def loopcore_plugin_unregistered(self) -> None:
+        # What had begun ends unseen, and must not be taken for what runs when the plugin comes back.
+        self._running.clear()
+        self._phases.clear()
+        self._origins.clear()
+        self._tick_began = 0
 
     @hookimpl
     def loopcore_loop_closed(self) -> None:
@@ -125,9 +137,11 @@ class Trace:
 
     @hookimpl
     def loopcore_phase_end(self, phase: str, count: int) -> None:
-        if self._phases:
-            details, self._poll = self._poll, None
-            self._ring.add(Slice(LOOP_TRACK, phase, "phase", self._phases.pop(), _now(), details or {"count": count}))
+        if not self._phases:
+            return
+        begin, details, self._poll = self._phases.pop(), self._poll, None
+        if count or details:  # most phases of most ticks have nothing to do: they would fill the ring
+            self._ring.add(Slice(LOOP_TRACK, phase, "phase", begin, _now(), details or {"count": count}))
 
     @hookimpl
     def loopcore_poll_begin(self, timeout: float | None) -> None:
@@ -163,7 +177,8 @@ class Trace:
 
     @hookimpl
     def loopcore_task_spawned(self, task: "asyncio.Task[Any]") -> None:
-        self._track_of(task)
+        # Always a new track: a task that was destroyed while it waited may have had the same id().
+        self._tracks[id(task)] = next(self._track_numbers)
         self._begin_arrow(task)
 
     @hookimpl
@@ -237,7 +252,8 @@ class Trace:
         if not self._running:
             return
         if len(self._origins) >= WAITING_ARROWS:
-            del self._origins[next(iter(self._origins))]
+            with suppress(LookupError, RuntimeError, StopIteration):  # a thread of a pool was faster
+                del self._origins[next(iter(self._origins))]
         self._origins[id(target)] = (target, self._running[-1][0], _now())
 
     def _begin_arrow_in_thread(self, target: object) -> None:

@@ -6,7 +6,9 @@ program lets several tasks share a context (`context=` of create_task), the span
 that task is done; a task that shares the context of who makes it has a span, which is not made current there.
 """
 
+import math
 import time
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,8 +32,8 @@ class Spans:
     `tracer_provider` is OpenTelemetry's, by default the global one at the time of the first span.
     """
 
-    def __init__(self, slow: float = 0.1, tracer_provider: Any = None) -> None:
-        if slow < 0:
+    def __init__(self, slow: float = 0.1, tracer_provider: "otel.TracerProvider | None" = None) -> None:
+        if not 0 <= slow < math.inf:
             raise UsageError(f"spans: slow={slow} must be a number of seconds, or 0 for no spans of slow callbacks")
         self._slow_ns = int(slow * 1e9)
         self._provider = tracer_provider
@@ -59,7 +61,7 @@ class Spans:
 
     @hookimpl
     def loopcore_task_done(self, task: Any) -> None:
-        span = self._spans.pop(task, None)
+        span = self._spans.get(task)  # it stays until the end of this step, which may be a slow one
         if span is None:
             return
         token = self._tokens.pop(task, None)
@@ -78,7 +80,9 @@ class Spans:
 
     @hookimpl
     def loopcore_handle_end(self, handle: Any) -> None:
-        self._finish(f"slow callback {describe_callback(handle)}", describe_callback(handle), None)
+        if began := self._slow_since():
+            name = describe_callback(handle)
+            self._report(f"slow callback {name}", name, began, _context_of(handle))
 
     @hookimpl
     def loopcore_task_step_begin(self) -> None:
@@ -86,20 +90,28 @@ class Spans:
 
     @hookimpl
     def loopcore_task_step_end(self, task: Any) -> None:
-        name = describe_coroutine(task)
-        self._finish(f"slow step {name}", name, self._spans.get(task))
+        if began := self._slow_since():
+            name, parent = describe_coroutine(task), self._spans.get(task)
+            context = None if parent is None else otel.set_span_in_context(parent)
+            self._report(f"slow step {name}", name, began, context)
+        if task.done():
+            self._spans.pop(task, None)
 
-    def _finish(self, title: str, function: str, parent: "otel.Span | None") -> None:
-        if not self._began:
-            return  # the plugin came while this ran
-        began, ended = self._began.pop(), time.time_ns()
-        if not self._slow_ns or ended - began < self._slow_ns:
-            return
-        context = otel.set_span_in_context(parent) if parent is not None else None
-        span = self.tracer.start_span(
-            title, context=context, start_time=began, attributes={"code.function.name": function}
-        )
-        span.end(end_time=ended)
+    def _slow_since(self) -> int:
+        """Return when what ends now has begun, if that is long ago; else 0."""
+        began = self._began.pop() if self._began else 0  # without: the plugin came while this ran
+        return began if self._slow_ns and began and time.time_ns() - began >= self._slow_ns else 0
+
+    def _report(self, title: str, function: str, began: int, context: "otel_context.Context | None") -> None:
+        attributes = {"code.function.name": function}
+        self.tracer.start_span(title, context=context, start_time=began, attributes=attributes).end()
+
+
+def _context_of(handle: Any) -> "otel_context.Context | None":
+    """Return what is current in the context that a callback ran in: that of who scheduled it."""
+    with suppress(AttributeError, RuntimeError):  # half of a transport has none; one that is entered cannot be
+        return handle.get_context().run(otel_context.get_current)  # type: ignore[no-any-return]
+    return None
 
 
 def _in_context(context: Any, function: Any, argument: Any) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import math
 import re
 from collections.abc import Coroutine
 from typing import Any
@@ -98,6 +99,34 @@ def test_a_slow_step_is_a_span_within_its_task(backend_name: str) -> None:
     assert spans["slow"].start_time <= step.start_time < step.end_time <= spans["slow"].end_time
 
 
-def test_a_negative_threshold_is_refused() -> None:
-    with pytest.raises(UsageError, match="slow=-1"):
-        Spans(slow=-1)
+def test_a_slow_last_step_is_a_span_within_its_task(backend_name: str) -> None:
+    async def slow() -> None:
+        sum(range(300_000))
+
+    spans = Recorded().run(backend_name, slow(), slow=0.001)
+    step = next(span for name, span in spans.items() if name.startswith("slow step") and name.endswith("slow"))
+    assert step.parent.span_id == spans["slow"].context.span_id
+
+
+def test_a_slow_callback_is_a_child_of_what_scheduled_it(backend_name: str) -> None:
+    def compute() -> None:
+        sum(range(300_000))
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(compute)
+        await asyncio.sleep(0)
+
+    spans = Recorded().run(backend_name, main(), slow=0.001)
+    callback = next(span for name, span in spans.items() if name.startswith("slow callback"))
+    assert callback.parent.span_id == spans["main"].context.span_id
+
+
+@pytest.mark.parametrize("slow", [-1.0, math.inf, math.nan])
+def test_an_impossible_threshold_is_refused(slow: float) -> None:
+    with pytest.raises(UsageError, match=f"slow={slow}"):
+        Spans(slow=slow)
+
+
+def test_what_is_no_text_cannot_be_given_as_text() -> None:
+    with pytest.raises(UsageError, match="text cannot give"):
+        loopcore.new_event_loop(plugins="spans:tracer_provider=x")

@@ -1,11 +1,13 @@
 """The trace of a real program, on every backend."""
 
 import asyncio
+import gc
 import gzip
 import json
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ import loopcore
 from loopcore import UsageError
 from loopcore_plugins.trace import Trace
 from loopcore_plugins.trace.reading import find_problems, load, slowest_tasks
+from loopcore_plugins.trace.records import LOOP_TRACK
 from tests.plugins.trace.programs import Event, blocking_job, everything, ordinary_callback, sleeper, traced
 
 pytestmark = pytest.mark.loopcore_only
@@ -128,6 +131,74 @@ def test_a_plugin_that_comes_and_goes_while_the_loop_runs_leaves_a_sound_trace(
     assert _of(events, "X", "task")
 
 
+def test_what_began_before_a_pause_is_not_taken_for_what_runs_after_it(tmp_path: Path, backend_name: str) -> None:
+    plugin = Trace(file=tmp_path / "trace.json")
+
+    async def main() -> None:
+        probes = asyncio.get_running_loop().probes  # type: ignore[attr-defined]
+        probes.register(plugin)
+        await asyncio.sleep(0)
+        probes.unregister(plugin)
+        await asyncio.sleep(0.01)
+        probes.register(plugin)
+        await asyncio.sleep(0)
+
+    loopcore.run(main(), backend=backend_name)
+    steps = [step for step in _of(load(plugin.path), "X", "task") if step["name"].endswith("main")]
+    assert max(step["dur"] for step in steps) < 10_000
+
+
+def test_a_destroyed_task_leaves_its_track_to_nobody(tmp_path: Path, backend_name: str) -> None:
+    plugin = Trace(file=tmp_path / "trace.json")
+
+    async def never() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        for number in range(20):
+            asyncio.create_task(never(), name=f"destroyed {number}")
+            await asyncio.sleep(0)
+            gc.collect()
+
+    loopcore.run(main(), backend=backend_name, plugins=[plugin])
+    steps = _of(load(plugin.path), "X", "task")
+    tracks = {step["tid"] for step in steps if step["args"]["task"].startswith("destroyed")}
+    assert len(tracks - {LOOP_TRACK}) == 20
+
+
+def test_what_cannot_be_described_is_traced_all_the_same(tmp_path: Path, backend_name: str) -> None:
+    class Proxy:
+        def __call__(self) -> None: ...
+
+        @property
+        def __self__(self) -> Any:
+            raise RuntimeError("outside of any context")
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no words")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: None)
+        loop.call_soon(Proxy())
+        loop.call_exception_handler({"message": "", "exception": Mute()})
+        await asyncio.sleep(0)
+        assert loop.probes.failures == {}  # type: ignore[attr-defined]
+
+    plugin = Trace(file=tmp_path / "trace.json")
+    loopcore.run(main(), backend=backend_name, plugins=[plugin])
+    events = load(plugin.path)
+    assert [event for event in _of(events, "X", "callback") if event["name"].endswith("Proxy")]
+    assert [event for event in _of(events, "i", "error") if event["args"]["exception"] == "Mute"]
+
+
+def test_phases_that_had_nothing_to_do_are_left_out(tmp_path: Path, backend_name: str) -> None:
+    _, events = traced(tmp_path, backend_name)
+    assert all(phase["name"] == "poll" or phase["args"]["count"] for phase in _of(events, "X", "phase"))
+
+
 def test_the_file_is_named_by_process_and_number_and_can_be_compressed(tmp_path: Path) -> None:
     plugins = [Trace(file=tmp_path / "of-{pid}-{n}.json.gz") for _ in range(2)]
     paths = {plugin.write() for plugin in plugins}
@@ -142,6 +213,8 @@ def test_wrong_options_are_refused(tmp_path: Path) -> None:
         Trace(file=tmp_path / "x", limit=0)
     with pytest.raises(UsageError, match="no directory"):
         Trace(file=tmp_path / "missing" / "x")
+    with pytest.raises(UsageError, match="is a directory"):
+        Trace(file=tmp_path)
 
 
 @pytest.mark.reports_errors
