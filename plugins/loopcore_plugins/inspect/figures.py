@@ -89,7 +89,7 @@ def compare(earlier: Message, later: Message) -> Frame:
         queue_times=queue_times,
         queue_time=_sum(list(queue_times.values())),
         rows=_rows(earlier, later, seconds),
-        phases=_phases(earlier["phases"], later["phases"], seconds),
+        phases=_phases(earlier["phases"], later["phases"]),
         slow=later["slow"]["last"] if later["slow"] else [],
         stall=stalls["present"],
         stalls=stalls,
@@ -172,7 +172,9 @@ def _rows(earlier: Message, later: Message, seconds: float) -> list[Row]:
     return rows
 
 
-def _phases(old: Message | None, new: Message | None, seconds: float) -> dict[str, float]:
+def _phases(old: Message | None, new: Message | None) -> dict[str, float]:
     if old is None or new is None:
         return {}
-    return {phase: (ns - old.get(phase, [0, 0])[0]) / 1e9 / seconds for phase, (ns, _) in new.items()}
+    passed = {phase: ns - old.get(phase, [0, 0])[0] for phase, (ns, _) in new.items()}
+    total = sum(passed.values())  # of the same moments, unlike the time between the samples
+    return {phase: ns / total for phase, ns in passed.items()} if total > 0 else {}

@@ -8,9 +8,10 @@ readings each, in every tick). Callbacks that were slow are taken down along wit
 import functools
 import time
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from time import perf_counter_ns
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from loopcore import hookimpl
 from loopcore_plugins.inspect.protocol import Message
@@ -50,6 +51,40 @@ def function_of(runnable: Any) -> Any:
     return get_coro() if get_coro is not None else getattr(runnable, "_callback", None) or runnable
 
 
+_T = TypeVar("_T")
+
+
+class Entries:
+    """A sequence lock around the end of a measurement: what another thread reads meanwhile, it reads again.
+
+    Else what has just ended would be missing from a view, or be in it twice, and times would go back.
+    """
+
+    def __init__(self) -> None:
+        self._version = 0
+
+    def read(self, take: Callable[[], _T]) -> _T:
+        """Return what `take()` returns when nothing is written. Thread: any.
+
+        Not for ever: the writer may be a thread that stands still in the middle.
+        """
+        for _ in range(100):
+            version = self._version
+            taken = take()
+            if version % 2 == 0 and version == self._version:
+                break
+            time.sleep(0)
+        return taken
+
+    def begin(self) -> None:
+        """What follows belongs together."""
+        self._version += 1
+
+    def end(self) -> None:
+        """It is complete."""
+        self._version += 1
+
+
 class CallbackTimes:
     """Number, run time and longest run of callbacks and steps, by name. What runs within another is not its time."""
 
@@ -58,12 +93,16 @@ class CallbackTimes:
         """By kind (task, callback) and name: number, ns, longest ns, place."""
         self._running: list[list[Any]] = []
         """Row, ns of what ran within, and when it began; innermost last."""
+        self._entries = Entries()
 
     def view(self) -> list[list[Any]]:
         """Return kind, name, number, ns, longest ns and place of each; what runs now counts so far. Thread: any."""
+        return self._entries.read(self._view)
+
+    def _view(self) -> list[list[Any]]:
         running = self._running[-1:]
         rows = [(*key, row.copy(), row) for key, row in self._rows.copy().items()]
-        if running and running == self._running[-1:]:  # else it has ended meanwhile, and may have been counted
+        if running:
             present, within, began = running[0]
             so_far = max(perf_counter_ns() - began - within, 0)
             for _, _, copy, row in rows:
@@ -102,6 +141,7 @@ class CallbackTimes:
         now = perf_counter_ns()
         if not self._running:  # it had begun before we came
             return
+        self._entries.begin()
         row, within, began = self._running.pop()
         took = now - began
         if self._running:
@@ -109,6 +149,7 @@ class CallbackTimes:
         row[0] += 1
         row[1] += took - within
         row[2] = max(row[2], took - within)
+        self._entries.end()
 
 
 class PhaseTimes:
@@ -119,12 +160,16 @@ class PhaseTimes:
         """Ns and number."""
         self._present: tuple[str, int] | None = None
         """The phase that the loop is in, and since when."""
+        self._entries = Entries()
 
     def view(self) -> dict[str, list[int]]:
         """Return ns and number by phase; the one that the loop is in counts so far. Thread: any."""
+        return self._entries.read(self._view)
+
+    def _view(self) -> dict[str, list[int]]:
         present = self._present
         rows = {phase: row.copy() for phase, row in self._rows.copy().items()}
-        if present is not None and present is self._present:  # else it has ended meanwhile, and may have been counted
+        if present is not None:
             phase, began = present
             rows.setdefault(phase, [0, 0])[0] += max(perf_counter_ns() - began, 0)
         return rows
@@ -135,11 +180,13 @@ class PhaseTimes:
 
     @hookimpl
     def loopcore_phase_end(self, loop: Any, phase: str, count: int) -> None:
+        self._entries.begin()
         present, self._present = self._present, None
         if present is not None:
             row = self._rows.setdefault(phase, [0, 0])
             row[0] += perf_counter_ns() - present[1]
             row[1] += count
+        self._entries.end()
 
 
 class SlowCallbacks:
