@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from loopcore import EventLoop
 from loopcore_plugins.inspect import Inspect
 from loopcore_plugins.inspect.client import Client, connect, find
 from loopcore_plugins.inspect.figures import compare
@@ -15,22 +16,42 @@ from tests.plugins.inspect.processes import SERVER, client_of, running, until
 pytestmark = pytest.mark.loopcore_only
 
 
-def is_measured(loop: Any) -> tuple[bool, bool, bool]:
+@pytest.fixture
+def meters(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The meters that were asked for; a stopped one is taken off."""
+    made: list[Any] = []
+
+    class Counted:
+        def __init__(self, loop: Any, window: float = 0.001) -> None:
+            self._meter = original(loop, window)
+            self.snapshot = self._meter.snapshot
+            made.append(self)
+
+        def stop(self) -> None:
+            self._meter.stop()
+            made.remove(self)
+
+    original = EventLoop.meter
+    monkeypatch.setattr(EventLoop, "meter", lambda loop: Counted(loop))
+    return made
+
+
+def is_measured(loop: Any, meters: list[Any]) -> tuple[bool, bool, bool]:
     """Whether the meter, the hooks of callbacks and those of ticks are on."""
-    return loop._stopwatch is not None, loop.probes.watching_handles, loop.probes.watching_ticks
+    return bool(meters), loop.probes.watching_handles, loop.probes.watching_ticks
 
 
-def test_nothing_is_measured_unless_somebody_watches(folder: Path, loop: Any) -> None:
+def test_nothing_is_measured_unless_somebody_watches(folder: Path, loop: Any, meters: list[Any]) -> None:
     async def until_measured(wanted: tuple[bool, bool, bool]) -> None:
         async with asyncio.timeout(30):
-            while is_measured(loop) != wanted:
+            while is_measured(loop, meters) != wanted:
                 await asyncio.sleep(0.001)
 
     async def program() -> None:
-        assert is_measured(loop) == (False, False, False)
+        assert is_measured(loop, meters) == (False, False, False)
         client: Client = await asyncio.to_thread(connect, find("all")[0])
         await asyncio.to_thread(client.ask, "stacks")
-        assert is_measured(loop) == (False, False, False)
+        assert is_measured(loop, meters) == (False, False, False)
         await asyncio.to_thread(client.ask, "watch", parts=["meter"])
         await until_measured((True, False, False))
         with await asyncio.to_thread(connect, find("all")[0]) as other:
@@ -48,7 +69,7 @@ def test_nothing_is_measured_unless_somebody_watches(folder: Path, loop: Any) ->
     loop.run_until_complete(program())
 
 
-def test_a_loop_that_is_closed_while_it_is_watched(folder: Path, loopcore_factory: Any) -> None:
+def test_a_loop_that_is_closed_while_it_is_watched(folder: Path, loopcore_factory: Any, meters: list[Any]) -> None:
     loop = loopcore_factory()
     loop.probes.register(Inspect())
 
@@ -59,7 +80,7 @@ def test_a_loop_that_is_closed_while_it_is_watched(folder: Path, loopcore_factor
 
     with loop.run_until_complete(program()):
         loop.close()
-        assert is_measured(loop) == (False, False, False)
+        assert is_measured(loop, meters) == (False, False, False)
 
 
 def test_the_figures_of_a_server_add_up(folder: Path, backend_name: str) -> None:
