@@ -32,6 +32,7 @@ cdef class Future(Runnable):
     cpdef object _set_exception(self, object exception)
     cpdef object _add_waiter(self, Runnable waiter)
     cdef object _wake(self, Runnable waiter)
+    cdef object _announce_wake(self, Runnable waiter)
     cpdef object _schedule_callbacks(self)
 
 

@@ -249,13 +249,19 @@ class Future(Runnable):
     def _wake(self, waiter: Runnable) -> None:
         self._reactor.ready.push(waiter)
         if self._reactor.watching:
-            self._reactor.probes.fire("loopcore_task_woken", self._loop, waiter, self)
+            self._announce_wake(waiter)
+
+    def _announce_wake(self, waiter: Runnable) -> None:
+        self._reactor.probes.fire("loopcore_task_woken", self._loop, waiter, self)
 
     def _schedule_callbacks(self) -> None:
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
-            self._wake(waiter)
+            # `_wake`, written out: this is how one task hands over to another.
+            self._reactor.ready.push(waiter)
+            if self._reactor.watching:
+                self._announce_wake(waiter)
         callbacks = self._callback_list
         if callbacks is not None:
             self._callback_list = None
