@@ -12,12 +12,11 @@ PERIOD: Final = 0.1
 """Seconds between two changes of the rate."""
 
 DECREASE: Final = 0.8
-INCREASE: Final = 1.1
+INCREASE: Final = 1.05
 """What the rate is multiplied by."""
 
 FEW: Final = 0.25
-"""The part of a period's measurements that may differ from the others without a change: a pause of the garbage
-collector, or of the machine, is no overload."""
+"""The part of a period's measurements that may be late: a pause of the garbage collector is no overload."""
 
 CALM: Final = 1.0
 """Seconds without a refusal after which an episode is over, and the limit given up."""
@@ -26,9 +25,8 @@ CALM: Final = 1.0
 class Throttle:
     """Decides about connections, one after the other. Times are seconds of any one clock.
 
-    `bound`: the delay, in seconds, from which on the loop is late. The rate is lowered after a period in which that
-    was not just now and then, and raised after one that was mostly below half of it; in between it stays as it is, so
-    that it does not swing to and fro.
+    `bound`: the delay, in seconds, from which on the loop is late. The rate aims at half of it, so that what comes
+    in bunches seldom gets there.
     """
 
     def __init__(self, bound: float) -> None:
@@ -45,20 +43,19 @@ class Throttle:
         self._passed = 0
         self._was_late = False
         """Whether the period before this one was."""
-        self._measured = self._late = self._early = 0
-        """Measurements of this period: all, those beyond the bound, those below half of it."""
+        self._measured = self._late = 0
+        """Measurements of this period: all, and those beyond half of the bound."""
 
     def measure(self, now: float, delay: float) -> None:
         """Take note of the loop's delay, in seconds."""
         self._delay = delay
         self._measured += 1
-        self._late += delay > self.bound
-        self._early += delay < self.bound / 2
+        self._late += delay > self.bound / 2
         elapsed = now - self._period_began
         if elapsed >= PERIOD:
             self._change(now, self._passed / elapsed)
             self._period_began = now
-            self._passed = self._measured = self._late = self._early = 0
+            self._passed = self._measured = self._late = 0
 
     def forget(self) -> None:
         """Nothing is measured for now: what was says nothing about the next connection."""
@@ -96,5 +93,5 @@ class Throttle:
             elif was_late:
                 self.rate = max(1.0, DECREASE * passed)
                 self._filled_at = now
-        elif self.rate is not None and self._early >= (1 - FEW) * self._measured:
+        elif self.rate is not None:
             self.rate *= INCREASE
