@@ -30,7 +30,7 @@ cdef class Dispatcher(Queues):
 
     cdef object _finish_tick(self)
     cdef object _put_off_timers(self)
-    @cython.locals(outer=int, source=int)
+    @cython.locals(outer=int, outer_timing=bint, source=int)
     cdef object _process_observed(self)
     cdef object _run_phase_observed(self, str phase)
     cdef int _run_phase(self, str phase) except -1

@@ -95,7 +95,7 @@ class Dispatcher(Queues):
         self._due = []
 
     def _process_observed(self) -> None:
-        outer = self._source  # a callback may tick the loop by itself
+        outer, outer_timing = self._source, self._timing  # a callback may tick the loop by itself
         if self._window_is_open:
             self._set_timing(self._stopwatch.tick_begins())
         try:
@@ -104,9 +104,9 @@ class Dispatcher(Queues):
                 self._run_phase_observed(phase)
         finally:
             self._source = outer
-            self._set_timing(False)
             if self._window_is_open and self._stopwatch.tick_ends():
                 self._close_window()
+            self._set_timing(outer_timing and self._window_is_open)
             if self._attention & _WATCHING_TICKS:
                 self.probes.fire("loopcore_tick_end", self)
 

@@ -4,6 +4,7 @@ from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.histogram cimport Histogram
 from loopcore.kernel.runnable cimport Runnable
 
+cdef double _LONGEST
 cdef int _RUNS
 cdef int _TICKS
 cdef int _READY
@@ -39,6 +40,7 @@ cdef class Stopwatch:
     cdef long long _fixed_at
 
     cpdef object resume(self)
+    @cython.locals(works=bint, passed=cython.longlong)
     cpdef object pause(self)
     cpdef object wait_begins(self, bint may_block)
     cpdef object wait_ends(self)
@@ -52,6 +54,7 @@ cdef class Stopwatch:
     cpdef object close(self)
     cpdef object stamp(self, Runnable runnable, int source)
     cpdef object stamp_posted(self, Runnable runnable)
+    cdef object _add_stamp(self, Runnable runnable, long long now, int source)
     @cython.locals(stamped=tuple, now=cython.longlong, histogram=Histogram)
     cpdef long long begin(self, Runnable runnable, int source) except *
     @cython.locals(ran_ns=cython.longlong, histogram=Histogram)

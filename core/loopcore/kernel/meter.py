@@ -73,6 +73,7 @@ WINDOW_RUNS = 32
 WINDOW_TICKS = 4
 """Ticks in which a window waits for what was stamped in its first; more than two only if a policy puts it off."""
 
+_LONGEST = 1e9  # seconds: thirty years, in nanoseconds well within 64 bits
 _RUNS = WINDOW_RUNS
 _TICKS = WINDOW_TICKS
 _READY = READY
@@ -173,7 +174,10 @@ class Stopwatch:
     def pause(self) -> None:
         """The loop does not run any more."""
         if self.running:
-            self._move_on(False, False)
+            works = not self._waiting
+            passed = self._move_on(False, False)
+            if works:  # the last tick of a run is followed by no wait, and may be the one that blocked
+                self._tick.record(passed)
 
     def wait_begins(self, may_block: bool) -> None:
         """The loop polls; `may_block` is False for a wait of zero seconds."""
@@ -200,7 +204,7 @@ class Stopwatch:
 
     def note_late(self, seconds: float) -> None:
         """A timer is due since `seconds`."""
-        self._lateness.record(int(seconds * 1e9))
+        self._lateness.record(int(min(seconds, _LONGEST) * 1e9))  # `call_at(-inf)` is allowed
 
     # Sampled: windows
 
@@ -242,18 +246,20 @@ class Stopwatch:
 
     def stamp(self, runnable: Runnable, source: int) -> None:
         """`runnable` was put on a queue; READY for the ready queue. One that has a stamp keeps it."""
-        if not self.stamping or id(runnable) in self._stamps:
-            return
-        if self.window_ns > 0:
-            self._stamps_left -= 1
-            if self._stamps_left <= 0:
-                self.stamping = False
-        self._stamps[id(runnable)] = (runnable, monotonic_ns(), source)
+        if self.stamping and id(runnable) not in self._stamps:
+            self._add_stamp(runnable, monotonic_ns(), source)
 
     def stamp_posted(self, runnable: Runnable) -> None:
         """`runnable` has come from another thread, which may have posted it when nothing was stamped."""
         if self.stamping and id(runnable) not in self._stamps:
-            self._stamps[id(runnable)] = (runnable, 0, _THREADSAFE)
+            self._add_stamp(runnable, 0, _THREADSAFE)
+
+    def _add_stamp(self, runnable: Runnable, now: int, source: int) -> None:
+        if self.window_ns > 0:
+            self._stamps_left -= 1
+            if self._stamps_left <= 0:
+                self.stamping = False
+        self._stamps[id(runnable)] = (runnable, now, source)
 
     def begin(self, runnable: Runnable, source: int) -> int:
         """It is the turn of `runnable`. Returns when, and leaves its source in `source`; 0 if it is not to be timed."""
@@ -331,7 +337,7 @@ class Stopwatch:
         return not self.meters
 
     def _choose_window(self) -> None:
-        self.window_ns = min((int(meter.window * 1e9) for meter in self.meters), default=self.window_ns)
+        self.window_ns = min((_in_ns(meter.window) for meter in self.meters), default=self.window_ns)
         if self.window_ns == 0 and self._is_open:
             self.open()
 
@@ -365,6 +371,11 @@ class Meter:
 
     def __exit__(self, *exc_info: object) -> None:
         self.stop()
+
+
+def _in_ns(window: float) -> int:
+    # Only a window of 0 is the one without an end.
+    return max(round(min(window, _LONGEST) * 1e9), 1 if window else 0)
 
 
 def _source_of(runnable: Runnable, source: int) -> int:

@@ -231,8 +231,9 @@ class Reactor(PolicyDispatcher):
         stopwatch.wait_begins(timeout is None or timeout > 0.0)
         self._open_window_if_due()
         events = self.backend.wait(timeout)
-        stopwatch.wait_ends()
-        self._open_window_if_due()
+        if self._stopwatch is stopwatch:  # else a signal handler has stopped the meter, inside the wait
+            stopwatch.wait_ends()
+            self._open_window_if_due()
         return events
 
     def _open_window_if_due(self) -> None:

@@ -39,6 +39,8 @@ class Metrics:
     ) -> None:
         if port is not None and not (0 <= port <= 65535 and 1 <= ports <= 65536 - port):
             raise UsageError(f"metrics: port={port} and ports={ports} are no ports; they go up to 65535")
+        if not isinstance(name, str) or not name.isprintable():
+            raise UsageError(f"metrics: a loop's name, {name!r}, is text that can be printed; exports show it")
         self._window = 0.0 if full else window
         self._name = name
         self._host = host

@@ -241,6 +241,13 @@ def test_a_forked_child_begins_anew(loop: Any) -> None:
     assert b"loopcore_tasks_live" in scrape(address)
 
 
+@pytest.mark.parametrize("name", [7, None, "a\nb", "a\udcff"])
+def test_a_name_that_no_export_can_show_is_refused(name: Any) -> None:
+    # From the environment, bytes that are no text come as surrogates: every scrape of the process would fail.
+    with pytest.raises(UsageError, match="name"):
+        Metrics(name=name)
+
+
 @pytest.mark.parametrize(
     "options", [{"port": -1}, {"port": 65536}, {"port": 65535, "ports": 2}, {"port": 1, "ports": 0}]
 )

@@ -146,6 +146,19 @@ def test_between_two_runs_time_stands_still(monkeypatch: pytest.MonkeyPatch) -> 
     assert (measured.idle_ns, measured.active_ns) == (0, 2 * SECOND)
 
 
+def test_the_last_tick_of_a_run_is_measured_as_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = scripted_clock(monkeypatch)
+    stopwatch = Stopwatch()
+    stopwatch.resume()
+    stopwatch.wait_begins(True)
+    now[0] += 2 * SECOND
+    stopwatch.wait_ends()
+    now[0] += 5 * SECOND
+    stopwatch.pause()
+    measured = stopwatch.snapshot()
+    assert (measured.tick.max_ns, measured.tick.sum_ns) == (5 * SECOND, measured.active_ns)
+
+
 def scripted_clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A clock for the interpreted meter; the compiled one reads the system's in C."""
     if not hasattr(meter_module, "monotonic_ns"):
@@ -164,6 +177,16 @@ def test_timers_are_late_by_the_loops_clock(reactor: Reactor, backend: FakeBacke
     late = meter.snapshot().lateness
     assert late.count == 1
     assert late.max_ns == pytest.approx(2 * SECOND)
+
+
+@pytest.mark.parametrize("when", [float("-inf"), -1e300])
+def test_a_timer_may_be_late_by_any_time(reactor: Reactor, when: float) -> None:
+    meter = reactor.meter()
+    ran: list[float] = []
+    reactor.call_at(when, ran.append, when)
+    reactor.tick()
+    assert ran == [when]
+    assert meter.snapshot().lateness.count == 1
 
 
 def test_slow_callbacks_that_are_timed_are_told_without_debug_mode(reactor: Reactor) -> None:
@@ -197,6 +220,22 @@ def test_a_window_times_a_bounded_number_of_callbacks(reactor: Reactor) -> None:
     measured = meter.snapshot()
     assert WINDOW_RUNS <= measured.run_time["soon"].count <= 2 * WINDOW_RUNS
     assert 0 < measured.queue_time["soon"].count <= WINDOW_RUNS
+
+
+def test_a_window_times_no_more_of_what_other_threads_have_posted_before_it(reactor: Reactor) -> None:
+    meter = reactor.meter(window=1000.0)
+    for _ in range(10 * WINDOW_RUNS):
+        reactor.call_soon_threadsafe(int)
+    run(reactor)
+    assert counts(meter.snapshot().run_time) == {"threadsafe": WINDOW_RUNS}
+
+
+def test_a_callback_that_ticks_the_loop_leaves_the_rest_of_its_tick_timed(reactor: Reactor) -> None:
+    meter = reactor.meter(window=0)
+    for callback in (reactor.tick, int, int):
+        reactor.call_immediate(callback)
+    reactor.tick()
+    assert counts(meter.snapshot().run_time) == {"immediate": 3}
 
 
 def test_after_a_window_nothing_is_timed_until_the_next(reactor: Reactor) -> None:
@@ -256,6 +295,15 @@ def test_a_meter_can_be_stopped_by_a_callback_that_it_times(reactor: Reactor) ->
     assert log == ["next"]
 
 
+def test_a_meter_can_be_stopped_within_the_wait(reactor: Reactor, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As by the handler of a signal that takes the plugin out.
+    meter = reactor.meter()
+    monkeypatch.setattr(reactor.backend, "wait", lambda timeout: meter.stop() or ())
+    reactor.call_soon(int)
+    reactor.tick()
+    assert meter.snapshot() == meter.snapshot()
+
+
 def test_a_meter_can_be_made_by_a_callback(reactor: Reactor) -> None:
     made: list[Any] = []
     reactor.call_soon(lambda: made.append(reactor.meter(window=0)))
@@ -283,6 +331,10 @@ def test_a_window_is_a_number_of_seconds(reactor: Reactor, window: float) -> Non
     with pytest.raises(UsageError, match="window"):
         reactor.meter(window=window)
     assert reactor.meter().snapshot().window == 0.001
+
+
+def test_only_a_window_of_zero_has_no_end(reactor: Reactor) -> None:
+    assert [reactor.meter(window).snapshot().window for window in (1e300, 1e-300, 0.0)] == [1e9, 1e-9, 0.0]
 
 
 def test_snapshots_of_another_thread_never_go_back() -> None:
