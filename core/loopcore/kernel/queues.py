@@ -295,7 +295,11 @@ class Queues:
         if self.watching:
             self.probes.fire("loopcore_handle_scheduled", self, handle, source)
             callback = handle._callback
-            if getattr(callback, "__name__", "") == "_wakeup":
+            try:
+                is_wakeup = getattr(callback, "__name__", "") == "_wakeup"
+            except Exception:  # a proxy that raises whatever is asked of it; it may be called all the same
+                is_wakeup = False
+            if is_wakeup:
                 # A future that is not loopcore's (asyncio.gather's, say) wakes one of loopcore's tasks.
                 task = getattr(callback, "__self__", None)
                 if hasattr(task, "_announce_woken"):

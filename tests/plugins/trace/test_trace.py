@@ -171,8 +171,7 @@ def test_what_cannot_be_described_is_traced_all_the_same(tmp_path: Path, backend
     class Proxy:
         def __call__(self) -> None: ...
 
-        @property
-        def __self__(self) -> Any:
+        def __getattr__(self, name: str) -> Any:
             raise RuntimeError("outside of any context")
 
     class Mute(Exception):
