@@ -25,6 +25,8 @@ import pytest
 
 from tests.backends import kqueues
 
+kqueues.install()  # before anything looks at what this platform has
+
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 ORACLE = "asyncio"
@@ -33,7 +35,6 @@ THREAD_PATIENCE = 2.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    kqueues.install()
     config.addinivalue_line("markers", "loopcore_only: tests what only loopcore has, so asyncio's loop is left out")
     config.addinivalue_line("markers", "reports_errors: the loop's default exception handler is expected to log")
     config.addinivalue_line(

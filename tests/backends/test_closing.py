@@ -99,7 +99,7 @@ from loopcore.discovery import choose_backend
 from loopcore.interest import READ
 
 if sys.argv[2] == "socketpair":
-    del os.eventfd
+    vars(os).pop("eventfd", None)
 backend = choose_backend(sys.argv[1]).factory()
 one, other = socket.socketpair()
 backend.register(one.fileno(), READ)

@@ -6,6 +6,7 @@ import os
 import select
 import weakref
 from collections.abc import Iterable, Iterator
+from threading import Lock
 from time import monotonic
 from typing import Any, ClassVar, Final
 
@@ -52,6 +53,7 @@ class kqueue:
     def __init__(self) -> None:
         self.closed = False
         self._lost = False  # in a forked child
+        self._lock = Lock()  # of the tables: one thread may change them while another waits
         self._outer = select.epoll()
         self._number = self._outer.fileno()
         self._channels = {group: Channel() for group in (select.EPOLLIN, select.EPOLLOUT, OWNED)}
@@ -105,7 +107,8 @@ class kqueue:
             _check_timeout(timeout, self.dialect)
         if self._lost:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        failures = self._apply(list(changelist or ()), max_events)
+        with self._lock:
+            failures = self._apply(list(changelist or ()), max_events)
         if failures or not max_events:
             return failures
         return self._wait(self.faults.room(max_events), timeout)
@@ -181,7 +184,8 @@ class kqueue:
         end = math.inf if timeout is None else monotonic() + timeout
         while True:
             events = self.faults.spontaneous()
-            events += list(self._gather(room - len(events)))
+            with self._lock:
+                events += list(self._gather(room - len(events)))
             left = end - monotonic()
             if events or left <= 0:
                 return events
@@ -255,6 +259,6 @@ def names(dialect: Dialect) -> dict[str, Any]:
     flags = {"ADD": EV_ADD, "DELETE": EV_DELETE, "ENABLE": EV_ENABLE, "DISABLE": EV_DISABLE, "ONESHOT": EV_ONESHOT}
     flags |= {"CLEAR": EV_CLEAR, "EOF": EV_EOF, "ERROR": EV_ERROR}
     constants |= {f"KQ_EV_{name}": number for name, number in flags.items()}
-    constants["KQ_NOTE_EXIT"] = NOTE_EXIT
+    constants |= {"KQ_NOTE_EXIT": NOTE_EXIT, "user_filter": dialect.user_filter}  # which CPython does not name
     spoken = type("kqueue", (kqueue,), {"dialect": dialect, "faults": Faults(), "__doc__": kqueue.__doc__})
     return {"kqueue": spoken, "kevent": kevent} | constants
