@@ -22,6 +22,7 @@ else:
     from time import monotonic_ns
 
 _CLOCK_STRIDE = 8
+_VERY_MANY = 1 << 30
 
 
 class ReadyOrder(Protocol):
@@ -131,7 +132,7 @@ class Allowance:
         callbacks, seconds = self._budget.callbacks, self._budget.seconds
         if not _is_amount(callbacks) or not _is_amount(seconds):
             raise UsageError(f"a tick budget is of numbers that are not negative, or None: {callbacks!r}, {seconds!r}")
-        self._callbacks = -1 if callbacks is None else int(callbacks)
+        self._callbacks = -1 if callbacks is None else int(min(callbacks, _VERY_MANY))
         self._limit_ns = -1 if seconds is None else int(min(seconds, 1e9) * 1e9)
         if self._limit_ns >= 0:
             self._began_at = self._looked_at = monotonic_ns()

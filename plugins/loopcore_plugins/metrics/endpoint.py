@@ -70,10 +70,11 @@ class Endpoint:
         try:
             # Nothing else wakes a thread in accept at once on every system.
             socket.create_connection(self.address, REQUEST_TIMEOUT).close()
-            self._thread.join()
         except OSError:
-            pass  # it is a daemon, and ends with the next who connects
-        self._server.server_close()
+            self._server.server_close()  # it is a daemon, and ends with the process
+        else:
+            if self._thread is not threading.current_thread():  # where a dropped loop may be collected
+                self._thread.join()
 
     def drop(self) -> None:
         """In a forked child: close the copy of the port."""
@@ -82,6 +83,7 @@ class Endpoint:
     def _serve(self) -> None:
         while not self._is_stopping:
             self._server.handle_request()
+        self._server.server_close()
 
 
 def _bind(host: str, ports: range) -> _Server:
@@ -93,7 +95,8 @@ def _bind(host: str, ports: range) -> _Server:
     return _Server(host, ports[-1])
 
 
-_lock = threading.Lock()
+# Reentrant: a garbage collection within may close a loop that was dropped, and give its endpoint back.
+_lock = threading.RLock()
 _endpoints: dict[tuple[str, range], Endpoint] = {}
 
 
@@ -123,7 +126,7 @@ def close_endpoint(endpoint: Endpoint) -> None:
 def _begin_anew() -> None:
     """In a forked child: the threads are not there, and the lock is as it happened to be."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for endpoint in _endpoints.values():
         endpoint.drop()
     _endpoints.clear()

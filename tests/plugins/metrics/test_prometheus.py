@@ -1,11 +1,13 @@
 """What Prometheus is given: names and units as it wants them, an endpoint for the loops of a process, and its end."""
 
 import asyncio
+import gc
 import logging
 import os
 import shutil
 import socket
 import subprocess
+import threading
 import urllib.request
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 
 import loopcore
 from loopcore.errors import UsageError
-from loopcore_plugins.metrics import Metrics
+from loopcore_plugins.metrics import Metrics, endpoint
 from loopcore_plugins.metrics.catalogue import BOUNDS, CATALOGUE
 from tests.plugins.metrics.reading import Reader, nothing
 
@@ -218,6 +220,40 @@ def test_clients_that_say_nothing_keep_nobody_from_scraping(loop: Any) -> None:
     assert metrics.address is not None
     with socket.create_connection(metrics.address), socket.create_connection(metrics.address):
         assert b"loopcore_tasks_live" in scrape(metrics.address)
+
+
+def drop_a_loop_with(metrics: Metrics) -> tuple[str, int]:
+    loop = loopcore.new_event_loop()
+    loop.probes.register(metrics)
+    assert metrics.address is not None
+    return metrics.address
+
+
+@pytest.mark.filterwarnings("ignore:unclosed event loop")
+def test_a_dropped_loop_may_be_collected_while_an_endpoint_is_made(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = drop_a_loop_with(Metrics(port=0))
+    bind = endpoint._bind
+    monkeypatch.setattr(endpoint, "_bind", lambda *where: (gc.collect(), bind(*where))[1])
+    made = threading.Thread(target=loop.probes.register, args=(Metrics(port=0, host="localhost"),), daemon=True)
+    made.start()
+    made.join(30)
+    assert not made.is_alive()
+    with pytest.raises(OSError):
+        scrape(address)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed event loop")
+def test_a_dropped_loop_may_be_collected_in_the_endpoints_own_thread() -> None:
+    before = set(endpoint._endpoints.values())
+    address = drop_a_loop_with(Metrics(port=0))
+    (served,) = set(endpoint._endpoints.values()) - before
+    accept = served._server.get_request
+    served._server.get_request = lambda: (accept(), gc.collect())[0]  # type: ignore[method-assign]
+    socket.create_connection(address).close()
+    served._thread.join(30)
+    assert not served._thread.is_alive()
+    with pytest.raises(OSError):
+        scrape(address)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
