@@ -18,6 +18,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+import loopcore
 from tests.conftest import ORACLE
 
 MakeLoop = Callable[[], asyncio.AbstractEventLoop]
@@ -151,6 +152,35 @@ def child_that_goes_on(make: MakeLoop) -> None:
     far.send(b"x")
     loop.run_until_complete(everything_works())
     assert seen == [b"x"]
+    loop.close()
+
+
+class _Observer:
+    @loopcore.hookimpl
+    def loopcore_tick_end(self) -> None:
+        """Do nothing."""
+
+
+def forked_while_plugins_change(make: MakeLoop) -> None:
+    """A thread of the parent that adds or takes out a plugin at that moment does not hold up the child."""
+    loop = make()
+    held, done = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with loop.probes._lock:  # type: ignore[attr-defined]
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    held.wait()
+
+    def work() -> None:
+        loop.probes.register(_Observer())  # type: ignore[attr-defined]
+
+    reap(in_child(work))
+    done.set()
+    thread.join()
     loop.close()
 
 

@@ -48,6 +48,7 @@ def test_signal_sent_to_the_child_is_not_the_parents(backend_name: str) -> None:
         "child_that_closes",
         "child_that_goes_on",
         "child_that_watches_in_vain",
+        "forked_while_plugins_change",
         "woken_before_its_first_wait",
     ],
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -159,3 +160,31 @@ def test_descriptor_of_a_transport_is_refused(loop: Loop, pair: Pair) -> None:
         await asyncio.sleep(0)
 
     loop.run_until_complete(main())
+
+
+@pytest.mark.loopcore_only
+def test_an_event_is_not_for_who_comes_in_a_tick_that_a_callback_runs_by_itself(loop: Loop) -> None:
+    loop.poll_skip_ticks = 0  # type: ignore[attr-defined]
+    ends = [os.pipe() for _ in range(2)]
+    wrong: list[str] = []
+
+    def reuse(own: int, other: int) -> None:
+        loop.remove_reader(own)
+        loop.remove_reader(other)
+        os.close(other)
+        loop.call_soon(lambda: None)
+        loop.tick()  # type: ignore[attr-defined]
+        ends.append(os.pipe())
+        assert other in ends[2]
+        loop.add_reader(ends[2][0], wrong.append, "an event of the descriptor's last owner")
+
+    readers = [reader for reader, _ in ends]
+    loop.add_reader(readers[0], reuse, readers[0], readers[1])
+    loop.add_reader(readers[1], reuse, readers[1], readers[0])
+    for _, writer in ends:
+        os.write(writer, b"x")
+    loop.tick()  # type: ignore[attr-defined]
+    assert wrong == []
+    loop.remove_reader(ends[2][0])
+    for fd in {fd for pair in ends for fd in pair}:
+        os.close(fd)

@@ -172,10 +172,11 @@ class Dispatcher(Queues):
             entry = self.readiness.lookup(fd)
             if entry is None:
                 continue
-            if bits & _READABLE and entry.reader is not None and entry.reader_tick != tick:
+            # Not those who came in this tick, nor in one that a callback of this tick has run by itself.
+            if bits & _READABLE and entry.reader is not None and entry.reader_tick < tick:
                 self._run_one(entry.reader)
                 count += 1
-            if bits & _WRITABLE and entry.writer is not None and entry.writer_tick != tick:
+            if bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
                 self._run_one(entry.writer)
                 count += 1
         return count

@@ -42,6 +42,10 @@ class Probes:
         self.failures: dict[str, int] = {}
         """How often each plugin (by name) was taken out because it raised."""
 
+    def renew(self) -> None:
+        """In a forked child: another thread of the parent, which is not here to let go, may hold the lock."""
+        self._lock = threading.RLock()
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener()` whenever the set of plugins changes."""
         self._listeners.append(listener)

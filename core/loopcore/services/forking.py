@@ -70,6 +70,7 @@ class Heritage:
         """Give up what is shared with the parent."""
         host = self._host
         if not host.is_closed():
+            host.probes.renew()
             host.backend.close()  # changes no table, as the port demands
             self._signals.renew()
             self._executors.forget()

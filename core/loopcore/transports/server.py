@@ -213,8 +213,11 @@ class Server(asyncio.AbstractServer):
             loop.tally.connections_accepted += 1
             return True
         loop.tally.connections_refused += 1
-        # Not lingering, it is reset: no memory of it stays, and the peer knows at once.
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        try:
+            # Not lingering, it is reset: no memory of it stays, and the peer knows at once.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        except OSError:
+            pass  # the BSDs refuse it for a connection that its peer has reset already
         connection.close()
         return False
 
