@@ -12,6 +12,7 @@ from typing import Any
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
+from loopcore_plugins.trace.ending import LastChance
 from loopcore_plugins.trace.naming import (
     describe_callback,
     describe_coroutine,
@@ -33,7 +34,7 @@ _now = time.perf_counter_ns
 
 
 class Trace:
-    """Records one loop; writes the file when the loop is closed, or whenever `write` is called.
+    """Records one loop; writes the file when the loop is closed, before SIGTERM ends the process, or by `write`.
 
     `file` may contain {pid} and {n}, the number of the trace in this process; `.gz` at its end compresses it.
     `limit` bounds the records in memory, at about 250 bytes each; the oldest are dropped, and counted in the file.
@@ -62,6 +63,7 @@ class Trace:
         self._phases: list[int] = []
         self._tick_began = 0
         self._poll: dict[str, object] | None = None
+        self._last_chance = LastChance(self._write_or_report)
 
     def records(self) -> tuple[list[Record], int]:
         """Return what is remembered, oldest first, and how many records were dropped. Thread: any."""
@@ -74,6 +76,14 @@ class Trace:
             threads = {track: thread for thread, track in self._threads.items()}
         return write_trace(path or self.path, records, title=self._title, threads=threads, dropped=dropped)
 
+    def _write_or_report(self) -> None:
+        try:
+            path = self.write()
+        except OSError as exc:
+            plugin_logger.error("the trace could not be written to %s: %s", self.path, exc)
+        else:
+            plugin_logger.info("the trace was written to %s", path)
+
     # The loop
 
     @hookimpl
@@ -81,7 +91,12 @@ class Trace:
         self._title = f"loop on {backend.name}"
 
     @hookimpl
+    def loopcore_plugin_registered(self) -> None:
+        self._last_chance.take()
+
+    @hookimpl
     def loopcore_plugin_unregistered(self) -> None:
+        self._last_chance.leave()
         # What had begun ends unseen, and must not be taken for what runs when the plugin comes back.
         self._running.clear()
         self._phases.clear()
@@ -90,12 +105,8 @@ class Trace:
 
     @hookimpl
     def loopcore_loop_closed(self) -> None:
-        try:
-            path = self.write()
-        except OSError as exc:
-            plugin_logger.error("the trace could not be written to %s: %s", self.path, exc)
-        else:
-            plugin_logger.info("the trace was written to %s", path)
+        self._last_chance.leave()
+        self._write_or_report()
 
     @hookimpl
     def loopcore_fork_child(self) -> None:

@@ -65,7 +65,7 @@ class Ring:
     def __init__(self, limit: int) -> None:
         self._records: deque[Record] = deque(maxlen=limit)
         self._added = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in the middle of `add` and `take`
 
     def add(self, record: Record) -> None:
         """Keep `record`; the oldest goes if there is no room."""

@@ -5,6 +5,9 @@ import gc
 import gzip
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -226,3 +229,35 @@ def test_a_file_that_cannot_be_written_is_reported_and_ends_nothing(
     folder.rmdir()
     loopcore.run(sleeper(0), backend=backend_name, plugins=[plugin])
     assert "could not be written" in caplog.text
+
+
+def test_sigterm_that_nobody_handles_ends_the_process_after_the_trace_is_written(
+    tmp_path: Path, backend_name: str
+) -> None:
+    program = """
+import asyncio, os, signal, loopcore
+async def main():
+    await asyncio.sleep(0)
+    signal.raise_signal(signal.SIGTERM)
+loopcore.run(main())
+"""
+    path = tmp_path / "trace.json"
+    environment = {**os.environ, "LOOPCORE_PLUGINS": f"trace:file={path}", "LOOPCORE_BACKEND": backend_name}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, timeout=60, check=False)
+    assert done.returncode == -signal.SIGTERM
+    assert find_problems(load(path)) == []
+
+
+def test_a_handler_of_sigterm_is_left_alone_and_the_default_action_comes_back(
+    tmp_path: Path, backend_name: str
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert before is signal.SIG_DFL
+    traced(tmp_path, backend_name)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    try:
+        signal.signal(signal.SIGTERM, ignore := lambda *_: None)
+        traced(tmp_path, backend_name)
+        assert signal.getsignal(signal.SIGTERM) is ignore
+    finally:
+        signal.signal(signal.SIGTERM, before)
