@@ -13,6 +13,7 @@ cdef int _THREADSAFE
 cdef int _TIMER
 cdef int _IO
 cdef int _TASK
+cdef int _PHASE
 
 
 @cython.final

@@ -82,6 +82,7 @@ _THREADSAFE = THREADSAFE
 _TIMER = TIMER
 _IO = IO
 _TASK = TASK
+_PHASE = PHASE
 
 
 class Measurements(NamedTuple):
@@ -94,7 +95,7 @@ class Measurements(NamedTuple):
     active_ns: int
     """Nanoseconds spent otherwise while the loop ran. What a signal handler or another process took counts, too."""
     tick: HistogramSnapshot
-    """Working time between two waits: one tick, or several if polls were left out. Exact."""
+    """Working time between two waits, or to the end of a run: one tick, or several without a poll. Exact."""
     lateness: HistogramSnapshot
     """How long after its deadline a timer was found due, on the loop's own clock. Exact."""
     queue_time: dict[str, HistogramSnapshot]
@@ -245,8 +246,11 @@ class Stopwatch:
         self._stamps.clear()
 
     def stamp(self, runnable: Runnable, source: int) -> None:
-        """`runnable` was put on a queue; READY for the ready queue. One that has a stamp keeps it."""
-        if self.stamping and id(runnable) not in self._stamps:
+        """`runnable` was put on a queue; READY for the ready queue. One that has a stamp keeps it.
+
+        Phase callbacks stand in none, and may be cancelled without ever having had a turn.
+        """
+        if self.stamping and source != _PHASE and id(runnable) not in self._stamps:
             self._add_stamp(runnable, monotonic_ns(), source)
 
     def stamp_posted(self, runnable: Runnable) -> None:

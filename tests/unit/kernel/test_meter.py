@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import weakref
 from itertools import pairwise
 from typing import Any
 
@@ -236,6 +237,23 @@ def test_a_callback_that_ticks_the_loop_leaves_the_rest_of_its_tick_timed(reacto
         reactor.call_immediate(callback)
     reactor.tick()
     assert counts(meter.snapshot().run_time) == {"immediate": 3}
+
+
+def test_a_phase_callback_that_was_cancelled_is_not_kept_by_a_window_without_end(reactor: Reactor) -> None:
+    with reactor.meter(window=0) as meter:
+        reactor.call_soon(int)
+        reactor.tick()
+        handle = reactor.add_phase_callback("check", int)
+        dropped = weakref.ref(handle)
+        handle.cancel()
+        del handle
+        reactor.call_soon(int)
+        reactor.tick()
+        assert dropped() is None
+        reactor.add_phase_callback("check", int)
+        reactor.call_soon(int)
+        reactor.tick()
+        assert counts(meter.snapshot().run_time) == {"soon": 3, "phase": 1}
 
 
 def test_after_a_window_nothing_is_timed_until_the_next(reactor: Reactor) -> None:
