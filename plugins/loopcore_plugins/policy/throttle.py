@@ -12,8 +12,8 @@ PERIOD: Final = 0.1
 """Seconds between two changes of the rate."""
 
 DECREASE: Final = 0.8
-INCREASE: Final = 1.05
-"""What the rate is multiplied by."""
+INCREASE: Final = 0.05
+"""What the rate is multiplied by, and the part of it that is added; one connection a second is added at least."""
 
 FEW: Final = 0.25
 """The part of a period's measurements that may be late: a pause of the garbage collector is no overload."""
@@ -94,4 +94,4 @@ class Throttle:
                 self.rate = max(1.0, DECREASE * passed)
                 self._filled_at = now
         elif self.rate is not None:
-            self.rate *= INCREASE
+            self.rate += max(1.0, INCREASE * self.rate)

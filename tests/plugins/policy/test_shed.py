@@ -201,7 +201,7 @@ def test_in_the_model_an_overloaded_server_without_it_never_catches_up() -> None
     assert percentile_99(times, 62, 90) > 1000 * unloaded
 
 
-@pytest.mark.parametrize("load", [1.5, 3, 5])
+@pytest.mark.parametrize("load", [1.5, 2, 3])
 def test_in_the_model_those_accepted_are_served_within_twice_the_usual_time(load: float) -> None:
     loop = simulate(load, delay=0.01)
     unloaded = percentile_99(loop.latencies, 0, 30)
