@@ -11,8 +11,8 @@ may tell of both, one event each, and we join them. What follows from the pair:
 - A number that was closed and reused has no knotes, while our table still says "registered". The contract is about
   numbers, so `modify` adds every filter that is wanted, not only those that are new. Adding twice is harmless.
 - A change that fails is an event flagged EV_ERROR while there is room for events, and otherwise the error of the call,
-  which then ends there. We leave no room, so that `register` can raise, and send one change a call, or several of which
-  the last alone may fail. Waits carry no changes: one that is resumed after a signal repeats none.
+  which then ends there. We leave no room, so that `register` can raise; when a call of several changes has failed, they
+  are made one by one. Waits carry no changes: one that is resumed after a signal repeats none.
 
 What events say
 ---------------
@@ -78,7 +78,9 @@ class KqueueBackend:
     """Readiness from kqueue(2)."""
 
     name: str = "kqueue"
-    capabilities: frozenset[Capability] = frozenset(Capability)
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.REGULAR_FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST}
+    )
     backend_api = (1, 0)
 
     @classmethod

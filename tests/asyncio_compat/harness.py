@@ -221,5 +221,5 @@ def _environment() -> dict[str, str]:
     """Return this process's environment without what would change what is tested."""
     prefixes = ("LOOPCORE_", "PYTHONASYNCIO", "PYTEST_", "PYTHONDEV", "PYTHONWARN")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    tasks = os.environ.get("LOOPCORE_TASKS")
-    return kept if tasks is None else {**kept, "LOOPCORE_TASKS": tasks}
+    chosen = {name: os.environ[name] for name in ("LOOPCORE_TASKS", "LOOPCORE_TEST_KQUEUE") if name in os.environ}
+    return kept | chosen
