@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -222,6 +223,13 @@ def test_clients_that_say_nothing_keep_nobody_from_scraping(loop: Any) -> None:
         assert b"loopcore_tasks_live" in scrape(metrics.address)
 
 
+@pytest.fixture
+def collected_by_hand() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
 def drop_a_loop_with(metrics: Metrics) -> tuple[str, int]:
     loop = loopcore.new_event_loop()
     loop.probes.register(metrics)
@@ -229,6 +237,7 @@ def drop_a_loop_with(metrics: Metrics) -> tuple[str, int]:
     return metrics.address
 
 
+@pytest.mark.usefixtures("collected_by_hand")
 @pytest.mark.filterwarnings("ignore:unclosed event loop")
 def test_a_dropped_loop_may_be_collected_while_an_endpoint_is_made(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     address = drop_a_loop_with(Metrics(port=0))
@@ -242,6 +251,7 @@ def test_a_dropped_loop_may_be_collected_while_an_endpoint_is_made(loop: Any, mo
         scrape(address)
 
 
+@pytest.mark.usefixtures("collected_by_hand")
 @pytest.mark.filterwarnings("ignore:unclosed event loop")
 def test_a_dropped_loop_may_be_collected_in_the_endpoints_own_thread() -> None:
     before = set(endpoint._endpoints.values())
