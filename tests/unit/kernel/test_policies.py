@@ -285,7 +285,7 @@ def test_a_budget_that_is_not_spent_changes_nothing(reactor: Reactor) -> None:
     reactor.probes.register(budgets(Budget(callbacks=10**30, seconds=1e300)))
     schedule(reactor, log, *"abc")
     reactor.tick()
-    assert (log, reactor.counters().budget_yields) == (["a", "b", "c"], 0)
+    assert (log, reactor.counters().budget_yields, reactor.probes.failures) == (["a", "b", "c"], 0, {})
 
 
 def test_a_budget_may_change_from_tick_to_tick(reactor: Reactor) -> None:
