@@ -1,17 +1,18 @@
-"""What the hook machinery costs when no plugin is registered, in instructions.
+"""What hooks, counters, meter and policies cost when nobody uses them, in instructions.
 
     python tests/benchmarks/hookcost.py [--count 20000] [--limit 0.01] [--work call_soon,sleep0,...]
 
-Builds loopcore twice, compiled, into two fresh virtual environments: once without the hooks of the tick and of
-handles and tasks, once as it is. CUTS is the difference, text for text, so that it can be read; a cut that is no
-longer found in the source is an error, not a quiet pass. Then instructions.py compares the two and exits with 1 when
-the second needs more than 1 % more. Needs pip, a C compiler and valgrind; takes some minutes.
+Builds loopcore twice, compiled, into two fresh virtual environments: once without all that, once as it is. CUTS is the
+difference, so that it can be read; a cut that is no longer found in the source is an error, not a quiet pass. Then
+instructions.py compares the two and exits with 1 when the second needs more than 1 % more. Needs pip, a C compiler and
+valgrind; takes some minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,26 +23,35 @@ import instructions
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _PARTS = ("core", "backends", "plugins", "pyproject.toml", "README.md", "LICENSE")
-_KERNEL = "core/loopcore/kernel"
-
-_REACTOR = f"{_KERNEL}/reactor.py"
-_TICKS = "self._attention & _WATCHING_TICKS"
+_KERNEL = "core/loopcore/kernel/"
+_ANY = "core/loopcore/**/"
 
 CUTS: tuple[tuple[str, str, str], ...] = (
-    # The tick: no test whether somebody watches it.
-    (_REACTOR, f"if self._has_phase_callbacks or {_TICKS}:", "if self._has_phase_callbacks:"),
-    (_REACTOR, f"if {_TICKS}:", "if False:"),
-    (_REACTOR, f"watched = {_TICKS} and phase != phases.CHECK", "watched = False"),
+    # The tick: no test whether somebody looks on.
+    (_KERNEL + "reactor.py", r"if self\._tick_observed or self\._has_phase", "if self._has_phase"),
+    (_KERNEL + "reactor.py", r"self\._poll_as_observed\(wait_for\) if self\._poll_observed else ", ""),
+    (_KERNEL + "dispatch.py", r"if self\._tick_observed:", "if False:"),
+    (_ANY + "*.py", r"if self\._stopwatch is not None:", "if False:"),
     # A callback: only debug mode is left in the test.
-    (_REACTOR, "if self._attention & (_DEBUG | _WATCHING_HANDLES):", "if self._attention & _DEBUG:"),
-    (f"{_KERNEL}/queues.py", "        if self.watching:\n", "        if False:\n"),
-    # A task: no announcement at its end. Its steps are announced where watched callbacks are run.
+    (_KERNEL + "dispatch.py", r"if self\._observed:", "if self._attention & _DEBUG:"),
+    (_KERNEL + "queues.py", r"if self\.watching:", "if False:"),
+    (_KERNEL + "queues.py", r"if self\._window_is_open:", "if False:"),
+    # Tasks and transports: no announcements.
+    (_ANY + "*.py", r"if self\._reactor\.watching:", "if False:"),
+    (_ANY + "*.py", r"if self\._loop\.watching_transports:", "if False:"),
+    # Nothing is counted.
     (
-        f"{_KERNEL}/task.py",
-        """        if self._reactor is not None and self._reactor.watching:
-            self._announce("loopcore_task_done")
-""",
+        _KERNEL + "task.py",
+        r"""            if self\._status == _CANCELLED:
+(?: +.*\n){5}(?= +if )""",
         "",
+    ),
+    (_ANY + "*.py", r"[\w.]+\.tally\.\w+ \+= .*", "pass"),
+    (_ANY + "*.py", r"self\.scheduler\.bytes_(received|sent) \+= .*", "pass"),
+    (
+        _KERNEL + "ready.py",
+        r"self\._limit:\n +self\._prepare_for\(runnable\)",
+        "self._mask:\n            self._grow()",
     ),
 )
 
@@ -51,12 +61,15 @@ class CutError(Exception):
 
 
 def apply_cuts(tree: Path) -> None:
-    """Take the hook machinery out of a copy of the source. Raises CutError for a text that is not there."""
-    for path, old, new in CUTS:
-        text = (tree / path).read_text(encoding="utf-8")
-        if old not in text:
-            raise CutError(f"{path} no longer contains {old.strip()!r}; bring CUTS in hookcost.py up to date")
-        (tree / path).write_text(text.replace(old, new), encoding="utf-8")
+    """Take the machinery out of a copy of the source. Raises CutError for a pattern that matches nothing."""
+    for files, pattern, replacement in CUTS:
+        found = 0
+        for path in tree.glob(files):
+            text, count = re.subn(pattern, replacement, path.read_text(encoding="utf-8"))
+            path.write_text(text, encoding="utf-8")
+            found += count
+        if not found:
+            raise CutError(f"nothing in {files} matches {pattern!r} any more; bring CUTS in hookcost.py up to date")
 
 
 def copy_source(into: Path) -> Path:

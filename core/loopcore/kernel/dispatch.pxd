@@ -12,9 +12,19 @@ cdef int _WATCHING_TICKS
 cdef int _READABLE
 cdef int _WRITABLE
 cdef int _READY
+cdef int _TIMER
+cdef int _IO
+cdef int _IMMEDIATE
 cdef int _NEXT_TICK
 cdef int _MICROTASK
 cdef int _PHASE
+cdef int _FLUSH
+cdef tuple _NAMES
+cdef int _PENDING_PHASE
+cdef int _IO_PHASE
+cdef int _CHECK_PHASE
+cdef int _TIMERS_PHASE
+cdef int _CLOSE_PHASE
 
 
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
@@ -30,12 +40,12 @@ cdef class Dispatcher(Queues):
 
     cdef object _finish_tick(self)
     cdef object _put_off_timers(self)
-    @cython.locals(outer=int, outer_timing=bint, source=int)
+    @cython.locals(outer=int, outer_timing=bint, phase=int)
     cdef object _process_observed(self)
-    cdef object _run_phase_observed(self, str phase)
-    cdef int _run_phase(self, str phase) except -1
+    cdef object _run_phase_observed(self, int phase)
+    cdef int _run_phase(self, int phase) except -1
     @cython.locals(outer=int)
-    cdef int _run_phase_callbacks(self, str phase) except -1
+    cdef int _run_phase_callbacks(self, int phase) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
     cdef int _run_pending(self) except -1
     @cython.locals(entry=Registration, bits=int, tick=cython.longlong, count=int)

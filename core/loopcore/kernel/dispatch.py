@@ -27,17 +27,18 @@ _READABLE = READ | ERROR | HANGUP
 _WRITABLE = WRITE | ERROR | HANGUP
 
 _READY = meter.READY
+_TIMER = meter.TIMER
+_IO = meter.IO
+_IMMEDIATE = meter.IMMEDIATE
 _NEXT_TICK = meter.NEXT_TICK
 _MICROTASK = meter.MICROTASK
 _PHASE = meter.PHASE
+_FLUSH = meter.FLUSH
 
-_AFTER_THE_WAIT = (
-    (phases.PENDING, meter.READY),
-    (phases.IO, meter.IO),
-    (phases.CHECK, meter.IMMEDIATE),
-    (phases.TIMERS, meter.TIMER),
-    (phases.CLOSE, meter.FLUSH),
-)
+# The phases by their place in PHASES, by which they can be told apart without comparing strings.
+_NAMES = phases.PHASES
+_PENDING_PHASE, _IO_PHASE, _CHECK_PHASE, _TIMERS_PHASE, _CLOSE_PHASE = 3, 4, 5, 6, 7
+
 _NO_EVENTS: Sequence[ReadyEvent] = ()
 
 
@@ -99,8 +100,7 @@ class Dispatcher(Queues):
         if self._window_is_open:
             self._set_timing(self._stopwatch.tick_begins())
         try:
-            for phase, source in _AFTER_THE_WAIT:
-                self._source = source
+            for phase in range(_PENDING_PHASE, _CLOSE_PHASE + 1):
                 self._run_phase_observed(phase)
         finally:
             self._source = outer
@@ -110,28 +110,35 @@ class Dispatcher(Queues):
             if self._attention & _WATCHING_TICKS:
                 self.probes.fire("loopcore_tick_end", self)
 
-    def _run_phase_observed(self, phase: str) -> None:
+    def _run_phase_observed(self, phase: int) -> None:
         if self._attention & _WATCHING_TICKS:
-            self.probes.fire("loopcore_phase_begin", self, phase)
-            self.probes.fire("loopcore_phase_end", self, phase, self._run_phase(phase))
+            self.probes.fire("loopcore_phase_begin", self, _NAMES[phase])
+            self.probes.fire("loopcore_phase_end", self, _NAMES[phase], self._run_phase(phase))
         else:
             self._run_phase(phase)
 
-    def _run_phase(self, phase: str) -> int:
-        if phase == phases.PENDING:
+    def _run_phase(self, phase: int) -> int:
+        if phase == _PENDING_PHASE:
+            self._source = _READY
             return self._run_pending()
-        if phase == phases.IO:
+        if phase == _IO_PHASE:
+            self._source = _IO
             return self._run_io()
-        if phase == phases.CHECK:
+        if phase == _CHECK_PHASE:
+            self._source = _IMMEDIATE
             return self._run_check()
-        if phase == phases.TIMERS:
+        if phase == _TIMERS_PHASE:
+            self._source = _TIMER
             return self._run_timers()
-        if phase == phases.CLOSE:
+        if phase == _CLOSE_PHASE:
+            self._source = _FLUSH
             return self._run_close()
         return self._run_phase_callbacks(phase)
 
-    def _run_phase_callbacks(self, phase: str) -> int:
-        handles = self.phase_callbacks.live(phase)
+    def _run_phase_callbacks(self, phase: int) -> int:
+        if not self._has_phase_callbacks:
+            return 0
+        handles = self.phase_callbacks.live(_NAMES[phase])
         self._has_phase_callbacks = bool(self.phase_callbacks)
         outer, self._source = self._source, _PHASE
         for handle in handles:
@@ -184,7 +191,7 @@ class Dispatcher(Queues):
     def _run_check(self) -> int:
         immediates = self._immediates
         self._immediates = []
-        return self._run_batch(immediates) + self._run_phase_callbacks(phases.CHECK)
+        return self._run_batch(immediates) + self._run_phase_callbacks(_CHECK_PHASE)
 
     def _run_timers(self) -> int:
         due = self._due

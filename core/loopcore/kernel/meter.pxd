@@ -43,10 +43,10 @@ cdef class Stopwatch:
     cpdef object resume(self)
     @cython.locals(works=bint, passed=cython.longlong)
     cpdef object pause(self)
-    cpdef object wait_begins(self, bint may_block)
-    cpdef object wait_ends(self)
-    @cython.locals(now=cython.longlong, passed=cython.longlong)
-    cdef long long _move_on(self, bint waiting, bint running) except *
+    cpdef object wait_begins(self, bint may_block, long long now)
+    cpdef long long wait_ends(self) except *
+    @cython.locals(passed=cython.longlong)
+    cdef long long _move_on(self, bint waiting, bint running, long long now) except *
     cpdef object note_late(self, double seconds)
     cpdef bint is_due(self) except -1
     cpdef object open(self)

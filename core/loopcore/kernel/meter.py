@@ -3,9 +3,9 @@
 Reading the clock costs 20 to 140 nanoseconds, a callback 130: to time every callback would double the work of a busy
 loop. So there are two parts, while a meter is on:
 
-- **exact**, from two readings of the clock at every poll: time spent waiting and time spent working, and the working
-  time between two waits as a histogram. A callback that blocks is never missed, for it is in that histogram. How late
-  timers are costs nothing more: the clock has been read by then.
+- **exact**, from the clock, read when a poll returns and before one that may block: time spent waiting and time spent
+  working, and the working time between two waits as a histogram. A callback that blocks is never missed, for it is in
+  that histogram. How late timers are costs nothing more: the clock has been read by then.
 - **sampled**, by *windows*: when `window` seconds have passed since the last one, the next poll opens a window. What
   the tick of that poll runs is timed one by one, what it puts on a queue is stamped, and in the next ticks the
   stamped are timed until they have run. No window stamps or times more than `WINDOW_RUNS` callbacks, which bounds the
@@ -31,9 +31,11 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import monotonic_ns
+    from cython.cimports.loopcore.native.cpython import identity, monotonic_ns
 else:
     from time import monotonic_ns
+
+    from loopcore.native.interpreted import identity
 
 SOURCES: Final = (
     "soon",
@@ -67,7 +69,7 @@ MICROTASK = 7
 PHASE = 8
 FLUSH = 9
 
-WINDOW_RUNS = 32
+WINDOW_RUNS = 16
 """Callbacks that a window times, and stamps, at most."""
 
 WINDOW_TICKS = 4
@@ -170,27 +172,32 @@ class Stopwatch:
     def resume(self) -> None:
         """The loop begins to run, or the meter was turned on while it did."""
         if not self.running:
-            self._move_on(False, True)
+            self._move_on(False, True, 0)
 
     def pause(self) -> None:
         """The loop does not run any more."""
         if self.running:
             works = not self._waiting
-            passed = self._move_on(False, False)
+            passed = self._move_on(False, False, 0)
             if works:  # the last tick of a run is followed by no wait, and may be the one that blocked
                 self._tick.record(passed)
 
-    def wait_begins(self, may_block: bool) -> None:
-        """The loop polls; `may_block` is False for a wait of zero seconds."""
+    def wait_begins(self, may_block: bool, now: int) -> None:
+        """The loop polls at `now` (in ns; 0: not read yet). A wait of zero seconds, which cannot block, is work."""
         self.resume()  # without effect, except where a host ticks the loop by its public steps
-        self._tick.record(self._move_on(may_block, True))
+        if may_block:
+            self._tick.record(self._move_on(True, True, now))
 
-    def wait_ends(self) -> None:
-        """The poll has returned."""
-        self._move_on(False, True)
+    def wait_ends(self) -> int:
+        """The poll has returned. Returns the time, in ns."""
+        if self._waiting:
+            self._move_on(False, True, 0)
+        else:
+            self._tick.record(self._move_on(False, True, 0))
+        return self._mark
 
-    def _move_on(self, waiting: bool, running: bool) -> int:
-        now = monotonic_ns()
+    def _move_on(self, waiting: bool, running: bool, now: int) -> int:
+        now = monotonic_ns() if now == 0 else max(now, self._mark)
         passed = now - self._mark if self.running else 0
         self._version += 1  # odd: what follows belongs together
         if self._waiting:
@@ -250,12 +257,12 @@ class Stopwatch:
 
         Phase callbacks stand in none, and may be cancelled without ever having had a turn.
         """
-        if self.stamping and source != _PHASE and id(runnable) not in self._stamps:
+        if self.stamping and source != _PHASE and identity(runnable) not in self._stamps:
             self._add_stamp(runnable, monotonic_ns(), source)
 
     def stamp_posted(self, runnable: Runnable) -> None:
         """`runnable` has come from another thread, which may have posted it when nothing was stamped."""
-        if self.stamping and id(runnable) not in self._stamps:
+        if self.stamping and identity(runnable) not in self._stamps:
             self._add_stamp(runnable, 0, _THREADSAFE)
 
     def _add_stamp(self, runnable: Runnable, now: int, source: int) -> None:
@@ -263,11 +270,11 @@ class Stopwatch:
             self._stamps_left -= 1
             if self._stamps_left <= 0:
                 self.stamping = False
-        self._stamps[id(runnable)] = (runnable, now, source)
+        self._stamps[identity(runnable)] = (runnable, now, source)
 
     def begin(self, runnable: Runnable, source: int) -> int:
         """It is the turn of `runnable`. Returns when, and leaves its source in `source`; 0 if it is not to be timed."""
-        stamped = self._stamps.pop(id(runnable), None) if self._stamps else None
+        stamped = self._stamps.pop(identity(runnable), None) if self._stamps else None
         if stamped is None and self._runs_left <= 0:
             return 0
         if isinstance(runnable, Handle) and runnable.cancelled():

@@ -17,9 +17,11 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import monotonic_ns
+    from cython.cimports.loopcore.native.cpython import identity, monotonic_ns
 else:
     from time import monotonic_ns
+
+    from loopcore.native.interpreted import identity
 
 _CLOCK_STRIDE = 8
 _VERY_MANY = 1 << 30
@@ -79,13 +81,13 @@ class OrderedQueue:
 
     def holds(self, runnable: Runnable) -> bool:
         """Tell whether `runnable` is handed over."""
-        return id(runnable) in self._lent
+        return identity(runnable) in self._lent
 
     def lend(self, runnable: Runnable) -> bool:
         """Hand over `runnable`. False if it is in there already: it has to wait. Raises what the order raises."""
-        if id(runnable) in self._lent:
+        if identity(runnable) in self._lent:
             return False
-        self._lent[id(runnable)] = runnable
+        self._lent[identity(runnable)] = runnable
         self._order.push(runnable)
         return True
 
@@ -96,7 +98,7 @@ class OrderedQueue:
         runnable = self._order.pop()
         if runnable is None:
             return self._lent.pop(next(iter(self._lent)))
-        if self._lent.pop(id(runnable), None) is not runnable:
+        if self._lent.pop(identity(runnable), None) is not runnable:
             raise UsageError(f"a ready order returned {runnable!r}, which it was not given, or not again")
         return runnable
 

@@ -5,6 +5,7 @@ from loopcore.kernel.order cimport Allowance, OrderedQueue
 from loopcore.kernel.runnable cimport Runnable
 
 cdef int _CLOSED
+cdef int _PENDING_PHASE
 cdef Py_ssize_t _VERY_MANY
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
-from loopcore.kernel import phases
 from loopcore.kernel.dispatch import Dispatcher
+from loopcore.kernel.meter import READY
 from loopcore.kernel.order import Allowance, OrderedQueue
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.runnable import Runnable
 
 _CLOSED = 1
+_PENDING_PHASE = 3
 _VERY_MANY = 1 << 30
 
 
@@ -38,8 +39,9 @@ class PolicyDispatcher(Dispatcher):
         self._allowance: Any = None
         self._allowance_owner: object = None
 
-    def _run_phase(self, phase: str) -> int:
-        if phase == phases.PENDING and (self._order is not None or self._allowance is not None):
+    def _run_phase(self, phase: int) -> int:
+        if phase == _PENDING_PHASE and (self._order is not None or self._allowance is not None):
+            self._source = READY
             return self._run_pending_by_policy()
         return Dispatcher._run_phase(self, phase)
 

@@ -9,6 +9,8 @@ cdef int _IDLE
 cdef int _WATCHING_TICKS
 cdef double _NEVER
 cdef int _CLOCK_TICKS
+cdef int _IDLE_PHASE
+cdef int _PREPARE_PHASE
 
 
 cdef class Reactor(PolicyDispatcher):
@@ -29,7 +31,7 @@ cdef class Reactor(PolicyDispatcher):
     cdef object _poll(self, double timeout)
     cdef object _poll_as_observed(self, object timeout)
     cdef object _shorten(self, object timeout)
-    @cython.locals(stopwatch=Stopwatch)
+    @cython.locals(stopwatch=Stopwatch, may_block=bint, was_read=bint, ended_at=cython.longlong)
     cdef object _poll_measured(self, object timeout)
     @cython.locals(due=list, timer=TimerHandle)
     cdef object _collect_due(self, double now)

@@ -35,6 +35,7 @@ _WATCHING_TICKS = 16
 
 _NEVER = float("inf")
 _CLOCK_TICKS = CLOCK_TICKS
+_IDLE_PHASE, _PREPARE_PHASE = 0, 1
 _NO_EVENTS: Sequence[ReadyEvent] = ()
 
 
@@ -151,8 +152,8 @@ class Reactor(PolicyDispatcher):
         if self._tick_observed or self._has_phase_callbacks:
             if self._attention & _WATCHING_TICKS:
                 self.probes.fire("loopcore_tick_begin", self)
-            self._run_phase_observed(phases.IDLE)
-            self._run_phase_observed(phases.PREPARE)
+            self._run_phase_observed(_IDLE_PHASE)
+            self._run_phase_observed(_PREPARE_PHASE)
         if not self._has_work():
             return self._poll(self._time_to_deadline())
         self._skipped += 1
@@ -201,7 +202,8 @@ class Reactor(PolicyDispatcher):
         self.readiness.tick += 1
         self.tally.events += len(events)
         if self.timers.earliest != _NEVER:
-            self._collect_due(self._now())
+            # A meter has read the clock just now.
+            self._collect_due(self._now() if self._stopwatch is None or not self._native_clock else self._time_read)
         return events
 
     def _poll_as_observed(self, timeout: float | None) -> Sequence[ReadyEvent]:
@@ -228,12 +230,18 @@ class Reactor(PolicyDispatcher):
             return self.backend.wait(timeout)
         # Looked at twice: before, so that what other threads post during the wait is stamped; after, because the wait
         # may have been longer than the pause between two windows, and what it brings would never be seen.
-        stopwatch.wait_begins(timeout is None or timeout > 0.0)
+        may_block = timeout is None or timeout > 0.0
+        # With a timer set, the clock was read just now, to know how long to wait.
+        was_read = may_block and self._native_clock and self.timers.earliest != _NEVER
+        stopwatch.wait_begins(may_block, int(self._time_read * 1e9) if was_read else 0)
         self._open_window_if_due()
         events = self.backend.wait(timeout)
-        if self._stopwatch is stopwatch:  # else a signal handler has stopped the meter, inside the wait
-            stopwatch.wait_ends()
-            self._open_window_if_due()
+        if self._stopwatch is not stopwatch:
+            return events  # a signal handler has stopped the meter, inside the wait
+        ended_at = stopwatch.wait_ends()
+        if self._native_clock:
+            self._time_read = ended_at / 1e9
+        self._open_window_if_due()
         return events
 
     def _open_window_if_due(self) -> None:
@@ -272,6 +280,7 @@ class Reactor(PolicyDispatcher):
             self._stopwatch = stopwatch
             if self._thread_id is not None:
                 stopwatch.resume()
+                self._skipped = self.poll_skip_ticks  # the next tick polls, and opens the first window
             self._note_observers()
         return meter
 

@@ -40,6 +40,13 @@ cdef extern from *:
         return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
     }
 
+    /* id(), which is an audited call: a number that no other object has while this one lives. */
+    static inline Py_ssize_t
+    loopcore_identity(PyObject *object)
+    {
+        return (Py_ssize_t)object;
+    }
+
     /* int.bit_length() of a number that is not negative. */
     static inline int
     loopcore_bit_length(long long number)
@@ -59,6 +66,7 @@ cdef extern from *:
     object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
     double monotonic "loopcore_monotonic" () noexcept
     long long monotonic_ns "loopcore_monotonic_ns" () noexcept
+    Py_ssize_t identity "loopcore_identity" (object object) noexcept
     int bit_length "loopcore_bit_length" (long long number) noexcept
 
 cdef extern from "Python.h":

@@ -10,6 +10,9 @@ def run_in_context(context: Context, callback: Callable[..., object], args: tupl
     return context.run(callback, *args)
 
 
+identity = id
+
+
 def bit_length(number: int) -> int:
     """Return how many bits `number`, which is not negative, needs."""
     return number.bit_length()
