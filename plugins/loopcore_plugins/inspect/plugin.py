@@ -36,6 +36,7 @@ class Inspect:
         self._ages = ages
         self._inspected: dict[int, tuple[Server, Subject]] = {}
         self._births: dict[int, Births] = {}
+        self._complaints: dict[int, str] = {}
 
     @loopcore.hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
@@ -56,7 +57,9 @@ class Inspect:
         try:
             listener, path = places.listen(os.getpid(), number)
         except (OSError, UsageError) as exc:
-            logger.warning("nobody can look at %r: %s", loop, exc)
+            if self._complaints.get(id(loop)) != str(exc):  # asyncio.run alone runs its loop four times
+                logger.warning("nobody can look at %r: %s", loop, exc)
+                self._complaints[id(loop)] = str(exc)
             return
         subject = Subject(loop, number, self._births.get(id(loop)))
         server = Server(listener, path, subject)
@@ -73,6 +76,7 @@ class Inspect:
             server.stop()
             subject.dismiss()
         self._births.pop(id(loop), None)
+        self._complaints.pop(id(loop), None)
 
     @loopcore.hookimpl
     def loopcore_plugin_unregistered(self, loop: Any) -> None:

@@ -1,5 +1,6 @@
 """Metrics: the plugin. Its options, and its hooks, none of which is called for a tick, a callback or a task."""
 
+import errno
 from typing import Any
 
 from loopcore import hookimpl
@@ -41,6 +42,8 @@ class Metrics:
             raise UsageError(f"metrics: port={port} and ports={ports} are no ports; they go up to 65535")
         if not isinstance(name, str) or not name.isprintable():
             raise UsageError(f"metrics: a loop's name, {name!r}, is text that can be printed; exports show it")
+        if not 0.0 <= window < float("inf"):
+            raise UsageError(f"metrics: window is a number of seconds, 0 or more, not {window!r}")
         self._window = 0.0 if full else window
         self._name = name
         self._host = host
@@ -109,8 +112,10 @@ class Metrics:
             self._endpoint = open_endpoint(self._host, ports)
         except OSError as exc:
             last = "" if len(ports) == 1 else f" to {ports[-1]}"
-            hint = "set ports= to the number of workers" if len(ports) == 1 else "raise ports="
-            logger.error("metrics are not served at %s:%s%s (%s); %s", self._host, ports[0], last, exc, hint)
+            hint = ""
+            if exc.errno == errno.EADDRINUSE:
+                hint = "; set ports= to the number of workers" if len(ports) == 1 else "; raise ports="
+            logger.error("metrics are not served at %s:%s%s (%s)%s", self._host, ports[0], last, exc, hint)
         else:
             logger.info("metrics are served at http://%s:%s/metrics", *self._endpoint.address)
 

@@ -15,7 +15,7 @@ class Budget:
     """
 
     def __init__(self, *, callbacks: int | None = None, seconds: float | None = 0.001) -> None:
-        if (callbacks is not None and callbacks < 1) or (seconds is not None and seconds <= 0):
+        if (callbacks is not None and callbacks < 1) or (seconds is not None and not seconds > 0):
             raise UsageError(f"a budget is above zero, or None: callbacks={callbacks!r}, seconds={seconds!r}")
         self.callbacks = callbacks
         self.seconds = seconds

@@ -41,7 +41,7 @@ class Fair(Budget):
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         super().__init__(callbacks=callbacks, seconds=seconds)
-        if debt < 0:
+        if not 0.0 <= debt < float("inf"):
             raise UsageError(f"debt is a number of seconds, not {debt}")
         self._order = FairOrder(int(debt * 1e9), clock)
 

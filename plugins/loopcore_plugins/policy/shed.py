@@ -29,8 +29,10 @@ class Shed:
     """
 
     def __init__(self, *, delay: float = 0.05, port: int | None = None) -> None:
-        if delay <= 0:
+        if not 0.0 < delay < float("inf"):
             raise UsageError(f"delay is a number of seconds above zero, not {delay}")
+        if port is not None and not 1 <= port <= 65535:
+            raise UsageError(f"port is a port that is listened on, 1 to 65535, not {port}")
         self.delay = delay
         self.port = port
         self._throttle = Throttle(delay)

@@ -70,6 +70,8 @@ class Strict:
     ) -> None:
         if action not in ACTIONS:
             raise UsageError(f"action is one of {', '.join(ACTIONS)}, not {action!r}")
+        if not 0 <= origins < 2**31:  # a C int, for the interpreter
+            raise UsageError(f"origins is a number of frames, 0 or more, not {origins}")
         self.action = action
         self.exceptions = exceptions
         self.coroutines = coroutines

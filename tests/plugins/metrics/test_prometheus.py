@@ -196,6 +196,12 @@ def test_a_port_that_is_taken_is_reported_and_the_loop_is_measured(loop: Any, ca
     assert metrics.snapshot().counters.tasks_finished == 1
 
 
+def test_more_ports_are_advised_only_where_the_port_is_in_use(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    loop.probes.register(Metrics(port=0, host="192.0.2.1"))  # for documentation (RFC 5737): no machine has it
+    assert "not served at 192.0.2.1:0" in caplog.text
+    assert "ports=" not in caplog.text
+
+
 def test_a_worker_takes_the_first_port_that_is_free(loop: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -300,3 +306,9 @@ def test_a_name_that_no_export_can_show_is_refused(name: Any) -> None:
 def test_ports_that_cannot_be_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="are no ports"):
         Metrics(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("window", [-1.0, float("nan"), float("inf")])
+def test_a_window_that_cannot_be_is_refused(window: float) -> None:
+    with pytest.raises(UsageError, match="window is a number of seconds"):
+        Metrics(window=window)

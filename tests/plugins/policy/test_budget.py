@@ -1,6 +1,7 @@
 """The plugin `budget`: a flood of callbacks does not keep the loop from its events."""
 
 import asyncio
+import math
 import socket
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_ticks_that_it_ends_are_counted(backend_name: str) -> None:
     assert loopcore.run(program(), backend=backend_name, plugins=plugins) >= FLOOD // 100 - 1
 
 
-@pytest.mark.parametrize("options", [{"callbacks": 0}, {"seconds": 0.0}, {"seconds": -1.0}])
+@pytest.mark.parametrize("options", [{"callbacks": 0}, {"seconds": 0.0}, {"seconds": -1.0}, {"seconds": math.nan}])
 def test_a_budget_of_nothing_is_an_error(options: Any) -> None:
     with pytest.raises(UsageError, match="a budget is above zero"):
         Budget(**options)

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -174,6 +175,7 @@ def test_groups_that_are_gone_are_forgotten() -> None:
     assert order.pop() is None
 
 
-def test_a_negative_debt_is_an_error() -> None:
+@pytest.mark.parametrize("debt", [-1.0, math.nan, math.inf])
+def test_a_debt_that_cannot_be_is_an_error(debt: float) -> None:
     with pytest.raises(UsageError, match="debt is a number of seconds"):
-        Fair(debt=-1)
+        Fair(debt=debt)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import socket
 import time
 from typing import Any
@@ -281,9 +282,16 @@ def test_a_probe_measures_the_longer_of_the_two_waits() -> None:
     assert told == [3.0, 3.0]
 
 
-def test_a_bound_of_nothing_is_an_error() -> None:
+@pytest.mark.parametrize("delay", [0.0, math.nan, math.inf])
+def test_a_bound_that_is_none_is_an_error(delay: float) -> None:
     with pytest.raises(UsageError, match="delay is a number of seconds above zero"):
-        Shed(delay=0.0)
+        Shed(delay=delay)
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536])
+def test_a_port_that_nobody_can_listen_on_is_an_error(port: int) -> None:
+    with pytest.raises(UsageError, match="port is a port that is listened on"):
+        Shed(port=port)
 
 
 def test_a_refused_socket_is_asked_for_its_name_only() -> None:

@@ -214,6 +214,12 @@ def test_an_unknown_action_is_an_error() -> None:
         Strict(action="panic")
 
 
+@pytest.mark.parametrize("origins", [-1, 1 << 31])
+def test_a_number_of_frames_that_cannot_be_kept_is_an_error(origins: int) -> None:
+    with pytest.raises(UsageError, match="origins is a number of frames"):
+        Strict(origins=origins)
+
+
 def test_not_caught_it_ends_the_program_with_status_one(backend_name: str) -> None:
     program = (
         "import asyncio, loopcore\n"
