@@ -93,8 +93,10 @@ def test_a_slow_step_is_a_span_within_its_task(backend_name: str) -> None:
         sum(range(300_000))
         await asyncio.sleep(0)
 
-    spans = Recorded().run(backend_name, slow(), slow=0.001)
-    step = next(span for name, span in spans.items() if name.startswith("slow step") and name.endswith("slow"))
+    recorded = Recorded()
+    spans = recorded.run(backend_name, slow(), slow=0.001)
+    # On a busy machine its last step is slow, too.
+    step = next(span for span in recorded.exporter.get_finished_spans() if re.fullmatch("slow step .*slow", span.name))
     assert step.parent.span_id == spans["slow"].context.span_id
     assert spans["slow"].start_time <= step.start_time < step.end_time <= spans["slow"].end_time
 

@@ -62,8 +62,8 @@ def test_a_computing_callback_is_busy(loop: Any) -> None:
 
 def test_garbage_collection_is_told_apart(loop: Any) -> None:
     stall, _ = find(loop, collecting, cause="gc")
-    assert stall.place is not None
-    assert stall.place.function.startswith("collecting")  # 3.11 makes its list in a function of its own
+    # Innermost may be what others do in each collection (hypothesis), and 3.11 makes the list in a function of its own.
+    assert any(place.function.startswith("collecting") for place in stall.stack)
 
 
 def test_a_call_in_c_that_keeps_the_lock_is_named_after_it_returned(loop: Any) -> None:
