@@ -21,9 +21,10 @@ that really began to run are counted by the package they come from.
     python tests/downstream/run.py                      # everything: minutes
     python tests/downstream/run.py --project anyio      # one project
 
-Each figure is passed / failed / skipped. A failure on loopcore has to be one of asyncio's too, or to reach into
-asyncio's private parts; these are listed below, with the reason. Deselected tests are run on no loop. uvloop's
-failures are given for comparison.
+Each figure is passed / failed / skipped. A failure on loopcore has to be one of asyncio's too, or a test of how
+asyncio is made and not of what it promises, or a race that asyncio may lose as well; these are *expected*, and listed
+below with the reason. Any other is a fault, and ends the run with an error. Deselected tests are run on no loop.
+uvloop's failures are given for comparison.
 """
 
 
@@ -60,7 +61,7 @@ def page(projects: Iterable[Project], results: Mapping[str, ProjectRun]) -> str:
 
 
 def _table_head(loops: list[str]) -> str:
-    heads = ["project", "Python", "loopcore", *loops, "deselected", "loops that ran"]
+    heads = ["project", "Python", "version of loopcore", *loops, "deselected", "loops that ran"]
     return "\n".join((f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"))
 
 
@@ -92,7 +93,7 @@ def _section(project: Project, result: ProjectRun) -> list[str]:
     for loop, run in result.runs.items():
         unlisted = [test for test in sorted(run.failures()) if project.expectation(test) is None]
         if unlisted:
-            lines += ["", f"Failed on {loop}, not expected:", ""] + [f"- `{test}`" for test in unlisted]
+            lines += ["", f"Failed on {loop}, and not listed above:", ""] + [f"- `{test}`" for test in unlisted]
     return lines
 
 

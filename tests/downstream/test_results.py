@@ -83,6 +83,7 @@ def test_a_shared_failure_that_is_not_listed_is_remarked_upon() -> None:
 def test_an_entry_that_excuses_nothing_is_remarked_upon() -> None:
     (remark,) = remarks(project(listed("asyncio")), runs(loopcore="passed", asyncio="passed"))
     assert "expected to fail, and does not" in remark
+    assert remarks(project(listed("race")), runs(loopcore="passed", asyncio="passed")) == []
 
 
 def test_without_asyncio_every_failure_counts() -> None:
