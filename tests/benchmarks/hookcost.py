@@ -29,7 +29,7 @@ _ANY = "core/loopcore/**/"
 CUTS: tuple[tuple[str, str, str], ...] = (
     # The tick: no test whether somebody looks on.
     (_KERNEL + "reactor.py", r"if self\._tick_observed or self\._has_phase", "if self._has_phase"),
-    (_KERNEL + "reactor.py", r"self\._poll_as_observed\(wait_for\) if self\._poll_observed else ", ""),
+    (_KERNEL + "reactor.py", r"if self\._poll_observed:", "if False:"),
     (_KERNEL + "dispatch.py", r"if self\._tick_observed:", "if False:"),
     (_ANY + "*.py", r"if self\._stopwatch is not None:", "if False:"),
     # A callback: only debug mode is left in the test.

@@ -11,7 +11,7 @@ from typing import Any
 from loopcore.backend import ReadinessBackend, ReadyEvent
 from loopcore.clock import Clock
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
-from loopcore.kernel import meter, phases
+from loopcore.kernel import phases, sources
 from loopcore.kernel.handle import TimerHandle
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.queues import Queues
@@ -26,14 +26,14 @@ _WATCHING_TICKS = 16
 _READABLE = READ | ERROR | HANGUP
 _WRITABLE = WRITE | ERROR | HANGUP
 
-_READY = meter.READY
-_TIMER = meter.TIMER
-_IO = meter.IO
-_IMMEDIATE = meter.IMMEDIATE
-_NEXT_TICK = meter.NEXT_TICK
-_MICROTASK = meter.MICROTASK
-_PHASE = meter.PHASE
-_FLUSH = meter.FLUSH
+_READY = sources.READY
+_TIMER = sources.TIMER
+_IO = sources.IO
+_IMMEDIATE = sources.IMMEDIATE
+_NEXT_TICK = sources.NEXT_TICK
+_MICROTASK = sources.MICROTASK
+_PHASE = sources.PHASE
+_FLUSH = sources.FLUSH
 
 # The phases by their place in PHASES, by which they can be told apart without comparing strings.
 _NAMES = phases.PHASES

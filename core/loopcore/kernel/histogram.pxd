@@ -11,7 +11,7 @@ cdef class Histogram:
     cdef long long _sum
     cdef long long _min
     cdef long long _max
-    cdef list _buckets
+    cdef long long[256] _buckets
 
     @cython.locals(bucket=cython.longlong, shift=int)
     cpdef object record(self, long long duration_ns)

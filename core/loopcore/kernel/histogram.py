@@ -83,7 +83,8 @@ class Histogram:
         self._sum: int = 0
         self._min: int = -1
         self._max: int = 0
-        self._buckets: list[int] = [0] * _BUCKETS
+        if not cython.compiled:  # a C array, which is zero
+            self._buckets: list[int] = [0] * _BUCKETS
 
     def record(self, duration_ns: int) -> None:
         """Count one duration, in nanoseconds; below zero (a clock was set back) counts as zero."""

@@ -21,6 +21,7 @@ cdef class Stopwatch:
     cdef public long long window_ns
     cdef public bint stamping
     cdef public bint running
+    cdef public bint is_due
     cdef public int source
     cdef public list meters
     cdef long long _idle_ns
@@ -43,12 +44,11 @@ cdef class Stopwatch:
     cpdef object resume(self)
     @cython.locals(works=bint, passed=cython.longlong)
     cpdef object pause(self)
-    cpdef object wait_begins(self, bint may_block, long long now)
-    cpdef long long wait_ends(self) except *
+    cpdef object wait_begins(self, bint may_block, double now)
+    cpdef double wait_ends(self) except? -1
     @cython.locals(passed=cython.longlong)
     cdef long long _move_on(self, bint waiting, bint running, long long now) except *
     cpdef object note_late(self, double seconds)
-    cpdef bint is_due(self) except -1
     cpdef object open(self)
     cpdef bint tick_begins(self) except -1
     cpdef bint tick_ends(self) except -1

@@ -18,12 +18,13 @@ machine, also on a loop whose own clock is simulated, except the lateness of tim
 
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from loopcore.errors import UsageError
 from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.sources import IO, PHASE, READY, SOON, SOURCES, TASK, THREADSAFE, TIMER
 
 try:
     import cython
@@ -31,43 +32,11 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import identity, monotonic_ns
+    from cython.cimports.loopcore.native.cpython import identity, monotonic_ns, to_ns
 else:
     from time import monotonic_ns
 
-    from loopcore.native.interpreted import identity
-
-SOURCES: Final = (
-    "soon",
-    "threadsafe",
-    "timer",
-    "io",
-    "task",
-    "immediate",
-    "next_tick",
-    "microtask",
-    "phase",
-    "flush",
-)
-"""What makes a callback run: the keys of `Measurements.queue_time` and `.run_time`.
-
-`soon` is `call_soon` and what is woken like it, `io` a reader or writer or a step of a transport, `flush` the
-joined writes at the end of a tick; the other names are those of the `loopcore_handle_scheduled` hook, and `task`.
-"""
-
-READY = -1
-"""In place of a source: whatever the ready queue holds, told apart by what it is."""
-
-SOON = 0
-THREADSAFE = 1
-TIMER = 2
-IO = 3
-TASK = 4
-IMMEDIATE = 5
-NEXT_TICK = 6
-MICROTASK = 7
-PHASE = 8
-FLUSH = 9
+    from loopcore.native.interpreted import identity, to_ns
 
 WINDOW_RUNS = 16
 """Callbacks that a window times, and stamps, at most."""
@@ -119,6 +88,7 @@ class Stopwatch:
         "window_ns",
         "stamping",
         "running",
+        "is_due",
         "source",
         "meters",
         "_idle_ns",
@@ -146,6 +116,8 @@ class Stopwatch:
         """Whether what is put on a queue now is to be stamped."""
         self.running: bool = False
         """Whether the loop runs: the time between two runs is neither idle nor active."""
+        self.is_due: bool = False
+        """Whether the next poll is to open a window."""
         self.source: int = 0
         """The source of what `begin` was called for last."""
         self.meters: list[Meter] = []
@@ -182,19 +154,20 @@ class Stopwatch:
             if works:  # the last tick of a run is followed by no wait, and may be the one that blocked
                 self._tick.record(passed)
 
-    def wait_begins(self, may_block: bool, now: int) -> None:
-        """The loop polls at `now` (in ns; 0: not read yet). A wait of zero seconds, which cannot block, is work."""
-        self.resume()  # without effect, except where a host ticks the loop by its public steps
+    def wait_begins(self, may_block: bool, now: float) -> None:
+        """The loop polls at `now` (in seconds; 0.0: not read yet). A wait of zero seconds cannot block, and is work."""
+        if not self.running:
+            self.resume()  # a host ticks the loop by its public steps
         if may_block:
-            self._tick.record(self._move_on(True, True, now))
+            self._tick.record(self._move_on(True, True, to_ns(now)))
 
-    def wait_ends(self) -> int:
-        """The poll has returned. Returns the time, in ns."""
+    def wait_ends(self) -> float:
+        """The poll has returned. Returns the time, in seconds."""
         if self._waiting:
             self._move_on(False, True, 0)
         else:
             self._tick.record(self._move_on(False, True, 0))
-        return self._mark
+        return self._mark / 1e9
 
     def _move_on(self, waiting: bool, running: bool, now: int) -> int:
         now = monotonic_ns() if now == 0 else max(now, self._mark)
@@ -205,6 +178,7 @@ class Stopwatch:
         else:
             self._active_ns += passed
         self._mark = now
+        self.is_due = not self._is_open and now - self._opened_at >= self.window_ns
         self._waiting = waiting
         self.running = running
         self._version += 1
@@ -212,17 +186,14 @@ class Stopwatch:
 
     def note_late(self, seconds: float) -> None:
         """A timer is due since `seconds`."""
-        self._lateness.record(int(min(seconds, _LONGEST) * 1e9))  # `call_at(-inf)` is allowed
+        self._lateness.record(to_ns(min(seconds, _LONGEST)))  # `call_at(-inf)` is allowed
 
     # Sampled: windows
-
-    def is_due(self) -> bool:
-        """Tell, at the beginning of a poll, whether a window may open."""
-        return not self._is_open and self._mark - self._opened_at >= self.window_ns
 
     def open(self) -> None:
         """Stamp and time from now on."""
         self._is_open = True
+        self.is_due = False
         self._opened_at = self._mark
         self._ticks_left = _TICKS
         self._runs_left = _RUNS

@@ -10,10 +10,10 @@ from typing import Any
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
 from loopcore.kernel.dispatch import Dispatcher
-from loopcore.kernel.meter import READY
 from loopcore.kernel.order import Allowance, OrderedQueue
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.sources import READY
 
 _CLOSED = 1
 _PENDING_PHASE = 3

@@ -15,11 +15,11 @@ from loopcore.clock import Clock, MonotonicClock
 from loopcore.kernel.counters import Tally
 from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.inbox import Inbox
-from loopcore.kernel.meter import SOURCES, THREADSAFE
 from loopcore.kernel.phases import PhaseCallbacks
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.ready import ReadyQueue, UrgentQueues
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.sources import SOURCES, THREADSAFE
 from loopcore.kernel.timers import TimerHeap
 from loopcore.log import logger
 

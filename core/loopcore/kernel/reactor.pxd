@@ -18,6 +18,7 @@ cdef class Reactor(PolicyDispatcher):
     cdef public Py_ssize_t poll_skip_ticks
     cdef public double poll_skip_time
     cdef bint _poll_observed
+    cdef bint _shortens_waits
     cdef bint _stopping
     cdef double _skipping_since
     cdef double _clock_resolution
@@ -29,12 +30,12 @@ cdef class Reactor(PolicyDispatcher):
     @cython.locals(deadline=double)
     cdef double _time_to_deadline(self) except? -2
     cdef object _poll(self, double timeout)
-    cdef object _poll_as_observed(self, object timeout)
-    cdef object _shorten(self, object timeout)
-    @cython.locals(stopwatch=Stopwatch, may_block=bint, was_read=bint, ended_at=cython.longlong)
-    cdef object _poll_measured(self, object timeout)
+    cdef object _poll_as_observed(self, double timeout)
+    cdef double _shorten(self, double timeout) except? -2
+    @cython.locals(stopwatch=Stopwatch, was_read=bint, now=double)
+    cdef object _poll_measured(self, double timeout)
     @cython.locals(due=list, timer=TimerHandle)
     cdef object _collect_due(self, double now)
     cdef object _drop_all(self)
     cdef object _stop_measuring(self)
-    cdef object _open_window_if_due(self)
+    cdef object _open_window(self)

@@ -47,6 +47,7 @@ class Reactor(PolicyDispatcher):
         "poll_skip_ticks",
         "poll_skip_time",
         "_poll_observed",
+        "_shortens_waits",
         "_stopping",
         "_skipping_since",
         "_clock_resolution",
@@ -59,6 +60,7 @@ class Reactor(PolicyDispatcher):
         self.poll_skip_ticks: int = POLL_SKIP_TICKS
         self.poll_skip_time: float = POLL_SKIP_TIME
         self._poll_observed: bool = False
+        self._shortens_waits: bool = False
         self._stopping: bool = False
         self._skipping_since: float = 0.0
         self._clock_resolution: float = clock.resolution
@@ -194,9 +196,13 @@ class Reactor(PolicyDispatcher):
         return min(max(deadline - self._now(), 0.0), LONGEST_WAIT)
 
     def _poll(self, timeout: float) -> Sequence[ReadyEvent]:
-        wait_for = None if timeout < 0.0 else timeout
         self._waiting = True  # for other threads; an interruption leaves it up until the next wait, which is soon
-        events = self._poll_as_observed(wait_for) if self._poll_observed else self.backend.wait(wait_for)
+        if self._poll_observed:
+            events = self._poll_as_observed(timeout)
+        elif self._stopwatch is not None:
+            events = self._poll_measured(timeout)
+        else:
+            events = self.backend.wait(None if timeout < 0.0 else timeout)
         self._waiting = False
         self._skipped = 0
         self.readiness.tick += 1
@@ -206,13 +212,13 @@ class Reactor(PolicyDispatcher):
             self._collect_due(self._now() if self._stopwatch is None or not self._native_clock else self._time_read)
         return events
 
-    def _poll_as_observed(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        if timeout != 0.0:
+    def _poll_as_observed(self, timeout: float) -> Sequence[ReadyEvent]:
+        if self._shortens_waits and timeout != 0.0:
             timeout = self._shorten(timeout)
         if not self._attention & _WATCHING_TICKS:
             return self._poll_measured(timeout)
         self.probes.fire("loopcore_phase_begin", self, phases.POLL)
-        self.probes.fire("loopcore_poll_begin", self, timeout)
+        self.probes.fire("loopcore_poll_begin", self, None if timeout < 0.0 else timeout)
         before = time.perf_counter_ns()
         events = self._poll_measured(timeout)
         waited_ns = time.perf_counter_ns() - before
@@ -220,34 +226,36 @@ class Reactor(PolicyDispatcher):
         self.probes.fire("loopcore_phase_end", self, phases.POLL, len(events))
         return events
 
-    def _shorten(self, timeout: float | None) -> float | None:
-        wanted = self.probes.ask("loopcore_poll_timeout", self, timeout, convert=_as_timeout)
-        return timeout if wanted is None or (timeout is not None and timeout < wanted) else wanted
+    def _shorten(self, timeout: float) -> float:
+        proposed = None if timeout < 0.0 else timeout
+        wanted = self.probes.ask("loopcore_poll_timeout", self, proposed, convert=_as_timeout)
+        return timeout if wanted is None or 0.0 <= timeout < wanted else wanted
 
-    def _poll_measured(self, timeout: float | None) -> Sequence[ReadyEvent]:
+    def _poll_measured(self, timeout: float) -> Sequence[ReadyEvent]:
+        wait_for = None if timeout < 0.0 else timeout
         stopwatch = self._stopwatch
         if stopwatch is None:
-            return self.backend.wait(timeout)
+            return self.backend.wait(wait_for)
         # Looked at twice: before, so that what other threads post during the wait is stamped; after, because the wait
         # may have been longer than the pause between two windows, and what it brings would never be seen.
-        may_block = timeout is None or timeout > 0.0
         # With a timer set, the clock was read just now, to know how long to wait.
-        was_read = may_block and self._native_clock and self.timers.earliest != _NEVER
-        stopwatch.wait_begins(may_block, int(self._time_read * 1e9) if was_read else 0)
-        self._open_window_if_due()
-        events = self.backend.wait(timeout)
+        was_read = timeout != 0.0 and self._native_clock and self.timers.earliest != _NEVER
+        stopwatch.wait_begins(timeout != 0.0, self._time_read if was_read else 0.0)
+        if stopwatch.is_due:
+            self._open_window()
+        events = self.backend.wait(wait_for)
         if self._stopwatch is not stopwatch:
             return events  # a signal handler has stopped the meter, inside the wait
-        ended_at = stopwatch.wait_ends()
+        now = stopwatch.wait_ends()
         if self._native_clock:
-            self._time_read = ended_at / 1e9
-        self._open_window_if_due()
+            self._time_read = now
+        if stopwatch.is_due:
+            self._open_window()
         return events
 
-    def _open_window_if_due(self) -> None:
-        if self._stopwatch.is_due():
-            self._stopwatch.open()
-            self._set_window(True)
+    def _open_window(self) -> None:
+        self._stopwatch.open()
+        self._set_window(True)
 
     def _collect_due(self, now: float) -> None:
         # What is due within one step of the clock is due now: waiting for it would be a wait of zero.
@@ -297,8 +305,8 @@ class Reactor(PolicyDispatcher):
 
     def _note_observers(self) -> None:
         PolicyDispatcher._note_observers(self)
-        has_policy = self.probes.owner("loopcore_poll_timeout") is not None
-        self._poll_observed = has_policy or self._stopwatch is not None or bool(self._attention & _WATCHING_TICKS)
+        self._shortens_waits = self.probes.owner("loopcore_poll_timeout") is not None
+        self._poll_observed = self._shortens_waits or bool(self._attention & _WATCHING_TICKS)
 
     def _note_plugins(self) -> None:
         PolicyDispatcher._note_plugins(self)

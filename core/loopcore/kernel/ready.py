@@ -10,8 +10,9 @@ garbage collector runs. So neither calls anything between reading its indices an
 from collections import deque
 
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.meter import READY, Stopwatch
+from loopcore.kernel.meter import Stopwatch
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.sources import READY
 
 SMALL_RING = 64
 """Entries of a new ring; a power of two, as every ring's size is."""

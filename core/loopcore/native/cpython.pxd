@@ -40,6 +40,13 @@ cdef extern from *:
         return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
     }
 
+    /* Seconds in nanoseconds: int(seconds * 1e9) without the int. */
+    static inline long long
+    loopcore_to_ns(double seconds)
+    {
+        return (long long)(seconds * 1e9);
+    }
+
     /* id(), which is an audited call: a number that no other object has while this one lives. */
     static inline Py_ssize_t
     loopcore_identity(PyObject *object)
@@ -66,6 +73,7 @@ cdef extern from *:
     object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
     double monotonic "loopcore_monotonic" () noexcept
     long long monotonic_ns "loopcore_monotonic_ns" () noexcept
+    long long to_ns "loopcore_to_ns" (double seconds) noexcept
     Py_ssize_t identity "loopcore_identity" (object object) noexcept
     int bit_length "loopcore_bit_length" (long long number) noexcept
 

@@ -13,6 +13,11 @@ def run_in_context(context: Context, callback: Callable[..., object], args: tupl
 identity = id
 
 
+def to_ns(seconds: float) -> int:
+    """Return `seconds` in whole nanoseconds."""
+    return int(seconds * 1e9)
+
+
 def bit_length(number: int) -> int:
     """Return how many bits `number`, which is not negative, needs."""
     return number.bit_length()

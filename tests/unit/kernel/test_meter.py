@@ -12,8 +12,9 @@ import loopcore
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.kernel import meter as meter_module
-from loopcore.kernel.meter import SOURCES, WINDOW_RUNS, Measurements, Stopwatch
+from loopcore.kernel.meter import WINDOW_RUNS, Measurements, Stopwatch
 from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.sources import SOURCES
 from tests.unit.kernel.fakes import FakeBackend, VirtualClock
 
 SECOND = 1_000_000_000
@@ -109,11 +110,11 @@ def test_waits_are_idle_time_and_the_rest_is_active(monkeypatch: pytest.MonkeyPa
     stopwatch = Stopwatch()
     stopwatch.resume()
     now[0] += 3 * SECOND
-    stopwatch.wait_begins(True, 0)
+    stopwatch.wait_begins(True, 0.0)
     now[0] += 5 * SECOND
     stopwatch.wait_ends()
     now[0] += 1 * SECOND
-    stopwatch.wait_begins(False, 0)
+    stopwatch.wait_begins(False, 0.0)
     now[0] += 2 * SECOND
     stopwatch.wait_ends()
     measured = stopwatch.snapshot()
@@ -126,7 +127,7 @@ def test_a_wait_in_progress_counts_as_far_as_it_has_come(monkeypatch: pytest.Mon
     now = scripted_clock(monkeypatch)
     stopwatch = Stopwatch()
     stopwatch.resume()
-    stopwatch.wait_begins(True, 0)
+    stopwatch.wait_begins(True, 0.0)
     now[0] += 4 * SECOND
     assert stopwatch.snapshot().idle_ns == 4 * SECOND
     now[0] += 4 * SECOND
@@ -151,7 +152,7 @@ def test_the_last_tick_of_a_run_is_measured_as_the_others_are(monkeypatch: pytes
     now = scripted_clock(monkeypatch)
     stopwatch = Stopwatch()
     stopwatch.resume()
-    stopwatch.wait_begins(True, 0)
+    stopwatch.wait_begins(True, 0.0)
     now[0] += 2 * SECOND
     stopwatch.wait_ends()
     now[0] += 5 * SECOND
