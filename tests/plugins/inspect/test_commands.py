@@ -127,9 +127,12 @@ async def main(name):
     await asyncio.sleep(99)
 for name in ("one", "two"):
     threading.Thread(target=lambda name=name: loopcore.run(main(name), plugins=["inspect"])).start()
+threading.Event().wait(99)  # from 3.12 on no thread can be started once the main one has ended
 """
     with running(folder, program) as process:
-        loops = json.loads(loopcore("ps", str(process.pid), "--json").stdout)
+        shown = loopcore("ps", str(process.pid), "--json")
+        assert shown.returncode == 0, shown.stderr
+        loops = json.loads(shown.stdout)
         alone = [loopcore("ps", f"{process.pid}.{number}", "--json").stdout for number in (1, 2)]
     assert [loop["loop"] for loop in loops] == [1, 2]
     assert {loop["tasks"][0]["name"] for loop in loops} == {"one", "two"}
