@@ -13,7 +13,7 @@ It is made without arguments, once for each loop.
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 BACKEND_API = (1, 0)
 """The version of this port. Minor steps only add; a major step may take away."""
@@ -33,6 +33,15 @@ class Capability(Enum):
 
     FLAT_COST = "flat_cost"
     """The price of a wait does not grow with the number of idle registrations."""
+
+    FILES = "files"
+    """A completion backend that knows Open, Sync, Stat and Close, and Read and Write at an offset."""
+
+    PROCESSES = "processes"
+    """A completion backend that knows WaitProcess."""
+
+    SEND_FILE = "send_file"
+    """A completion backend that knows SendFile."""
 
 
 class ProbeResult(NamedTuple):
@@ -105,8 +114,8 @@ class ReadinessBackend(Protocol):
 
 
 class BackendFactory(Protocol):
-    """What an entry point or `register_backend` names: the class of a backend, or alike."""
+    """What an entry point or `register_backend` names: the class of a backend of either port, or alike."""
 
-    def __call__(self) -> ReadinessBackend: ...
+    def __call__(self) -> Any: ...
 
     def probe(self) -> ProbeResult: ...

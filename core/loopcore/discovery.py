@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from loopcore.backend import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
 from loopcore.catalogue import AUTO, Catalogue, Declaration, path_of
+from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
 from loopcore.plugin_options import convert_options, parse_wishes
 
@@ -36,8 +37,9 @@ AUTO_ORDER: Final = ("kqueue", "epoll", "poll", "select")
 OTHERS: Final = ("proactor", "iocp", "uring", "sim")
 """Further names that a list may hold where nobody declares them, as one that serves several platforms does."""
 
-METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
-"""What a readiness backend has beside `probe`."""
+READINESS_METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
+COMPLETION_METHODS: Final = ("submit", "cancel", "wait", "wake", "close")
+"""What a backend of either port has beside `probe`."""
 
 
 class Choice(NamedTuple):
@@ -48,10 +50,11 @@ class Choice(NamedTuple):
     reason: str
     declared_by: str
 
-    def make(self) -> ReadinessBackend:
+    def make(self) -> ReadinessBackend | CompletionBackend:
         """Return a new backend. What its constructor raises gets a note that names the culprit."""
         try:
-            return self.factory()
+            backend: ReadinessBackend | CompletionBackend = self.factory()
+            return backend
         except Exception as exc:
             exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was made")
             raise
@@ -249,7 +252,7 @@ def _checked(name: str, factory: object, by: str) -> BackendFactory:
     if not callable(factory):
         raise BackendError(f"backend {name!r} ({by}) is {factory!r}, which cannot be called to make a backend")
     if inspect.isclass(factory):
-        _must_have(("probe", *METHODS), name, factory, by)
+        _must_have_port(factory, name, by, "probe")
         return cast(BackendFactory, factory)
     return _CheckedFactory(name, factory, by)
 
@@ -263,16 +266,19 @@ class _CheckedFactory:
         self._by = by
         self.probe: Callable[[], ProbeResult] = getattr(factory, "probe", lambda: ProbeResult(True))
 
-    def __call__(self) -> ReadinessBackend:
-        backend: ReadinessBackend = self._factory()
-        _must_have(METHODS, self._name, backend, self._by)
+    def __call__(self) -> ReadinessBackend | CompletionBackend:
+        backend: ReadinessBackend | CompletionBackend = self._factory()
+        _must_have_port(backend, self._name, self._by)
         return backend
 
 
-def _must_have(methods: Iterable[str], name: str, owner: object, by: str) -> None:
+def _must_have_port(owner: object, name: str, by: str, *more: str) -> None:
+    completes = is_completion_backend(owner)
+    methods = (*more, *(COMPLETION_METHODS if completes else READINESS_METHODS))
     missing = [method for method in methods if not callable(getattr(owner, method, None))]
     if missing:
-        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); loopcore.backend says what they do")
+        where = "loopcore.completion" if completes else "loopcore.backend"
+        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} says what they do")
 
 
 def _row(catalogue: Catalogue, name: str, check: Callable[[Declaration], object]) -> Row:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock, MonotonicClock
+from loopcore.completion import CompletionBackend
 from loopcore.discovery import choose_backend, load_plugins
 from loopcore.endpoints.assembly import assemble
 from loopcore.environment import debug_is_asked_for, task_classes
@@ -47,7 +48,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     def __init__(
         self,
-        backend: ReadinessBackend | str | None = None,
+        backend: ReadinessBackend | CompletionBackend | str | None = None,
         *,
         plugins: str | Iterable[str | object] | None = None,
         clock: Clock | None = None,

@@ -1,10 +1,12 @@
 cimport cython
 
+from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.queues cimport Queues
 from loopcore.kernel.readiness cimport Readiness, Registration
 from loopcore.kernel.runnable cimport Runnable
+from loopcore.operations cimport Operation
 
 cdef int _DEBUG
 cdef int _WATCHING_HANDLES
@@ -31,6 +33,7 @@ cdef int _CLOSE_PHASE
 # on it would first look whether that class overrides the method.
 cdef class Dispatcher(Queues):
     cdef readonly Readiness readiness
+    cdef readonly Completions completions
     cdef public long long starvations
     cdef bint _tick_observed
     cdef int _source
@@ -48,8 +51,13 @@ cdef class Dispatcher(Queues):
     cdef int _run_phase_callbacks(self, int phase) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
     cdef int _run_pending(self) except -1
-    @cython.locals(entry=Registration, bits=int, tick=cython.longlong, count=int)
+    @cython.locals(bits=int, tick=cython.longlong, count=int)
     cdef int _run_io(self) except -1
+    @cython.locals(entry=Registration, count=int)
+    cdef int _run_ready(self, object fd, int bits, long long tick) except -1
+    @cython.locals(operation=Operation, more=bint, tick=cython.longlong, count=int, position=Py_ssize_t)
+    cdef int _run_completions(self, object events) except -1
+    cdef int _run_completion(self, Operation operation, object result, bint more, long long tick) except -1
     cdef int _run_check(self) except -1
     cdef int _run_timers(self) except -1
     cdef int _run_close(self) except -1

@@ -8,16 +8,19 @@ tested before each callback, and `_tick_observed`, tested once a tick.
 from collections.abc import Sequence
 from typing import Any
 
-from loopcore.backend import ReadinessBackend, ReadyEvent
+from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
+from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import phases, sources
+from loopcore.kernel.completions import Completions
 from loopcore.kernel.handle import TimerHandle
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.queues import Queues
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.watch import report_starvation, run_watched
+from loopcore.operations import Operation
 
 _DEBUG = 4
 _WATCHING_HANDLES = 8
@@ -39,7 +42,7 @@ _FLUSH = sources.FLUSH
 _NAMES = phases.PHASES
 _PENDING_PHASE, _IO_PHASE, _CHECK_PHASE, _TIMERS_PHASE, _CLOSE_PHASE = 3, 4, 5, 6, 7
 
-_NO_EVENTS: Sequence[ReadyEvent] = ()
+_NO_EVENTS: Sequence[Any] = ()
 
 
 class Dispatcher(Queues):
@@ -47,6 +50,7 @@ class Dispatcher(Queues):
 
     __slots__ = (
         "readiness",
+        "completions",
         "starvations",
         "_tick_observed",
         "_source",
@@ -55,14 +59,21 @@ class Dispatcher(Queues):
         "_current_handle",
     )
 
-    def __init__(self, backend: ReadinessBackend, clock: Clock, probes: Probes) -> None:
+    def __init__(self, backend: "ReadinessBackend | CompletionBackend", clock: Clock, probes: Probes) -> None:
         Queues.__init__(self, backend.wake, clock, probes)
-        self.readiness: Readiness = Readiness(backend)
+        self.completions: Any = None
+        """The Completions of a completion port; None over a readiness port."""
+        if is_completion_backend(backend):
+            self.completions = Completions(backend)
+            self.readiness: Readiness = Readiness(self.completions.polls)
+        else:
+            self.readiness = Readiness(backend)  # type: ignore[arg-type]  # mypy does not know that it is the other one
         self.starvations: int = 0
         """How often the next-tick and microtask queues used up their budget."""
         self._tick_observed: bool = False
         self._source: int = _READY
-        self._events: Sequence[ReadyEvent] = _NO_EVENTS
+        # Of the readiness port (fd, bits), of the completion port (operation, result, more).
+        self._events: Sequence[Any] = _NO_EVENTS
         self._due: list[TimerHandle] = []
         self._current_handle: Runnable | None = None
         """What runs now, while somebody looks; for the reports of debug mode, which say where it comes from."""
@@ -173,20 +184,49 @@ class Dispatcher(Queues):
     def _run_io(self) -> int:
         events = self._events
         self._events = _NO_EVENTS
+        if self.completions is not None:
+            return self._run_completions(events)
         tick = self.readiness.tick
         count = 0
         for fd, bits in events:
-            entry = self.readiness.lookup(fd)
-            if entry is None:
-                continue
-            # Not those who came in this tick, nor in one that a callback of this tick has run by itself.
-            if bits & _READABLE and entry.reader is not None and entry.reader_tick < tick:
-                self._run_one(entry.reader)
-                count += 1
-            if bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
-                self._run_one(entry.writer)
-                count += 1
+            count += self._run_ready(fd, bits, tick)
         return count
+
+    def _run_ready(self, fd: int, bits: int, tick: int) -> int:
+        entry = self.readiness.lookup(fd)
+        if entry is None:
+            return 0
+        count = 0
+        # Not those who came in this tick, nor in one that a callback of this tick has run by itself.
+        if bits & _READABLE and entry.reader is not None and entry.reader_tick < tick:
+            self._run_one(entry.reader)
+            count += 1
+        if bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
+            self._run_one(entry.writer)
+            count += 1
+        return count
+
+    def _run_completions(self, events: Sequence[Any]) -> int:
+        tick = self.readiness.tick
+        count = 0
+        position = 0
+        try:
+            for operation, result, more in events:
+                position += 1
+                count += self._run_completion(operation, result, more, tick)
+        except BaseException:
+            # Unlike readiness, a completion is told once.
+            self.completions.late.extend(events[position:])
+            raise
+        return count
+
+    def _run_completion(self, operation: Operation, result: Any, more: bool, tick: int) -> int:
+        operation.result = result
+        operation.pending = more
+        if operation.target is not None:
+            self._run_one(operation.target)
+            return 1
+        return self._run_ready(operation.fd, self.completions.polls.take(operation), tick)
 
     def _run_check(self) -> int:
         immediates = self._immediates

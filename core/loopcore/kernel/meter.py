@@ -130,7 +130,7 @@ class Stopwatch:
         self._lateness: Histogram = Histogram()
         self._queue_times: list[Histogram] = [Histogram() for _ in SOURCES]
         self._run_times: list[Histogram] = [Histogram() for _ in SOURCES]
-        self._opened_at: int = 0
+        self._opened_at: int = -(1 << 60)  # long ago, also by the clock of a machine that has just been started
         self._is_open: bool = False
         self._ticks_left: int = 0
         self._runs_left: int = 0

@@ -9,6 +9,7 @@ from typing import Any
 
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
+from loopcore.completion import CompletionBackend
 from loopcore.kernel.dispatch import Dispatcher
 from loopcore.kernel.order import Allowance, OrderedQueue
 from loopcore.kernel.probes import Probes
@@ -31,7 +32,7 @@ class PolicyDispatcher(Dispatcher):
         "_allowance_owner",
     )
 
-    def __init__(self, backend: ReadinessBackend, clock: Clock, probes: Probes) -> None:
+    def __init__(self, backend: "ReadinessBackend | CompletionBackend", clock: Clock, probes: Probes) -> None:
         Dispatcher.__init__(self, backend, clock, probes)
         self._skipped: int = 0
         self._order: Any = None

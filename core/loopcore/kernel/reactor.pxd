@@ -15,6 +15,7 @@ cdef int _PREPARE_PHASE
 
 cdef class Reactor(PolicyDispatcher):
     cdef public object backend
+    cdef object _port
     cdef public Py_ssize_t poll_skip_ticks
     cdef public double poll_skip_time
     cdef bint _poll_observed

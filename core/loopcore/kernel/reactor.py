@@ -19,8 +19,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from loopcore.backend import ReadinessBackend, ReadyEvent
+from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock, MonotonicClock
+from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.errors import UsageError
 from loopcore.kernel import phases
 from loopcore.kernel.counters import Counters, take_counters
@@ -36,7 +37,7 @@ _WATCHING_TICKS = 16
 _NEVER = float("inf")
 _CLOCK_TICKS = CLOCK_TICKS
 _IDLE_PHASE, _PREPARE_PHASE = 0, 1
-_NO_EVENTS: Sequence[ReadyEvent] = ()
+_NO_EVENTS: Sequence[Any] = ()
 
 
 class Reactor(PolicyDispatcher):
@@ -44,6 +45,7 @@ class Reactor(PolicyDispatcher):
 
     __slots__ = (
         "backend",
+        "_port",
         "poll_skip_ticks",
         "poll_skip_time",
         "_poll_observed",
@@ -53,10 +55,18 @@ class Reactor(PolicyDispatcher):
         "_clock_resolution",
     )
 
-    def __init__(self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None) -> None:
+    def __init__(
+        self,
+        backend: "ReadinessBackend | CompletionBackend",
+        *,
+        clock: Clock | None = None,
+        probes: Probes | None = None,
+    ) -> None:
         clock = MonotonicClock() if clock is None else clock
         PolicyDispatcher.__init__(self, backend, clock, Probes() if probes is None else probes)
-        self.backend: ReadinessBackend = backend
+        self.backend: Any = backend
+        """The ReadinessBackend or CompletionBackend that is waited in."""
+        self._port: Any = backend if self.completions is None else self.completions
         self.poll_skip_ticks: int = POLL_SKIP_TICKS
         self.poll_skip_time: float = POLL_SKIP_TIME
         self._poll_observed: bool = False
@@ -126,10 +136,22 @@ class Reactor(PolicyDispatcher):
         self._flushes.clear()
         self._due.clear()
         self.readiness.clear()
+        if self.completions is not None:
+            self.completions.clear()
         if self._stopwatch is not None:
             self._stop_measuring()
         self.backend.close()
         self.probes.cold("loopcore_loop_closed", loop=self)
+
+    def use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:
+        """Wait in `backend`, which has the same port as the one before; that one is closed."""
+        self.backend = backend
+        if is_completion_backend(backend):
+            self.completions.backend = backend
+        else:
+            self._port = backend
+            self.readiness.use(backend)  # type: ignore[arg-type]  # mypy does not know that it is the other one
+        self.inbox.use(backend.wake)
 
     # The tick
 
@@ -138,11 +160,12 @@ class Reactor(PolicyDispatcher):
         self._events = self._begin_tick()
         self._finish_tick()
 
-    def poll_events(self) -> Sequence[ReadyEvent]:
-        """Run the phases idle, prepare and poll; return the events of the wait."""
-        return self._begin_tick()
+    def poll_events(self) -> Sequence[Any]:
+        """Run the phases idle, prepare and poll; return the events of the wait, which must go to `process_events`."""
+        events: Sequence[Any] = self._begin_tick()
+        return events
 
-    def process_events(self, events: Sequence[ReadyEvent]) -> None:
+    def process_events(self, events: Sequence[Any]) -> None:
         """Take the events that `poll_events` returned; with this the work of the tick is fixed."""
         self._events = events
 
@@ -150,7 +173,7 @@ class Reactor(PolicyDispatcher):
         """Run the phases pending, io, check, timers and close."""
         self._finish_tick()
 
-    def _begin_tick(self) -> Sequence[ReadyEvent]:
+    def _begin_tick(self) -> Any:
         if self._tick_observed or self._has_phase_callbacks:
             if self._attention & _WATCHING_TICKS:
                 self.probes.fire("loopcore_tick_begin", self)
@@ -161,6 +184,8 @@ class Reactor(PolicyDispatcher):
         self._skipped += 1
         if self._stopping or self._skipped > self.poll_skip_ticks or self._has_skipped_too_long():
             return self._poll(0.0)
+        if self.completions is not None and self.completions.submitted:
+            return self._poll(0.0)  # what was submitted begins with the wait
         # A timer set with no delay is due by the time that was read when it was set: no need to read it again.
         self.tally.polls_skipped += 1
         self._collect_due(self._time_read)
@@ -195,14 +220,14 @@ class Reactor(PolicyDispatcher):
             return -1.0
         return min(max(deadline - self._now(), 0.0), LONGEST_WAIT)
 
-    def _poll(self, timeout: float) -> Sequence[ReadyEvent]:
+    def _poll(self, timeout: float) -> Any:
         self._waiting = True  # for other threads; an interruption leaves it up until the next wait, which is soon
         if self._poll_observed:
             events = self._poll_as_observed(timeout)
         elif self._stopwatch is not None:
             events = self._poll_measured(timeout)
         else:
-            events = self.backend.wait(None if timeout < 0.0 else timeout)
+            events = self._port.wait(None if timeout < 0.0 else timeout)
         self._waiting = False
         self._skipped = 0
         self.readiness.tick += 1
@@ -212,7 +237,7 @@ class Reactor(PolicyDispatcher):
             self._collect_due(self._now() if self._stopwatch is None or not self._native_clock else self._time_read)
         return events
 
-    def _poll_as_observed(self, timeout: float) -> Sequence[ReadyEvent]:
+    def _poll_as_observed(self, timeout: float) -> Any:
         if self._shortens_waits and timeout != 0.0:
             timeout = self._shorten(timeout)
         if not self._attention & _WATCHING_TICKS:
@@ -231,11 +256,11 @@ class Reactor(PolicyDispatcher):
         wanted = self.probes.ask("loopcore_poll_timeout", self, proposed, convert=_as_timeout)
         return timeout if wanted is None or 0.0 <= timeout < wanted else wanted
 
-    def _poll_measured(self, timeout: float) -> Sequence[ReadyEvent]:
+    def _poll_measured(self, timeout: float) -> Any:
         wait_for = None if timeout < 0.0 else timeout
         stopwatch = self._stopwatch
         if stopwatch is None:
-            return self.backend.wait(wait_for)
+            return self._port.wait(wait_for)
         # Looked at twice: before, so that what other threads post during the wait is stamped; after, because the wait
         # may have been longer than the pause between two windows, and what it brings would never be seen.
         # With a timer set, the clock was read just now, to know how long to wait.
@@ -243,7 +268,7 @@ class Reactor(PolicyDispatcher):
         stopwatch.wait_begins(timeout != 0.0, self._time_read if was_read else 0.0)
         if stopwatch.is_due:
             self._open_window()
-        events = self.backend.wait(wait_for)
+        events = self._port.wait(wait_for)
         if self._stopwatch is not stopwatch:
             return events  # a signal handler has stopped the meter, inside the wait
         now = stopwatch.wait_ends()

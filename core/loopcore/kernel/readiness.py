@@ -9,9 +9,20 @@ remembers the ticks in which its reader and its writer came, and an event collec
 newcomer. Nothing is lost, because readiness is level-triggered: the next wait reports it again.
 """
 
-from loopcore.backend import ReadinessBackend
+from typing import Protocol
+
 from loopcore.interest import READ, WRITE
 from loopcore.kernel.runnable import Runnable
+
+
+class Registrar(Protocol):
+    """What the table tells of its changes: a ReadinessBackend, or the Polls of a completion port."""
+
+    def register(self, fd: int, interest: int) -> None: ...
+
+    def modify(self, fd: int, interest: int) -> None: ...
+
+    def unregister(self, fd: int) -> None: ...
 
 
 class Registration:
@@ -33,10 +44,10 @@ class Readiness:
 
     __slots__ = ("tick", "_backend", "_table")
 
-    def __init__(self, backend: ReadinessBackend) -> None:
+    def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
         """Number of the current tick, counted when its wait returns; kept by the reactor."""
-        self._backend: ReadinessBackend = backend
+        self._backend: Registrar = backend
         self._table: dict[int, Registration] = {}
 
     def __len__(self) -> int:
@@ -94,7 +105,7 @@ class Readiness:
         """Forget everything without telling the backend, which is being closed."""
         self._table.clear()
 
-    def use(self, backend: ReadinessBackend) -> None:
+    def use(self, backend: Registrar) -> None:
         """Tell `backend` from now on; the one before is closed."""
         self._backend = backend
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
+from loopcore.completion import CompletionBackend
 from loopcore.kernel.future import Future
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
@@ -33,7 +34,13 @@ class Scheduler(Reactor):
 
     __slots__ = ("_future_class", "_task_class", "_task_factory", "_own_tasks")
 
-    def __init__(self, backend: ReadinessBackend, *, clock: Clock | None = None, probes: Probes | None = None) -> None:
+    def __init__(
+        self,
+        backend: "ReadinessBackend | CompletionBackend",
+        *,
+        clock: Clock | None = None,
+        probes: Probes | None = None,
+    ) -> None:
         Reactor.__init__(self, backend, clock=clock, probes=probes)
         self._future_class: Any = Future
         self._task_class: Any = Task

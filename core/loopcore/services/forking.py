@@ -21,7 +21,7 @@ import asyncio
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from loopcore.backend import ProbeResult, ReadinessBackend, ReadyEvent
 from loopcore.kernel.inbox import Inbox
@@ -45,15 +45,15 @@ class ForkHost(Protocol):
 
     def flush(self) -> None: ...
 
+    def use_backend(self, backend: ReadinessBackend) -> None: ...
+
 
 class Heritage:
     """One loop's share in what a child inherits; lives as long as the loop."""
 
     __slots__ = ("__weakref__", "_executors", "_host", "_make_backend", "_signals")
 
-    def __init__(
-        self, host: ForkHost, signals: Signals, executors: Executors, make_backend: Callable[[], ReadinessBackend]
-    ) -> None:
+    def __init__(self, host: ForkHost, signals: Signals, executors: Executors, make_backend: Callable[[], Any]) -> None:
         self._host = host
         self._signals = signals
         self._executors = executors
@@ -80,13 +80,11 @@ class Heritage:
     def use(self, backend: ReadinessBackend) -> None:
         """Have the loop wait in `backend`."""
         host = self._host
-        host.backend = backend
-        host.readiness.use(backend)
-        host.inbox.use(backend.wake)
+        host.use_backend(backend)
 
     def move(self) -> ReadinessBackend:
         """Make a backend, and register with it whatever the loop watches."""
-        made = self._make_backend()
+        made: ReadinessBackend = self._make_backend()
         self.use(made)
         self._host.readiness.register_all()
         return made

@@ -1,0 +1,31 @@
+cimport cython
+
+from loopcore.operations cimport Operation, Poll
+
+
+@cython.final
+cdef class Completions:
+    cdef public object backend
+    cdef public Polls polls
+    cdef public list late
+    cdef public bint submitted
+
+    cpdef object submit(self, Operation operation)
+    cpdef object cancel(self, Operation operation)
+    cpdef object wait(self, object timeout)
+    cpdef object clear(self)
+
+
+@cython.final
+cdef class Polls:
+    cdef Completions _completions
+    cdef list _fired
+    cdef dict _table
+
+    @cython.locals(poll=Poll)
+    cpdef object modify(self, object fd, int interest)
+    cpdef int take(self, Operation poll) except -1
+    @cython.locals(poll=Poll)
+    cpdef object rearm(self)
+    cpdef object clear(self)
+    cpdef object _watch(self, object fd, int interest)

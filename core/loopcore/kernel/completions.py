@@ -1,0 +1,127 @@
+"""Completions: the loop's side of a completion port, and the readiness port played over it.
+
+`Completions` stands between those who ask (drivers, through `submit` and `cancel`) and the backend. `Polls` has the
+methods of a readiness backend that the readiness table calls, and makes Poll operations of them. So the table, with all
+who use it, works over either port, and the rules about stale events are in one place.
+
+A Poll ends with its first event, the table is level-triggered: what has fired is asked for again before the next
+wait, after the callbacks that took the event have run. Nothing is lost in between, for a Poll of what is ready already
+completes at once.
+"""
+
+import os
+from collections.abc import Sequence
+
+from loopcore.completion import Completion, CompletionBackend
+from loopcore.interest import ERROR, READ, WRITE
+from loopcore.operations import Operation, Poll
+
+CHECKS_NUMBERS = os.name == "posix"
+"""Whether fstat(2) knows every descriptor that can be watched; a SOCKET of Windows it does not."""
+
+
+class Completions:
+    """What is in flight in a completion port. Thread: the loop's own."""
+
+    __slots__ = ("backend", "polls", "late", "submitted")
+
+    def __init__(self, backend: CompletionBackend) -> None:
+        self.backend: CompletionBackend = backend
+        self.polls: Polls = Polls(self)
+        self.late: list[Completion] = []
+        """Taken from the port in a tick that ended early; they come first in the next one."""
+        self.submitted: bool = False
+        """Something was submitted since the last wait: the next tick must not skip its poll."""
+
+    def submit(self, operation: Operation) -> None:
+        """Hand `operation` to the port; its target runs once for each completion, in the io phase of a tick."""
+        operation.pending = True
+        operation.result = None
+        self.submitted = True
+        try:
+            self.backend.submit(operation)
+        except BaseException:
+            operation.pending = False
+            raise
+
+    def cancel(self, operation: Operation) -> None:
+        """End `operation` early; its target still runs once more. One that is not pending is left alone."""
+        if operation.pending:
+            self.submitted = True
+            self.backend.cancel(operation)
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        """Wait in the port; what is left over of an earlier tick comes first."""
+        self.polls.rearm()
+        self.submitted = False
+        if not self.late:
+            return self.backend.wait(timeout)
+        late, self.late = self.late, []
+        try:
+            return [*late, *self.backend.wait(0.0)]
+        except BaseException:
+            self.late = late
+            raise
+
+    def clear(self) -> None:
+        """Forget what is left over, and what is watched; for a loop that is being closed."""
+        self.late.clear()
+        self.polls.clear()
+
+
+class Polls:
+    """The readiness table's backend over a completion port: one Poll a descriptor, at most."""
+
+    __slots__ = ("_completions", "_fired", "_table")
+
+    def __init__(self, completions: Completions) -> None:
+        self._completions: Completions = completions
+        self._table: dict[int, Poll] = {}
+        self._fired: list[Operation] = []
+
+    def register(self, fd: int, interest: int) -> None:
+        """Watch `fd`. Raises OSError for what is no descriptor."""
+        if CHECKS_NUMBERS:
+            os.fstat(fd)
+        self._watch(fd, interest)
+
+    def modify(self, fd: int, interest: int) -> None:
+        """Watch `fd` for something else."""
+        poll = self._table[fd]
+        if poll.interest == interest:
+            return
+        if poll.pending:
+            self._completions.cancel(poll)
+            self._watch(fd, interest)
+        else:
+            poll.interest = interest
+
+    def unregister(self, fd: int) -> None:
+        """Forget `fd`, which may be closed already."""
+        self._completions.cancel(self._table.pop(fd))
+
+    def take(self, poll: Operation) -> int:
+        """Return what `poll`, which has ended, reports of its descriptor: 0 if it is stale or was for nothing."""
+        if self._table.get(poll.fd) is not poll:
+            return 0
+        self._fired.append(poll)
+        # An error is for who waits: he tries, and finds out.
+        return ERROR if isinstance(poll.result, OSError) else poll.result
+
+    def rearm(self) -> None:
+        """Ask again for what has fired and is still wanted."""
+        if self._fired:
+            fired, self._fired = self._fired, []
+            for poll in fired:
+                if self._table.get(poll.fd) is poll and not poll.pending:
+                    self._completions.submit(poll)
+
+    def clear(self) -> None:
+        """Forget everything; the port is being closed."""
+        self._table.clear()
+        self._fired.clear()
+
+    def _watch(self, fd: int, interest: int) -> None:
+        poll = Poll(fd, interest & (READ | WRITE))
+        self._table[fd] = poll
+        self._completions.submit(poll)

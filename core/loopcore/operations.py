@@ -1,0 +1,254 @@
+"""Operations: what a completion port is asked to do, and where its answer is left.
+
+An operation is its own key: `submit` takes it, completions name it, `cancel` takes it back. Whoever asks keeps the
+object and may submit it again after it has ended, so that a connection needs one for receiving and one for sending,
+not two for each message. It must not be changed while it is pending, but for `quiet`.
+
+Results, as the port delivers them in `(operation, result, more)`; an error is an OSError in their place:
+
+    Accept        int: a new descriptor, non-blocking and not inheritable; it belongs to who gets it
+    Connect       None
+    Receive       bytes, b"" at the end of the stream; or Lent, if it was asked for
+    Send          int: bytes taken, perhaps fewer than offered
+    ReceiveFrom   (bytes, address)
+    SendTo        int: bytes taken
+    Shutdown      None
+    Poll          int: a union of the bits in `loopcore.interest`
+    Read          bytes, b"" at the end of the file
+    Write         int: bytes taken, perhaps fewer than offered
+    SendFile      int: bytes taken, 0 at the end of the file
+    WaitProcess   int: the exit status as wait(2) encodes it
+    Open          int: a descriptor, not inheritable
+    Sync, Close   None
+    Stat          os.stat_result
+
+Multishot (Accept, Receive, ReceiveFrom): one submission, any number of results with `more` true, and one terminal
+completion with `more` false: the end of the stream, an error, or a result after which the port wants to be
+asked again. Thread: the loop's own.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+ACCEPT: Final = 0
+CONNECT: Final = 1
+RECEIVE: Final = 2
+SEND: Final = 3
+RECEIVE_FROM: Final = 4
+SEND_TO: Final = 5
+SHUTDOWN: Final = 6
+POLL: Final = 7
+READ_FILE: Final = 8
+WRITE_FILE: Final = 9
+SEND_FILE: Final = 10
+WAIT_PROCESS: Final = 11
+OPEN: Final = 12
+SYNC: Final = 13
+STAT: Final = 14
+CLOSE: Final = 15
+
+NAMES: Final = (
+    "ACCEPT", "CONNECT", "RECEIVE", "SEND", "RECEIVE_FROM", "SEND_TO", "SHUTDOWN", "POLL", "READ", "WRITE",
+    "SEND_FILE", "WAIT_PROCESS", "OPEN", "SYNC", "STAT", "CLOSE",
+)  # fmt: skip
+
+
+class Lent(Protocol):
+    """A piece of the port's own memory with what came in; `give_back` must be called, once, when it has been used."""
+
+    view: memoryview
+
+    def give_back(self) -> None: ...
+
+
+class Operation:
+    """What all operations have in common. `code` is one of the numbers above."""
+
+    __slots__ = ("code", "fd", "target", "result", "pending", "quiet", "slot")
+
+    def __init__(self, code: int, fd: int, target: Any = None) -> None:
+        self.code: int = code
+        self.fd: int = fd
+        """What is worked on; -1 where there is none yet."""
+        self.target: Any = target
+        """Core's: the Runnable that a completion is for."""
+        self.result: Any = None
+        """Core's: the latest result, while the target runs."""
+        self.pending: bool = False
+        """Core's: submitted, and its terminal completion not yet dispatched."""
+        self.quiet: bool = False
+        """Nobody waits for its success: success alone need not end a wait, and is told with what does."""
+        self.slot: Any = None
+        """The port's, while the operation is in flight: core does not look at it."""
+
+    def __repr__(self) -> str:
+        return f"<{NAMES[self.code]} fd={self.fd}{' pending' if self.pending else ''}>"
+
+
+class Accept(Operation):
+    """accept(2), multishot."""
+
+    __slots__ = ()
+
+    def __init__(self, fd: int, target: Any = None) -> None:
+        Operation.__init__(self, ACCEPT, fd, target)
+
+
+class Connect(Operation):
+    """connect(2) to `address`, as `socket.connect` takes it, with a numeric host."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, fd: int, address: Any, target: Any = None) -> None:
+        Operation.__init__(self, CONNECT, fd, target)
+        self.address: Any = address
+
+
+class Receive(Operation):
+    """recv(2), multishot: at most `limit` bytes a result; with `lend` they stay in the port's memory (see Lent)."""
+
+    __slots__ = ("limit", "lend")
+
+    def __init__(self, fd: int, limit: int, target: Any = None) -> None:
+        Operation.__init__(self, RECEIVE, fd, target)
+        self.limit: int = limit
+        self.lend: bool = False
+
+
+class Send(Operation):
+    """sendmsg(2) of `buffers`, without the first `head` bytes of the first one."""
+
+    __slots__ = ("buffers", "head")
+
+    def __init__(self, fd: int, target: Any = None) -> None:
+        Operation.__init__(self, SEND, fd, target)
+        self.buffers: Sequence[Any] = ()
+        self.head: int = 0
+
+
+class ReceiveFrom(Operation):
+    """recvfrom(2), multishot: datagrams of at most `limit` bytes; what is longer is cut off."""
+
+    __slots__ = ("limit",)
+
+    def __init__(self, fd: int, limit: int, target: Any = None) -> None:
+        Operation.__init__(self, RECEIVE_FROM, fd, target)
+        self.limit: int = limit
+
+
+class SendTo(Operation):
+    """sendto(2) of `buffer` to `address`; None sends to whom the socket is connected."""
+
+    __slots__ = ("buffer", "address")
+
+    def __init__(self, fd: int, buffer: Any, address: Any, target: Any = None) -> None:
+        Operation.__init__(self, SEND_TO, fd, target)
+        self.buffer: Any = buffer
+        self.address: Any = address
+
+
+class Shutdown(Operation):
+    """shutdown(2); `how` is one of `socket.SHUT_*`."""
+
+    __slots__ = ("how",)
+
+    def __init__(self, fd: int, how: int, target: Any = None) -> None:
+        Operation.__init__(self, SHUTDOWN, fd, target)
+        self.how: int = how
+
+
+class Poll(Operation):
+    """Ready for `interest`, a union of READ and WRITE: once, at once if it is ready now. Any descriptor."""
+
+    __slots__ = ("interest",)
+
+    def __init__(self, fd: int, interest: int, target: Any = None) -> None:
+        Operation.__init__(self, POLL, fd, target)
+        self.interest: int = interest
+
+
+class Read(Operation):
+    """read(2) of at most `limit` bytes, from `offset`, or from where the file stands if that is -1."""
+
+    __slots__ = ("limit", "offset")
+
+    def __init__(self, fd: int, limit: int, offset: int = -1, target: Any = None) -> None:
+        Operation.__init__(self, READ_FILE, fd, target)
+        self.limit: int = limit
+        self.offset: int = offset
+
+
+class Write(Operation):
+    """writev(2) of `buffers` without the first `head` bytes, to `offset`, or to where the file stands if that is -1."""
+
+    __slots__ = ("buffers", "head", "offset")
+
+    def __init__(self, fd: int, offset: int = -1, target: Any = None) -> None:
+        Operation.__init__(self, WRITE_FILE, fd, target)
+        self.buffers: Sequence[Any] = ()
+        self.head: int = 0
+        self.offset: int = offset
+
+
+class SendFile(Operation):
+    """sendfile(2): at most `count` bytes of the descriptor `file`, from `offset`, to the socket `fd`."""
+
+    __slots__ = ("file", "offset", "count")
+
+    def __init__(self, fd: int, file: int, offset: int, count: int, target: Any = None) -> None:
+        Operation.__init__(self, SEND_FILE, fd, target)
+        self.file: int = file
+        self.offset: int = offset
+        self.count: int = count
+
+
+class WaitProcess(Operation):
+    """waitid(2) for the child `pid`, which is reaped. Only of ports with Capability.PROCESSES."""
+
+    __slots__ = ("pid",)
+
+    def __init__(self, pid: int, target: Any = None) -> None:
+        Operation.__init__(self, WAIT_PROCESS, -1, target)
+        self.pid: int = pid
+
+
+class Open(Operation):
+    """open(2) of `path`, bytes. As Sync, Stat and Close only of ports with Capability.FILES."""
+
+    __slots__ = ("path", "flags", "mode")
+
+    def __init__(self, path: bytes, flags: int, mode: int, target: Any = None) -> None:
+        Operation.__init__(self, OPEN, -1, target)
+        self.path: bytes = path
+        self.flags: int = flags
+        self.mode: int = mode
+
+
+class Sync(Operation):
+    """fsync(2), or fdatasync(2) if `data_only`."""
+
+    __slots__ = ("data_only",)
+
+    def __init__(self, fd: int, data_only: bool, target: Any = None) -> None:
+        Operation.__init__(self, SYNC, fd, target)
+        self.data_only: bool = data_only
+
+
+class Stat(Operation):
+    """stat(2) of `path`, bytes, or fstat(2) of `fd` if that is None; lstat(2) with `follow` false."""
+
+    __slots__ = ("path", "follow")
+
+    def __init__(self, fd: int, path: bytes | None, follow: bool = True, target: Any = None) -> None:
+        Operation.__init__(self, STAT, fd, target)
+        self.path: bytes | None = path
+        self.follow: bool = follow
+
+
+class Close(Operation):
+    """close(2)."""
+
+    __slots__ = ()
+
+    def __init__(self, fd: int, target: Any = None) -> None:
+        Operation.__init__(self, CLOSE, fd, target)
