@@ -41,20 +41,22 @@ Facts: epoll(7), epoll_ctl(2), epoll_wait(2), eventfd(2). Threads: see `loopcore
 
 import errno
 import select
-from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from collections.abc import Sequence
+from typing import Final
 
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore_backends import _refusals
 from loopcore_backends._waker import Waker, make_waker
 
-MAX_EVENTS: Final = 1024
-"""Events a wait returns at most. The kernel hands out ready rows in turn, so that the rest of a larger crowd comes
-first in the next wait and nobody starves; meanwhile the loop gets to its timers. 1024 need 12 KiB of
-buffer, which select.epoll allocates for each call: small enough for malloc to reuse, never a fresh mapping."""
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
 
-LONGEST: Final = 2**31 // 1000 - 1
-"""Seconds that surely fit epoll_wait's int of milliseconds: 24 days. A longer wait ends then, with no event."""
+if cython.compiled:
+    from cython.cimports.loopcore_backends.native.epoll_wait import wait_for_events
+else:
+    from loopcore_backends.native.interpreted_epoll_wait import wait_for_events
 
 NOTES: Final = {
     errno.EPERM: (
@@ -68,7 +70,9 @@ NOTES: Final = {
 class EpollBackend:
     """Readiness from epoll(7), whose bits are those of `loopcore.interest`: nothing is translated."""
 
-    name: str = "epoll"
+    __slots__ = ("_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_epoll", "_fd")
+
+    name = "epoll"
     capabilities: frozenset[Capability] = frozenset({Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST})
     backend_api = (1, 0)
 
@@ -80,11 +84,12 @@ class EpollBackend:
 
     def __init__(self) -> None:
         self._waker: Waker | None = make_waker()
-        self._wake_fd = self._waker.fd
+        self._wake_fd: int = self._waker.fd
         self._registered: dict[int, int] = {}
-        self._sift = False  # the next events hold something that is not for the caller
+        self._sift: bool = False  # the next events hold something that is not for the caller
         self._ghosts: set[int] = set()  # numbers that were closed before they were unregistered
-        self._use(self._open(self._waker))
+        self._epoll: select.epoll = self._open(self._waker)
+        self._fd: int = self._epoll.fileno()  # -1 when closed
 
     def _open(self, waker: Waker) -> select.epoll:
         """Return a new instance that watches the waker."""
@@ -92,10 +97,6 @@ class EpollBackend:
         waker.drain()  # what is left of earlier wakes, which ended their waits, would be an edge for a new watcher
         made.register(waker.fd, select.EPOLLIN | (select.EPOLLET if waker.edges else 0))
         return made
-
-    def _use(self, instance: select.epoll) -> None:
-        self._epoll = instance
-        self._poll: Callable[[float | None, int], list[ReadyEvent]] = instance.poll
 
     def register(self, fd: int, interest: int) -> None:
         if fd in self._registered:
@@ -133,11 +134,9 @@ class EpollBackend:
             self._sift = True
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        # select.epoll.poll takes None for "no limit" and rounds up to whole milliseconds by itself.
-        try:
-            events = self._poll(timeout, MAX_EVENTS)
-        except OverflowError:
-            events = self._poll(LONGEST, MAX_EVENTS)
+        if self._fd < 0:
+            raise _refusals.closed("epoll")
+        events: list[ReadyEvent] = wait_for_events(self._epoll, self._fd, -1.0 if timeout is None else timeout)
         if self._sift:
             return self._sifted(events)
         return events
@@ -150,7 +149,7 @@ class EpollBackend:
         if waker is not None:
             if not waker.edges:
                 waker.drain()
-            if not self._ghosts.isdisjoint(fd for fd, _ in events):
+            if not self._ghosts.isdisjoint([fd for fd, _ in events]):
                 events = [event for event in events if event[0] not in self._ghosts]
                 self._replace(waker)
         return [event for event in events if event[0] != self._wake_fd]
@@ -162,7 +161,8 @@ class EpollBackend:
         except OSError:
             return  # no descriptor left for it now: the ghost shows itself again, and so does this chance
         haunted = self._epoll
-        self._use(fresh)
+        self._epoll = fresh
+        self._fd = fresh.fileno()
         haunted.close()
         for fd, interest in self._registered.items():
             try:
@@ -182,7 +182,7 @@ class EpollBackend:
     def close(self) -> None:
         self._waker = None
         self._registered.clear()
-        self._poll = _refuse
+        self._fd = -1
         self._epoll.close()
 
     def _unknown(self, fd: int) -> Exception:
@@ -190,7 +190,3 @@ class EpollBackend:
 
     def _refusal(self, fd: int) -> Exception:
         return _refusals.closed(self.name) if self._epoll.closed else _refusals.not_a_number_of_files(fd)
-
-
-def _refuse(timeout: float | None, max_events: int) -> NoReturn:
-    raise _refusals.closed("epoll")

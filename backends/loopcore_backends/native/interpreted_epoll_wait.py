@@ -1,0 +1,25 @@
+"""The Python twin of `epoll_wait.pxd`."""
+
+import select
+from typing import Final
+
+from loopcore.backend import ReadyEvent
+
+MAX_EVENTS: Final = 1024
+"""Events a wait returns at most. The kernel hands out ready rows in turn, so that the rest of a larger crowd comes
+first in the next wait and nobody starves; meanwhile the loop gets to its timers. 1024 need 12 KiB of
+buffer, which select.epoll allocates for each call: small enough for malloc to reuse, never a fresh mapping."""
+
+LONGEST: Final = 2**31 // 1000 - 1
+"""Seconds that surely fit epoll_wait's int of milliseconds: 24 days. A longer wait ends then, with no event."""
+
+
+def wait_for_events(instance: select.epoll, fd: int, timeout: float) -> list[ReadyEvent]:
+    """Wait in `instance`, whose descriptor is `fd`, for `timeout` seconds; below 0 without limit.
+
+    Rounded up to whole milliseconds, by select.epoll; compiled to nanoseconds where the kernel has epoll_pwait2(2).
+    """
+    try:
+        return instance.poll(timeout, MAX_EVENTS)
+    except OverflowError:
+        return instance.poll(LONGEST, MAX_EVENTS)
