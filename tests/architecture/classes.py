@@ -114,6 +114,10 @@ def unresolved_calls(sources: Iterable[Source]) -> list[str]:
     return complaints
 
 
+DICT_POINTER = "_instance_dict"
+"""What a `.pxd` declares for `"__dict__"` among the slots (core/loopcore/native/attributes.pxd)."""
+
+
 class Declared(NamedTuple):
     """What a `.pxd` says of a class."""
 
@@ -143,7 +147,8 @@ def declarations(header: str) -> dict[str, Declared]:
             if method:
                 current.methods.append(method[1])
             elif attribute:
-                current.attributes.extend(name.strip() for name in attribute[1].split(","))
+                names = [name.strip() for name in attribute[1].split(",")]
+                current.attributes.extend("__dict__" if name == DICT_POINTER else name for name in names)
     return found
 
 

@@ -1,7 +1,9 @@
 cimport cython
+from cpython.object cimport PyObject
 
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.runnable cimport Runnable
+from loopcore.native.attributes cimport open_dict
 
 cdef int _PENDING
 cdef int _CANCELLED
@@ -22,18 +24,19 @@ cdef class Future(Runnable):
     cdef public object _cancel_message
     cdef public object _source_traceback
     cdef object __weakref__
+    cdef PyObject *_instance_dict
 
     cdef object _check_change(self)
     cdef object _check_initialized(self)
-    cpdef bint _cancel(self, object msg)
-    cpdef object _make_cancelled_error(self)
-    cpdef object result(self)
-    cpdef object _set_result(self, object result)
-    cpdef object _set_exception(self, object exception)
-    cpdef object _add_waiter(self, Runnable waiter)
+    cdef bint _cancel(self, object msg) except -1
+    cdef object _cancelled_error(self)
+    cdef object _outcome(self)
+    cdef object _set_result(self, object result)
+    cdef object _set_exception(self, object exception)
+    cdef object _add_waiter(self, Runnable waiter)
     cdef object _wake(self, Runnable waiter)
     cdef object _announce_wake(self, Runnable waiter)
-    cpdef object _schedule_callbacks(self)
+    cdef object _schedule_callbacks(self)
 
 
 @cython.final
@@ -51,3 +54,8 @@ cdef object _iterate(Future future)
 
 @cython.locals(future=Future)
 cpdef Future make_future(Reactor loop)
+
+
+cdef inline object give_instance_dicts():
+    cdef Future sample = Future.__new__(Future)
+    open_dict(Future, <char *>&sample._instance_dict - <char *><PyObject *>sample)

@@ -28,6 +28,9 @@ try:
 except ImportError:
     from loopcore import _cython as cython
 
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.future import give_instance_dicts
+
 _PENDING = 0
 _CANCELLED = 1
 _FINISHED = 2
@@ -51,6 +54,7 @@ class Future(Runnable):
         "_cancel_message",
         "_source_traceback",
         "__weakref__",
+        "__dict__",
     )
 
     def __init__(self, *, loop: Any = None) -> None:
@@ -139,6 +143,9 @@ class Future(Runnable):
         return True
 
     def _make_cancelled_error(self) -> BaseException:
+        return self._cancelled_error()  # what asyncio.gather asks a child for
+
+    def _cancelled_error(self) -> BaseException:
         # The error a cancelled task ended with is kept once, so that its traceback leads to the cause.
         # asyncio.gather asks for it of children that failed in another way, too: theirs is not touched.
         if self._status == _CANCELLED and self._exception is not None:
@@ -152,10 +159,13 @@ class Future(Runnable):
 
         Raises CancelledError if the future was cancelled, InvalidStateError if it is not done.
         """
+        return self._outcome()
+
+    def _outcome(self) -> Any:
         if self._status == _PENDING:
             raise InvalidStateError("Result is not set.")
         if self._status == _CANCELLED:
-            raise self._make_cancelled_error()
+            raise self._cancelled_error()
         self._log_traceback_flag = False
         if self._exception is not None:
             # With the traceback it came with: without, each retrieval would add its own frames to it.
@@ -167,7 +177,7 @@ class Future(Runnable):
         if self._status == _PENDING:
             raise InvalidStateError("Exception is not set.")
         if self._status == _CANCELLED:
-            raise self._make_cancelled_error()
+            raise self._cancelled_error()
         self._log_traceback_flag = False
         return self._exception
 
@@ -316,7 +326,7 @@ class FutureIterator:
             future._asyncio_future_blocking = True
             return future
         self._future = None
-        result = future.result()
+        result = future._outcome()
         if result is None:
             raise StopIteration
         raise StopIteration(result)
@@ -374,5 +384,7 @@ def _default_of_uninitialized(future: Future, name: str) -> Any:
     raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)
 
 
-if not cython.compiled:
+if cython.compiled:
+    give_instance_dicts()
+else:
     Future.__getattr__ = _default_of_uninitialized  # type: ignore[attr-defined]

@@ -1,2 +1,5 @@
 cdef class Runnable:
-    cpdef object _run(self)
+    cdef object _run(self)
+
+
+cpdef object run(Runnable runnable)

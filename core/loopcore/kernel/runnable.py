@@ -3,7 +3,20 @@
 A callback's Handle, a Task that is due for its next step, the reading half of a transport: the tick treats
 them alike and makes one virtual call for each. That a Task stands in the queue itself is what makes waking
 it cheap: no Handle, no `call_soon`, no copy of a context (docs/adr/0003).
+
+Compiled, `_run` is a C method, so that the call stays one also for classes whose instances have a dict, where a
+`cpdef` method would first be looked up in it. Python classes may define `_run` all the same; Python code that
+wants to call it of whatever comes uses `run`.
 """
+
+from typing import Final
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+_RUN: Final = "_run"
 
 
 class Runnable:
@@ -16,4 +29,14 @@ class Runnable:
 
         Reports its own failures; only SystemExit and KeyboardInterrupt may leave it, and end the run.
         """
-        raise NotImplementedError
+        if cython.compiled:
+            getattr(self, _RUN)()  # a Python class's, by its name
+        else:
+            raise NotImplementedError
+
+
+def run(runnable: Runnable) -> None:
+    """Do the work of `runnable` that is due, as the tick does."""
+    runnable._run()
+    if not cython.compiled:
+        del runnable  # an exception that lives on keeps this frame, and it a task that has ended

@@ -23,18 +23,18 @@ cdef class Task(Future):
     cdef public bint _log_destroy_pending
     cdef public long _num_cancels_requested
 
-    cpdef object _run(self)
-    cpdef object _schedule_step(self)
-    cpdef object _step(self)
-    cpdef object _advance(self, object thrown)
+    cdef object _run(self)
+    cdef object _schedule_step(self)
+    cdef object _step(self)
+    cdef object _advance(self, object thrown)
     @cython.locals(future=Future)
-    cpdef object _wait_for(self, object yielded)
-    cpdef object _suspend_on(self, object future)
-    cpdef object _finish(self, object result)
-    cpdef object _finish_cancelled(self, object exc)
-    cpdef object _finish_failed(self, object exc)
-    cpdef object _schedule_callbacks(self)
-    cpdef object _announce(self, str hook)
+    cdef object _wait_for(self, object yielded)
+    cdef object _suspend_on(self, object future)
+    cdef object _finish(self, object result)
+    cdef object _finish_cancelled(self, object exc)
+    cdef object _finish_failed(self, object exc)
+    cdef object _schedule_callbacks(self)
+    cdef object _announce(self, str hook)
 
 
 @cython.locals(future=Future)

@@ -210,7 +210,7 @@ class Task(Future):
             thrown = _failure_of(waiter)
         if self._must_cancel:
             if not isinstance(thrown, CancelledError):
-                thrown = self._make_cancelled_error()
+                thrown = self._cancelled_error()
             self._must_cancel = False
         if self._reactor is not None:
             self._reactor.tally.task_steps += 1
@@ -353,7 +353,7 @@ def _failure_of(waiter: Any) -> BaseException | None:
     if isinstance(waiter, Future):
         future = waiter
         if future._status != _FINISHED:
-            return future._make_cancelled_error()
+            return future._cancelled_error()
         future._log_traceback_flag = False
         if future._exception is None:
             return None

@@ -6,7 +6,7 @@ Kept out of the tick itself, which runs the same instructions as if none of this
 from typing import TYPE_CHECKING
 
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.runnable import Runnable, run
 from loopcore.log import logger, slow_logger
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def run_watched(reactor: "Dispatcher", runnable: Runnable) -> None:
     before, reactor._current_handle = reactor._current_handle, runnable
     begin = reactor.time()
     try:
-        runnable._run()
+        run(runnable)
     finally:
         reactor._current_handle = before
         if announced:
