@@ -91,7 +91,7 @@ class EpollBackend:
         self._epoll: select.epoll = self._open(self._waker)
         self._fd: int = self._epoll.fileno()  # -1 when closed
 
-    def _open(self, waker: Waker) -> select.epoll:
+    def _open(self, waker: Waker) -> "select.epoll":
         """Return a new instance that watches the waker."""
         made = select.epoll()
         waker.drain()  # what is left of earlier wakes, which ended their waits, would be an edge for a new watcher

@@ -12,10 +12,10 @@ poll(2) would, beside what is ready of the others.
 Facts: select(2), POSIX. Threads: see `loopcore.backend`.
 """
 
-import errno
 import select
 import sys
 from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
@@ -83,18 +83,19 @@ class SelectBackend:
             events = _select(self._readers, self._writers, timeout)
         except OverflowError:
             events = _select(self._readers, self._writers, LONGEST)
-        except OSError as exc:
-            if exc.errno != errno.EBADF:
+        except OSError:
+            # EBADF; ENOTSOCK on Windows, where a number that was a socket's says no more than that.
+            closed = {fd for fd in self._registered if not _is_open(fd)}
+            if not closed:
                 raise
-            events = self._beside_closed()
+            events = self._beside(closed)
         if self._woken:
             self._absorb_wake()
             events.pop(self._wake_fd, None)
         return list(events.items())
 
-    def _beside_closed(self) -> dict[int, int]:
+    def _beside(self, closed: set[int]) -> dict[int, int]:
         """Report closed descriptors as ERROR, and look at the others."""
-        closed = {fd for fd in self._registered if not _is_open(fd)}
         events = _select(self._readers - closed, self._writers - closed, 0.0)
         return events | dict.fromkeys(closed, ERROR)
 
@@ -123,7 +124,12 @@ class SelectBackend:
 
 
 def _select(readers: set[int], writers: set[int], timeout: float | None) -> dict[int, int]:
-    """Return what is ready; select.select rounds the timeout up to whole microseconds by itself."""
+    """Return what is ready; select.select rounds the timeout up to whole microseconds by itself.
+
+    Windows then rounds it down to milliseconds, which would spin until the deadline.
+    """
+    if WINDOWS and timeout is not None:
+        timeout = ceil(timeout * 1000.0) / 1000.0
     readable, writable, failed = select.select(readers, writers, writers if WINDOWS else (), timeout)
     events = dict.fromkeys(readable, READ)
     for fd in writable:

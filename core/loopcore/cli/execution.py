@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from loopcore.runner import run
 
-OURS: Final = str(Path(__file__).parent.parent / "cli") + "/"
+OURS: Final = str(Path(__file__).parent.parent / "cli") + os.sep
 ENTRANCE: Final = str(Path(__file__).parent.parent / "__main__.py")
 
 

@@ -4,6 +4,7 @@ Plain text is also what a pipe gets, so that `grep` and `cut` see the same with 
 should ask for JSON.
 """
 
+import errno
 import json
 import os
 import sys
@@ -26,7 +27,9 @@ def reader_may_leave() -> Iterator[None]:
             yield
         finally:
             print(end="", flush=True)
-    except BrokenPipeError:
+    except OSError as exc:
+        if not isinstance(exc, BrokenPipeError) and (sys.platform != "win32" or exc.errno != errno.EINVAL):
+            raise  # Windows' C library has no EPIPE, and calls a pipe without a reader an invalid argument
         # What is still buffered would be written, and fail, once more when the interpreter exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)

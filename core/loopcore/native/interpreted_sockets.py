@@ -18,7 +18,10 @@ VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf
 """Buffers that one `send_many` passes at most."""
 
 _HAS_SENDMSG: Final = hasattr(socket.socket, "sendmsg")
-"""Windows has no vectored send for sockets; there each buffer goes by itself."""
+"""Windows' sockets have no vectored send in Python; there the buffers are joined."""
+
+JOIN_LIMIT: Final = 128 * 1024
+"""Bytes that are joined at most. A larger first buffer goes by itself, without a copy."""
 
 
 class _Buffers(threading.local):
@@ -59,7 +62,7 @@ def send_one(sock: socket.socket, fd: int, item: bytes | memoryview, head: int) 
 def send_many(sock: socket.socket, fd: int, queue: list[bytes | memoryview], head: int) -> int:
     """Send the queue's first items in one call, the first of them from `head` on; return as `send_one`."""
     if not _HAS_SENDMSG:
-        return send_one(sock, fd, queue[0], head)
+        return send_one(sock, fd, _joined(queue, head), 0)
     parts = queue[:VECTOR_LIMIT]
     if head:
         parts[0] = memoryview(parts[0])[head:]
@@ -67,3 +70,15 @@ def send_many(sock: socket.socket, fd: int, queue: list[bytes | memoryview], hea
         return sock.sendmsg(parts)
     except (BlockingIOError, InterruptedError):
         return -1
+
+
+def _joined(queue: list[bytes | memoryview], head: int) -> bytes | memoryview:
+    """Return the queue's first items as one, the first of them from `head` on."""
+    first = memoryview(queue[0])[head:]
+    parts, size = [first], len(first)
+    for item in queue[1:]:
+        size += len(item)
+        if size > JOIN_LIMIT:
+            break
+        parts.append(memoryview(item))
+    return first if len(parts) == 1 else b"".join(parts)

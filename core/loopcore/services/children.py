@@ -26,6 +26,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -44,6 +45,7 @@ UNKNOWN_CODE: Final = 255
 HAS_PIDFD: Final = hasattr(os, "pidfd_open") and hasattr(os, "P_PIDFD")
 HAS_WAITID: Final = hasattr(os, "waitid")
 """Whether an end can be seen without reaping. macOS has it from Python 3.13 on."""
+WINDOWS: Final = sys.platform == "win32"
 THREAD_PREFIX: Final = "loopcore_child"
 
 
@@ -73,6 +75,8 @@ class Child(Runnable):
         if self.process.returncode is not None:
             return False
         try:
+            if WINDOWS:
+                return self.process.poll() is None
             return not HAS_WAITID or os.waitid(*self._identity(), os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
             return False
@@ -80,6 +84,9 @@ class Child(Runnable):
     def send_signal(self, number: int) -> None:
         """Send a signal; without effect on a process that has ended. Raises PermissionError as kill(2)."""
         if self.process.returncode is not None:
+            return
+        if WINDOWS:
+            self.process.send_signal(number)
             return
         try:
             if self._pidfd >= 0:
@@ -144,6 +151,8 @@ class Child(Runnable):
         return process.returncode
 
     def _wait(self) -> int | None:
+        if WINDOWS:
+            return self.process.poll()
         if self._pidfd < 0:
             pid, status = os.waitpid(self.process.pid, os.WNOHANG)
             return os.waitstatus_to_exitcode(status) if pid else None
@@ -209,7 +218,9 @@ def _await_end(host: ChildHost, child: Child) -> None:
     process = child.process
     code: int | None = None
     try:
-        if HAS_WAITID:
+        if WINDOWS:
+            process.wait()  # the handle keeps the code for whoever asks, so there is nothing to reap
+        elif HAS_WAITID:
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:
             _, status = os.waitpid(process.pid, 0)

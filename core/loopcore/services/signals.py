@@ -115,8 +115,9 @@ class Signals:
         self._handlers[sig] = Handle(callback, args, self._loop, None)
         try:
             signal.signal(sig, _do_nothing)
-            # A system call that was restarted needs no attention from the program; as asyncio does it.
-            signal.siginterrupt(sig, False)
+            if sys.platform != "win32":
+                # A system call that was restarted needs no attention from the program; as asyncio does it.
+                signal.siginterrupt(sig, False)
         except OSError as exc:
             del self._handlers[sig]
             if not self._handlers:

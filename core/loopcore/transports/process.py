@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 TICKS_TO_STAND_BACK: Final = 6
 """From the end of file of a pipe to `connection_lost` of the process it takes four ticks, and a poll before."""
 
+KILL: Final = getattr(signals, "SIGKILL", signals.SIGTERM)
+"""What ends a process that does not want to. Windows has TerminateProcess only, by the name of SIGTERM."""
+
 PIPE_NAMES: Final = ("stdin", "stdout", "stderr")
 
 ConnectPipe: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
@@ -175,8 +178,8 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self.send_signal(signals.SIGTERM)
 
     def kill(self) -> None:
-        """End the process (SIGKILL). Raises as `send_signal`."""
-        self.send_signal(signals.SIGKILL)
+        """End the process (SIGKILL; on Windows both are TerminateProcess). Raises as `send_signal`."""
+        self.send_signal(KILL)
 
     def close(self) -> None:
         """Close the pipes and kill the process if it is running. Idempotent."""

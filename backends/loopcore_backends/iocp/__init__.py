@@ -1,0 +1,274 @@
+"""I/O completion ports: Windows does the work itself, and says in packets what is done.
+
+A handle is tied to a port once and for good; from then on each overlapped call on it leaves one packet in the port
+when it is done, also when it was cancelled. `GetQueuedCompletionStatusEx` takes many of them at a time. A packet bears
+the address of the call's OVERLAPPED, by which we find the request, and by that the operation.
+
+**A descriptor here is what Windows calls a handle**: a SOCKET, or the HANDLE of a pipe that was made for overlapped
+work (`asyncio.windows_utils.PipeHandle`), which is what their `fileno()` returns. A number of C's library, such as
+`os.pipe` makes, is none. That a handle can be tied to one port only has a price: a socket that another loop's
+port has seen is of no use here, unless it is duplicated (`socket.share`).
+
+POLL, which no completion port has, is asked of the driver below Winsock (afd.py). The one thing not done by a packet of
+a call of ours is the end of a process, for which a thread of the system posts one.
+
+Cancelling is a request too: its packet comes later, and until then the memory stays ours. A multishot operation has a
+call in flight only while core waits: the next one is begun by `wait`, so that what was not asked for stays with the
+kernel, and cancelling between waits is at once.
+
+Threads: see `loopcore.completion`. Sources: Microsoft's documentation of the calls; tests/windows runs it under Wine.
+"""
+
+import importlib
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from math import ceil
+from time import monotonic
+from typing import Any, Final, Protocol
+
+from loopcore.backend import Capability, ProbeResult
+from loopcore.completion import Completion
+from loopcore.errors import BackendClosedError, UsageError
+from loopcore.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation
+from loopcore_backends.iocp.errors import NETNAME_DELETED, cancelled, translated
+
+MULTISHOT: Final = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})
+
+LONGEST: Final = 24 * 3600.0
+"""Seconds that surely fit the call's count of milliseconds. A wait that is longer is cut into these."""
+
+CLOSING_PATIENCE: Final = 5.0
+"""Seconds that `close` waits for the packets of what it has cancelled, which normally are there at once."""
+
+WAKE: Final = 1
+"""The key of a wake's packet: no address of anything."""
+
+_stranded: list[Any] = []
+"""Requests whose packets never came before their port was closed: the kernel may still write into their memory."""
+
+
+class Call(Protocol):
+    """A request, as the books need it (requests.py, afd.py)."""
+
+    key: int
+
+    def result(self) -> Any: ...
+
+    def cancel(self) -> None: ...
+
+    def drop(self) -> None: ...
+
+
+class System(Protocol):
+    """What is below the books: Windows (windows.py), or a test's stand-in."""
+
+    def knows(self, operation: Operation) -> bool:
+        """Tell whether there is a call for it."""
+        ...
+
+    def begin(self, operation: Operation, before: Any) -> tuple[Call | None, Any]:
+        """Begin; return the call whose packet will come, or None and the result. `before` is the last one's call.
+
+        Raises OSError.
+        """
+        ...
+
+    def take(self, timeout_ms: int) -> list[int]:
+        """Wait for packets, and return their keys; the wake's is WAKE.
+
+        The list stays the same: what is left in it comes again, without waiting. So do the packets of a call that
+        was left by an exception.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Post a packet. Thread: any."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class _Flight:
+    """An accepted operation's place in the books."""
+
+    __slots__ = ("before", "call", "is_cancelled", "operation")
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        self.call: Call | None = None  # None: between two calls of a multishot operation, or ended
+        self.before: Any = None
+        self.is_cancelled = False
+
+
+class IocpBackend:
+    """Completions from an I/O completion port. `system` is for tests."""
+
+    name: str = "iocp"
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.PROCESSES, Capability.SEND_FILE}
+    )
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        if sys.platform != "win32":
+            return ProbeResult(False, "I/O completion ports belong to Windows; use epoll, kqueue, poll or select here")
+        try:
+            _windows().probe()
+        except (ImportError, OSError) as exc:
+            return ProbeResult(False, f"{exc}; use select here")
+        return ProbeResult(True)
+
+    def __init__(self, system: Callable[[], System] | None = None) -> None:
+        if system is None:
+            system = _windows().WindowsSystem
+        self._system: System | None = system()
+        self._flights: dict[int, _Flight] = {}
+        self._done: list[Completion] = []
+        self._to_begin: dict[_Flight, None] = {}
+        self._wake_is_posted = False
+
+    def submit(self, operation: Operation) -> None:
+        system = self._open()
+        if operation.slot is not None:
+            raise ValueError(f"{operation!r} is in flight already")
+        if not system.knows(operation):
+            raise UsageError(f"the iocp backend cannot do {operation!r}")
+        operation.slot = flight = _Flight(operation)
+        try:
+            self._begin(system, flight)
+        except BaseException:
+            operation.slot = None
+            raise
+
+    def cancel(self, operation: Operation) -> None:
+        self._open()
+        flight: _Flight | None = operation.slot
+        if flight is None or flight.is_cancelled:
+            return
+        flight.is_cancelled = True
+        if flight in self._to_begin:
+            del self._to_begin[flight]
+            self._end(flight, cancelled())
+        elif flight.call is not None:
+            flight.call.cancel()
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        system = self._open()
+        while self._to_begin:
+            flight = next(iter(self._to_begin))
+            self._begin(system, flight)
+            self._to_begin.pop(flight, None)
+        deadline = None if timeout is None else monotonic() + timeout
+        while True:
+            left = 0.0 if self._done else LONGEST if deadline is None else min(deadline - monotonic(), LONGEST)
+            woken = self._packets(system.take(max(ceil(left * 1000.0), 0)))
+            if self._done or woken or (deadline is not None and monotonic() >= deadline):
+                break
+        done, self._done = self._done, []
+        return done
+
+    def wake(self) -> None:
+        # A local reference: another thread may close the backend meanwhile.
+        system = self._system
+        if system is not None and not self._wake_is_posted:
+            self._wake_is_posted = True
+            system.wake()
+
+    def close(self) -> Sequence[Operation]:
+        system, self._system = self._system, None
+        if system is None:
+            return []
+        ended = []
+        for operation, result, more in self._done:
+            if not more:
+                ended.append(operation)
+            if operation.code == ACCEPT and isinstance(result, int):
+                socket.close(result)  # nobody will get it
+        self._done.clear()
+        ended += [flight.operation for flight in self._to_begin]
+        self._to_begin.clear()
+        ended += [flight.operation for flight in self._flights.values()]
+        for operation in ended:
+            operation.slot = None
+        self._drain(system)
+        system.close()
+        return ended
+
+    def _drain(self, system: System) -> None:
+        """Cancel what is in flight, and wait until the kernel has let go of its memory."""
+        for each in self._flights.values():
+            if each.call is not None and not each.is_cancelled:
+                each.call.cancel()
+        deadline = monotonic() + CLOSING_PATIENCE
+        while self._flights and monotonic() < deadline:
+            keys = system.take(100)
+            while keys:
+                flight = self._flights.pop(keys.pop(), None)
+                if flight is not None and flight.call is not None:
+                    flight.call.drop()
+        _stranded.extend(self._flights.values())
+        self._flights.clear()
+
+    def _begin(self, system: System, flight: _Flight) -> None:
+        try:
+            call, result = system.begin(flight.operation, flight.before)
+        except OSError as exc:
+            self._end(flight, translated(exc))
+            return
+        if call is None:
+            self._end(flight, result)
+        else:
+            flight.call = call
+            self._flights[call.key] = flight
+
+    def _packets(self, keys: list[int]) -> bool:
+        """Take note of what has ended; tell whether one of the packets was the wake's."""
+        woken = False
+        while keys:
+            # Removed afterwards: what raises here, a signal's handler for one, must not lose a packet.
+            if keys[0] == WAKE:
+                woken = True
+                self._wake_is_posted = False
+            else:
+                self._packet(keys[0])
+            del keys[0]
+        return woken
+
+    def _packet(self, key: int) -> None:
+        flight = self._flights.pop(key, None)
+        if flight is None or flight.call is None:
+            return
+        call, flight.call = flight.call, None
+        operation = flight.operation
+        try:
+            result = call.result()
+        except OSError as exc:
+            if flight.is_cancelled:
+                self._end(flight, cancelled())
+            elif operation.code == ACCEPT and getattr(exc, "winerror", None) == NETNAME_DELETED:
+                self._to_begin[flight] = None  # who wanted to connect has gone again: no reason to stop accepting
+            else:
+                self._end(flight, translated(exc))
+            return
+        if operation.code not in MULTISHOT or flight.is_cancelled or (operation.code == RECEIVE and not result):
+            self._end(flight, result)
+            return
+        flight.before = call
+        self._to_begin[flight] = None
+        self._done.append((operation, result, True))
+
+    def _end(self, flight: _Flight, result: Any) -> None:
+        flight.operation.slot = None
+        self._done.append((flight.operation, result, False))
+
+    def _open(self) -> System:
+        if self._system is None:
+            raise BackendClosedError("the iocp backend is closed; its loop has ended, make a new one")
+        return self._system
+
+
+def _windows() -> Any:
+    """Return the module of that name, which only Windows can import."""
+    return importlib.import_module("loopcore_backends.iocp.windows")

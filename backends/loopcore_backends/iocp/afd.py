@@ -1,0 +1,103 @@
+"""AFD: asking the driver below Winsock when a socket is ready, with the answer as a packet in the port.
+
+Winsock's select(2) ends in a request to this driver, the "ancillary function driver": IOCTL_AFD_POLL, with sockets, the
+events wanted and a time limit. The request is not documented by Microsoft, but it has been the same since Windows NT,
+and wepoll, libuv and mio rely on it. Unlike select we make it overlapped, on a handle to the driver that is tied to our
+port: then the packet comes when the socket is ready, or at once if it is so already.
+
+A socket itself is not tied to the port by this, so that any socket can be polled, also another loop's.
+
+Only on Windows can this be imported.
+"""
+
+import sys
+
+assert sys.platform == "win32"
+
+import ctypes
+from typing import Any, Final
+
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.operations import Poll
+from loopcore_backends.iocp import api
+
+DEVICE: Final = "\\Device\\Afd\\loopcore"
+"""Everything behind the driver's own name is ours to choose."""
+
+IOCTL_POLL: Final = 0x00012024
+STATUS_PENDING: Final = 0x103
+NO_LIMIT: Final = 2**63 - 1
+
+RECEIVE: Final = 0x001
+SEND: Final = 0x004
+DISCONNECT: Final = 0x008  # the peer has shut its side
+ABORT: Final = 0x010  # the peer has reset the connection
+LOCAL_CLOSE: Final = 0x020
+ACCEPT: Final = 0x080
+CONNECT_FAIL: Final = 0x100
+
+READING: Final = RECEIVE | DISCONNECT | ACCEPT
+WRITING: Final = SEND
+ALWAYS: Final = ABORT | CONNECT_FAIL | LOCAL_CLOSE
+WSAENOTSOCK: Final = 10038
+
+
+class PollRequest:
+    """One question to the driver; `key` is the address of its status block, which stands for an OVERLAPPED."""
+
+    __slots__ = ("_device", "_info", "_status", "key")
+
+    def __init__(self, operation: Poll, device: int) -> None:
+        self._device = device
+        self._status = api.IoStatus()
+        self.key: int = ctypes.addressof(self._status)
+        self._info = info = api.PollInfo(NO_LIMIT, 1, 0)
+        info.handles[0].handle = api.base_socket(operation.fd)
+        info.handles[0].events = (
+            ALWAYS
+            | (READING if operation.interest & READ else 0)
+            | (WRITING if operation.interest & WRITE else 0)
+        )  # fmt: skip
+        size = ctypes.sizeof(info)
+        address = ctypes.addressof(info)
+        status = api.control_device(
+            device, None, None, self.key, self._status, IOCTL_POLL, address, size, address, size
+        )  # fmt: skip
+        if status not in (0, STATUS_PENDING):
+            raise api.error_from_status(status)
+
+    def result(self) -> int:
+        """Return what the socket is ready for. Raises OSError if it was closed, or the request cancelled."""
+        status = self._status.status & 0xFFFFFFFF
+        if status != 0:
+            raise api.error_from_status(status)
+        events = self._info.handles[0].events if self._info.count else 0
+        if events & LOCAL_CLOSE:
+            raise ctypes.WinError(WSAENOTSOCK)
+        return ready_for(events)
+
+    def cancel(self) -> None:
+        """Take the question back; the packet will come all the same."""
+        api.cancel_io(self._device, self.key)
+
+    def drop(self) -> None:
+        """Nothing to release."""
+
+
+def ready_for(events: int) -> int:
+    """Return the bits of `loopcore.interest` for the driver's."""
+    found = 0
+    if events & READING:
+        found |= READ
+    if events & WRITING:
+        found |= WRITE
+    if events & DISCONNECT:
+        found |= HANGUP
+    if events & (ABORT | CONNECT_FAIL):
+        found |= READ | WRITE | ERROR
+    return found
+
+
+def open_afd() -> Any:
+    """Return a handle to the driver. Raises OSError where there is none."""
+    return api.open_device(DEVICE)

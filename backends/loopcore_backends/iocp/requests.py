@@ -1,0 +1,316 @@
+"""Requests: one overlapped call each, from its beginning until its packet has come out of the port.
+
+A request is the system's side of an operation. It owns what the kernel may still read or write, above all the
+OVERLAPPED, whose address is its key: who takes the packet out of the port finds the request by it. A multishot
+operation is a chain of requests.
+
+Also where a call has succeeded at once there will be a packet: the port's rule, which we leave as it is. Where it has
+failed there will be none, and `begin` raises.
+
+Only on Windows can this be imported.
+"""
+
+import sys
+
+assert sys.platform == "win32"
+
+import _overlapped
+import _winapi
+import msvcrt
+import os
+import socket
+import struct
+from typing import Any, Final
+
+from loopcore.operations import (
+    Accept,
+    Connect,
+    Operation,
+    Read,
+    Receive,
+    ReceiveFrom,
+    Send,
+    SendFile,
+    SendTo,
+    Shutdown,
+    WaitProcess,
+    Write,
+)
+from loopcore_backends.iocp import api
+
+SMALLEST: Final = 4096
+"""Bytes that a receive offers at first. The kernel holds the buffer until data comes, for every idle connection; one
+that fills it gets four times as much, up to the operation's limit, and as long as it fills half of that."""
+
+JOINED: Final = 128 * 1024
+"""Bytes of several buffers that are joined for one call; a larger first buffer goes by itself, without a copy."""
+
+LONGEST_FILE_PART: Final = 2**31 - 2
+"""Bytes that TransmitFile takes at most."""
+
+BROKEN_PIPE: Final = 109
+
+
+class Request:
+    """One overlapped call in flight; `key` is the address of its OVERLAPPED."""
+
+    __slots__ = ("key", "overlapped")
+
+    def __init__(self) -> None:
+        self.overlapped: Any = _overlapped.Overlapped(_overlapped.NULL)
+        self.key: int = self.overlapped.address
+
+    def result(self) -> Any:
+        """Return what the operation gets. Only when the packet is there. Raises OSError."""
+        return self.overlapped.getresult()
+
+    def cancel(self) -> None:
+        """Ask the kernel to end it; the packet will come all the same."""
+        self.overlapped.cancel()
+
+    def drop(self) -> None:
+        """Release what nobody will take: after a result that is not wanted."""
+
+
+class ReceiveRequest(Request):
+    """WSARecv into memory of its own."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, operation: Receive, before: "ReceiveRequest | None") -> None:
+        Request.__init__(self)
+        self.size = min(operation.limit, SMALLEST if before is None else before.size)
+        self.overlapped.WSARecv(operation.fd, self.size, 0)
+
+    def result(self) -> bytes:
+        received: bytes = self.overlapped.getresult()
+        if len(received) == self.size:
+            self.size *= 4
+        elif len(received) < self.size // 8:
+            self.size = max(SMALLEST, self.size // 4)
+        return received
+
+
+class SendRequest(Request):
+    """WSASend of one buffer, perhaps joined from several."""
+
+    __slots__ = ()
+
+    def __init__(self, operation: Send) -> None:
+        Request.__init__(self)
+        self.overlapped.WSASend(operation.fd, joined(operation.buffers, operation.head), 0)
+
+
+class ReceiveFromRequest(Request):
+    """WSARecvFrom."""
+
+    __slots__ = ()
+
+    def __init__(self, operation: ReceiveFrom) -> None:
+        Request.__init__(self)
+        self.overlapped.WSARecvFrom(operation.fd, operation.limit, 0)
+
+
+class SendToRequest(Request):
+    """WSASendTo, or WSASend on a connected socket."""
+
+    __slots__ = ()
+
+    def __init__(self, operation: SendTo) -> None:
+        Request.__init__(self)
+        if operation.address is None:
+            self.overlapped.WSASend(operation.fd, operation.buffer, 0)
+        else:
+            self.overlapped.WSASendTo(operation.fd, operation.buffer, 0, operation.address)
+
+
+class AcceptRequest(Request):
+    """AcceptEx, which wants the new socket made beforehand."""
+
+    __slots__ = ("connection", "listener")
+
+    def __init__(self, operation: Accept) -> None:
+        Request.__init__(self)
+        self.listener = operation.fd
+        known = socket.socket(fileno=operation.fd)
+        try:
+            self.connection = socket.socket(known.family, known.type, known.proto)
+        finally:
+            known.detach()
+        try:
+            self.overlapped.AcceptEx(self.listener, self.connection.fileno())
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def result(self) -> int:
+        try:
+            self.overlapped.getresult()
+            api.set_option(
+                self.connection.fileno(), _overlapped.SO_UPDATE_ACCEPT_CONTEXT, struct.pack("P", self.listener)
+            )
+            self.connection.setblocking(False)
+        except BaseException:
+            self.connection.close()
+            raise
+        return self.connection.detach()
+
+    def drop(self) -> None:
+        self.connection.close()
+
+
+class ConnectRequest(Request):
+    """ConnectEx, which wants the socket to be bound."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, operation: Connect) -> None:
+        Request.__init__(self)
+        self.fd = operation.fd
+        try:
+            family = socket.AF_INET if len(operation.address) == 2 else socket.AF_INET6
+            _overlapped.BindLocal(self.fd, family)
+        except OSError as exc:
+            if exc.winerror != WSAEINVAL:  # it is bound already
+                raise
+        self.overlapped.ConnectEx(self.fd, operation.address)
+
+    def result(self) -> None:
+        self.overlapped.getresult()
+        api.set_option(self.fd, _overlapped.SO_UPDATE_CONNECT_CONTEXT, b"")
+
+
+WSAEINVAL: Final = 10022
+
+
+class ReadRequest(Request):
+    """ReadFile from a pipe."""
+
+    __slots__ = ()
+
+    def __init__(self, operation: Read) -> None:
+        Request.__init__(self)
+        try:
+            self.overlapped.ReadFile(operation.fd, operation.limit)
+        except BrokenPipeError as exc:
+            raise Ended(b"") from exc
+
+
+class WriteRequest(Request):
+    """WriteFile to a pipe."""
+
+    __slots__ = ()
+
+    def __init__(self, operation: Write) -> None:
+        Request.__init__(self)
+        self.overlapped.WriteFile(operation.fd, joined(operation.buffers, operation.head))
+
+
+class SendFileRequest(Request):
+    """TransmitFile."""
+
+    __slots__ = ()
+
+    def __init__(self, operation: SendFile) -> None:
+        Request.__init__(self)
+        left = os.fstat(operation.file).st_size - operation.offset
+        count = min(operation.count, left, LONGEST_FILE_PART)
+        if count <= 0:
+            raise Ended(0)
+        self.overlapped.TransmitFile(
+            operation.fd,
+            msvcrt.get_osfhandle(operation.file),
+            operation.offset & 0xFFFFFFFF,
+            operation.offset >> 32,
+            count,
+            0,
+            0,
+        )
+
+
+class ProcessRequest(Request):
+    """A thread of the system waits for the process, and posts the packet."""
+
+    __slots__ = ("_port", "_process", "_waiter")
+
+    def __init__(self, operation: WaitProcess, port: int) -> None:
+        Request.__init__(self)
+        access = _winapi.SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION
+        self._process = _winapi.OpenProcess(access, False, operation.pid)
+        self._port = port
+        try:
+            self._waiter = _overlapped.RegisterWaitWithQueue(self._process, port, self.key, _winapi.INFINITE)
+        except BaseException:
+            _winapi.CloseHandle(self._process)
+            raise
+
+    def result(self) -> int:
+        code = _winapi.GetExitCodeProcess(self._process)
+        self.drop()
+        return code << 8  # as os.waitpid says it on Windows
+
+    def cancel(self) -> None:
+        # The packet must come: unless the wait is just firing, it is we who post it.
+        if self._unregister():
+            if _winapi.WaitForSingleObject(self._process, 0) == _winapi.WAIT_OBJECT_0:
+                _kept.append(self.overlapped)  # it may have fired before: then two come, and the key must stay ours
+            _overlapped.PostQueuedCompletionStatus(self._port, 0, 0, self.key)
+
+    def drop(self) -> None:
+        self._unregister()
+        _winapi.CloseHandle(self._process)
+
+    def _unregister(self) -> bool:
+        """End the wait; tell whether no callback of it is running. Once: it frees the wait's handle."""
+        waiter, self._waiter = self._waiter, None
+        if waiter is None:
+            return False
+        try:
+            _overlapped.UnregisterWait(waiter)
+        except OSError as exc:
+            if exc.winerror != _overlapped.ERROR_IO_PENDING:
+                raise
+            return False
+        return True
+
+
+PROCESS_QUERY_LIMITED_INFORMATION: Final = 0x1000
+
+_kept: list[Any] = []
+
+
+class Ended(Exception):
+    """A call that has its result at once, and for which there will be no packet."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(result)
+        self.result = result
+
+
+def joined(buffers: Any, head: int) -> Any:
+    """Return the first buffers, without the first `head` bytes of the first one, as one."""
+    first = memoryview(buffers[0])[head:] if head else buffers[0]
+    if len(buffers) == 1 or len(first) >= JOINED:
+        return first
+    parts, size = [first], len(first)
+    for buffer in buffers[1:]:
+        if size + len(buffer) > JOINED:
+            break
+        parts.append(buffer)
+        size += len(buffer)
+    return b"".join(parts)
+
+
+def shut_down(operation: Shutdown) -> None:
+    """Carry out a Shutdown, which does not wait for anything."""
+    api.shut_down(operation.fd, operation.how)
+
+
+def connect_datagrams(operation: Connect) -> None:
+    """Carry out the Connect of a datagram socket, which does not wait either."""
+    _overlapped.WSAConnect(operation.fd, operation.address)
+
+
+def is_datagrams(operation: Operation) -> bool:
+    """Tell whether the operation's socket is one for datagrams."""
+    return api.type_of_socket(operation.fd) == socket.SOCK_DGRAM
