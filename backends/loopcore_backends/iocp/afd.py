@@ -12,9 +12,11 @@ Only on Windows can this be imported.
 
 import sys
 
-assert sys.platform == "win32"
+if sys.platform != "win32":
+    raise ImportError("win32 only")
 
 import ctypes
+import errno
 from typing import Any, Final
 
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
@@ -39,7 +41,6 @@ CONNECT_FAIL: Final = 0x100
 READING: Final = RECEIVE | DISCONNECT | ACCEPT
 WRITING: Final = SEND
 ALWAYS: Final = ABORT | CONNECT_FAIL | LOCAL_CLOSE
-WSAENOTSOCK: Final = 10038
 
 
 class PollRequest:
@@ -52,7 +53,10 @@ class PollRequest:
         self._status = api.IoStatus()
         self.key: int = ctypes.addressof(self._status)
         self._info = info = api.PollInfo(NO_LIMIT, 1, 0)
-        info.handles[0].handle = api.base_socket(operation.fd)
+        try:
+            info.handles[0].handle = api.base_socket(operation.fd)
+        except OSError as exc:
+            raise not_open(operation.fd) from exc
         info.handles[0].events = (
             ALWAYS
             | (READING if operation.interest & READ else 0)
@@ -73,7 +77,7 @@ class PollRequest:
             raise api.error_from_status(status)
         events = self._info.handles[0].events if self._info.count else 0
         if events & LOCAL_CLOSE:
-            raise ctypes.WinError(WSAENOTSOCK)
+            raise not_open(self._info.handles[0].handle)
         return ready_for(events)
 
     def cancel(self) -> None:
@@ -96,6 +100,11 @@ def ready_for(events: int) -> int:
     if events & (ABORT | CONNECT_FAIL):
         found |= READ | WRITE | ERROR
     return found
+
+
+def not_open(number: int) -> OSError:
+    """Return the port's error for a descriptor that was closed: asking again would bring it again."""
+    return OSError(errno.EBADF, f"{number} is no open socket, and nothing else can be watched on Windows")
 
 
 def open_afd() -> Any:

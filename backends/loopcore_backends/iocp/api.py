@@ -9,15 +9,16 @@ Only on Windows can this be imported.
 
 import sys
 
-assert sys.platform == "win32"
+if sys.platform != "win32":
+    raise ImportError("win32 only")
 
 import ctypes
-from ctypes import POINTER, WinDLL, c_int, c_int64, c_long, c_size_t, c_ulong, c_ushort, c_void_p, c_wchar_p
+from ctypes import POINTER, c_int, c_int64, c_long, c_size_t, c_ulong, c_ushort, c_void_p, c_wchar_p
 from typing import Final
 
-kernel32: Final = WinDLL("kernel32", use_last_error=True)
-ntdll: Final = WinDLL("ntdll")
-winsock: Final = WinDLL("ws2_32", use_last_error=True)
+kernel32: Final = ctypes.WinDLL("kernel32", use_last_error=True)
+ntdll: Final = ctypes.WinDLL("ntdll")
+winsock: Final = ctypes.WinDLL("ws2_32", use_last_error=True)
 
 
 class Packet(ctypes.Structure):

@@ -12,7 +12,8 @@ Only on Windows can this be imported.
 
 import sys
 
-assert sys.platform == "win32"
+if sys.platform != "win32":
+    raise ImportError("win32 only")
 
 import _overlapped
 import _winapi
@@ -79,7 +80,7 @@ class ReceiveRequest(Request):
 
     def __init__(self, operation: Receive, before: "ReceiveRequest | None") -> None:
         Request.__init__(self)
-        self.size = min(operation.limit, SMALLEST if before is None else before.size)
+        self.size: int = min(operation.limit, SMALLEST if before is None else before.size)
         self.overlapped.WSARecv(operation.fd, self.size, 0)
 
     def result(self) -> bytes:

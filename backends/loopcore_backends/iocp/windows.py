@@ -5,7 +5,8 @@ Only on Windows can this be imported.
 
 import sys
 
-assert sys.platform == "win32"
+if sys.platform != "win32":
+    raise ImportError("win32 only")
 
 import _overlapped
 import _winapi
@@ -78,11 +79,13 @@ class WindowsSystem:
         if code == POLL:
             return PollRequest(operation, self._afd), None
         if code == SHUTDOWN:
-            return None, requests.shut_down(operation)
+            requests.shut_down(operation)
+            return None, None
         if code == WAIT_PROCESS:
             return requests.ProcessRequest(operation, self._port), None
         if code == CONNECT and requests.is_datagrams(operation):
-            return None, requests.connect_datagrams(operation)
+            requests.connect_datagrams(operation)
+            return None, None
         if before is None:
             self._tie(operation.fd)
         try:
