@@ -7,6 +7,7 @@
 What is named here is public; everything else may change between versions.
 """
 
+from loopcore import files
 from loopcore.backend import BACKEND_API, Capability, ProbeResult, ReadinessBackend
 from loopcore.discovery import list_backends, list_plugins, register_backend, unregister_backend
 from loopcore.errors import (
@@ -54,6 +55,7 @@ __all__ = [
     "TickBudget",
     "TimerHandle",
     "UsageError",
+    "files",
     "hookimpl",
     "install",
     "list_backends",
