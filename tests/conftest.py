@@ -59,6 +59,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+BACKEND_TESTS = Path(__file__).parent / "backends"
+
+
 def available_backends() -> list[str]:
     """The names of the backends that can run here, or of those LOOPCORE_BACKEND narrows them to."""
     from loopcore.discovery import list_backends
@@ -73,12 +76,24 @@ def available_backends() -> list[str]:
     return names
 
 
+def backends_with_port(path: Path) -> list[str]:
+    """The backends that a test in `path` is for: a contract is that of one port, all else holds over both."""
+    from loopcore.completion import is_completion_backend
+    from loopcore.discovery import choose_backend
+
+    names = available_backends()
+    if not path.is_relative_to(BACKEND_TESTS):
+        return names
+    completes = path.is_relative_to(BACKEND_TESTS / "completion")
+    return [name for name in names if is_completion_backend(choose_backend(name).factory) == completes]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend_name" not in metafunc.fixturenames:
         return
     alone = "loopcore_factory" in metafunc.fixturenames or metafunc.definition.get_closest_marker("loopcore_only")
-    names = available_backends() if alone else [*available_backends(), ORACLE]
-    metafunc.parametrize("backend_name", names, indirect=True)
+    names = backends_with_port(metafunc.definition.path)
+    metafunc.parametrize("backend_name", names if alone else [*names, ORACLE], indirect=True)
 
 
 @pytest.fixture

@@ -1,0 +1,133 @@
+"""Associations: what the port knows of a descriptor, and of each operation that is in flight on it.
+
+An association is made by the first operation that has to wait, and goes a little while after the last one (see
+`_port`). It borrows the descriptor and never closes it.
+"""
+
+import os
+import socket
+import stat
+from typing import Any, Final
+
+from loopcore.interest import READ, WRITE
+from loopcore.operations import ACCEPT, POLL, READ_FILE, RECEIVE, RECEIVE_FROM, Operation
+
+HAS_IDENTITIES: Final = os.name == "posix"
+"""Whether fstat(2) tells one open socket from another; a SOCKET of Windows it does not know at all."""
+
+READERS: Final = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE})
+
+
+class Borrowed(socket.socket):
+    """A socket object for a number that belongs to somebody else: its end does not close it."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self.detach()
+
+
+class Overlapped:
+    """An operation in flight, and how far it has come."""
+
+    __slots__ = ("operation", "association", "queue", "taken", "rest", "begun")
+
+    def __init__(self, operation: Operation, association: "Association | None") -> None:
+        self.operation: Operation = operation
+        self.association: Association | None = association
+        """None when it has ended and its completion was not handed out yet."""
+        self.queue: list[Overlapped] = []
+        """Where it stands, one of the three of the association."""
+        self.taken: int = 0
+        """Bytes that the kernel has taken."""
+        self.rest: list[memoryview] | None = None
+        """What is left to be sent; a bytearray in it cannot be resized meanwhile."""
+        self.begun: bool = False
+        """A connection is under way."""
+
+    def release(self) -> None:
+        """Let go of the buffers."""
+        if self.rest is not None:
+            for view in self.rest:
+                view.release()
+            self.rest = None
+
+
+class Association:
+    """A descriptor, the operations that wait for it, and what the multiplexer was asked to watch it for."""
+
+    __slots__ = (
+        "fd", "readers", "writers", "polls", "registered", "suspect", "dirty", "unwatchable", "rested", "_socket",
+        "_identity",
+    )  # fmt: skip
+
+    def __init__(self, fd: int) -> None:
+        """Raises OSError if `fd` is no open descriptor, as far as that can be told."""
+        self.fd: int = fd
+        self.readers: list[Overlapped] = []
+        self.writers: list[Overlapped] = []
+        self.polls: list[Overlapped] = []
+        self.registered: int = 0
+        """What the multiplexer watches it for; 0 if it is not registered."""
+        self.suspect: bool = False
+        """The number may have been closed and reused since it was registered."""
+        self.dirty: bool = False
+        """It is in the list of those whose registration may have to change."""
+        self.unwatchable: bool = False
+        """A regular file, or whatever else cannot say that it is ready, and always is."""
+        self.rested: int = -1
+        """The number of the wait before which it was found idle."""
+        self._socket: Borrowed | None = None
+        self._identity: tuple[int, int] = (0, 0)
+        self._look()
+
+    @property
+    def socket(self) -> Borrowed:
+        """A socket object for the descriptor. Raises OSError if it is no socket."""
+        if self._socket is None:
+            self._socket = Borrowed(fileno=self.fd)
+        return self._socket
+
+    def queue_for(self, code: int) -> list[Overlapped]:
+        """Return where operations of this code wait."""
+        if code in READERS:
+            return self.readers
+        return self.polls if code == POLL else self.writers
+
+    def wanted(self) -> int:
+        """Return what the operations wait for."""
+        wanted = (READ if self.readers else 0) | (WRITE if self.writers else 0)
+        for overlapped in self.polls:
+            operation: Any = overlapped.operation
+            wanted |= operation.interest
+        return wanted
+
+    def is_idle(self) -> bool:
+        return not (self.readers or self.writers or self.polls)
+
+    def is_same_file(self) -> bool:
+        """Tell whether the number still is the file that it was; if not, or if it is none, it is looked at afresh."""
+        before = self._identity
+        try:
+            self._look()
+        except OSError:
+            self._identity = (0, 0)
+        if self._identity == before:
+            return True
+        self.forget_socket()
+        return False
+
+    def forget_socket(self) -> None:
+        """Drop the socket object, which must not outlive what the number means."""
+        if self._socket is not None:
+            self._socket.detach()
+            self._socket = None
+
+    def in_flight(self) -> list[Overlapped]:
+        return [*self.readers, *self.writers, *self.polls]
+
+    def _look(self) -> None:
+        if HAS_IDENTITIES:
+            found = os.fstat(self.fd)
+            self._identity = (found.st_dev, found.st_ino)
+            self.unwatchable = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)

@@ -1,0 +1,54 @@
+"""Multiplexers: which readiness backend the port stands on."""
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+from loopcore.backend import ReadinessBackend
+from loopcore.errors import BackendUnavailableError, UsageError
+
+VARIABLE: Final = "LOOPCORE_PROACTOR_OVER"
+
+MULTIPLEXERS: Final = {
+    "kqueue": "loopcore_backends.kqueue:KqueueBackend",
+    "epoll": "loopcore_backends.epoll:EpollBackend",
+    "poll": "loopcore_backends.poll_:PollBackend",
+    "select": "loopcore_backends.select_:SelectBackend",
+}
+"""In order of preference; imported when they are needed."""
+
+
+def choose(name: str | None) -> Callable[[], ReadinessBackend]:
+    """Return the class that `name` stands for, else what LOOPCORE_PROACTOR_OVER names, else the best of this platform.
+
+    Raises UsageError for a name that is none of these, BackendUnavailableError for one that cannot run here.
+    """
+    asked = f"over={name!r}"
+    if name is None:
+        name = os.environ.get(VARIABLE, "").strip()
+        asked = f"{VARIABLE}={name}"
+    if not name:
+        return _best()
+    if name not in MULTIPLEXERS:
+        raise UsageError(f"{asked}: the proactor can stand on {', '.join(MULTIPLEXERS)}, and knows no {name!r}")
+    factory = _load(name)
+    available, reason = factory.probe()
+    if not available:
+        raise BackendUnavailableError(f"{asked}: {reason}")
+    made: Callable[[], ReadinessBackend] = factory
+    return made
+
+
+def _best() -> Callable[[], ReadinessBackend]:
+    for name in MULTIPLEXERS:
+        factory: Any = _load(name)
+        if factory.probe().available:
+            made: Callable[[], ReadinessBackend] = factory
+            return made
+    raise BackendUnavailableError("this platform has none of " + ", ".join(MULTIPLEXERS))
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = MULTIPLEXERS[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,430 @@
+"""The port: operations are started, wait for their descriptor, and are dequeued when they are done.
+
+A completion port as Windows has it is a queue of packets: descriptors are associated with it, operations are started on
+them, and whoever dequeues gets the results, several at a time. Here the queue is a list, and it is the dequeuing thread
+that does the work: it waits in a readiness backend, and makes the system call of each operation whose descriptor
+has become ready. Other packets are posted: the results of what could be done at once, and of what was cancelled.
+
+What is tried at once
+---------------------
+What mostly succeeds: to send, to connect, to shut down, and anything with a file that cannot be watched. To receive and
+to accept are not: mostly there is nothing yet, and if there is, the next wait says so. Nothing is called back, and
+nothing told before the next dequeue.
+
+When registrations change
+-------------------------
+Only before a wait, so that what comes and goes in between costs nothing; except that the last operation of a
+descriptor which is cancelled, or ends by an error or the end of a stream, takes the registration with it at once,
+for then the descriptor is going to be closed. One that has become idle otherwise stays registered for a few waits
+(GRACE), because who has read once will read again. Two things follow. It may fire with no operation in flight:
+then it is dropped. And it may be closed and its number reused: so the registration of a descriptor
+that has been idle is *modified* when it is used again, which the readiness port promises to survive that.
+
+A multishot operation stays where it is after a result. Registrations are level-triggered, so one receive a wait
+and a descriptor is enough, and fair.
+
+Whose number it is
+------------------
+Who closes a descriptor cancels what is in flight on it before; then nothing here refers to the number any more. Who
+does not, and gets the same number again, finds his old operations ended with EBADF when another begins in the
+same direction, instead of them taking what belongs to the new file.
+
+Thread: the loop's own, except `wake`.
+"""
+
+import errno
+import socket
+from collections import deque
+from time import monotonic
+from typing import Any, Final
+
+from loopcore.backend import Capability, ReadinessBackend
+from loopcore.completion import Completion
+from loopcore.errors import UsageError
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.operations import (
+    ACCEPT,
+    CONNECT,
+    NAMES,
+    READ_FILE,
+    SEND,
+    SEND_FILE,
+    SEND_TO,
+    SHUTDOWN,
+    WRITE_FILE,
+    Operation,
+)
+from loopcore_backends import _refusals
+from loopcore_backends.proactor._associations import Association, Overlapped
+from loopcore_backends.proactor._calls import BY_NUMBER, CALLS, CAPABILITIES, WAIT, try_to_send, views_of
+from loopcore_backends.proactor._memory import Memory
+
+GRACE: Final = 8
+"""Waits that an idle descriptor stays registered for: the task that read from it resumes in the next tick, sends in
+the one after that, and then reads again."""
+
+SHOTS: Final = 16
+"""Connections that one Accept takes in one wait."""
+
+TRIED_AT_ONCE: Final = frozenset({CONNECT, SEND, SEND_TO, SHUTDOWN, WRITE_FILE, SEND_FILE})
+
+_READABLE: Final = READ | ERROR | HANGUP
+_WRITABLE: Final = WRITE | ERROR | HANGUP
+_HINTS: Final = ERROR | HANGUP
+
+_DONE: Final = Overlapped(Operation(SEND, -1), None)
+"""The `slot` of an operation that was done at once, until its completion is handed out."""
+
+
+class CompletionPort:
+    """Operations in flight over `multiplexer`, which the port owns. `name` is for messages."""
+
+    __slots__ = (
+        "_name", "_multiplexer", "_memory", "_associations", "_packets", "_silent", "_dirty", "_idle", "_waits",
+        "_woken", "_is_closed",
+    )  # fmt: skip
+
+    def __init__(self, multiplexer: ReadinessBackend, name: str) -> None:
+        self._name: str = name
+        self._multiplexer: ReadinessBackend = multiplexer
+        self._memory: Memory = Memory()
+        self._associations: dict[int, Association] = {}
+        self._packets: list[Completion] = []
+        """What the next dequeue returns, and need not wait for."""
+        self._silent: list[Completion] = []
+        """The same of what was done at once and perhaps is quiet."""
+        self._dirty: list[Association] = []
+        """Those whose registration may have to change before the next wait."""
+        self._idle: deque[Association] = deque()
+        """Those that stay registered for a while, or did so when they came here; the oldest first."""
+        self._waits: int = 0
+        self._woken: bool = False
+        self._is_closed: bool = False
+
+    def start(self, operation: Operation) -> None:
+        """Begin `operation`. Raises ValueError if it is in flight, UsageError if it is none of this port's."""
+        if self._is_closed:
+            raise _refusals.closed(self._name)
+        if operation.slot is not None:
+            raise ValueError(f"{operation!r} is in flight; submit it again after its terminal completion")
+        sent = -1
+        if operation.code == SEND:
+            association = self._associations.get(operation.fd)
+            if BY_NUMBER and (association is None or not association.writers):
+                sent, is_all = try_to_send(operation)
+                if is_all:
+                    self.post(operation, sent)
+                    return
+        else:
+            _check(operation, self._name)
+        try:
+            association = self.associate(operation.fd)
+        except OSError as exc:
+            self.post(operation, exc)
+        else:
+            self._begin(operation, association, sent)
+
+    def associate(self, fd: int) -> Association:
+        """Return what is known of `fd`, from now on. Raises OSError for what is no open descriptor."""
+        association = self._associations.get(fd)
+        if association is None:
+            try:
+                association = Association(fd)
+            except OverflowError:
+                raise OSError(errno.EBADF, f"no file has a number as large as {fd}") from None
+            self._associations[fd] = association
+            self._note(association)
+        elif association.is_idle():
+            association.rested = -1
+            association.suspect = True
+            association.is_same_file()
+            self._note(association)
+        return association
+
+    def post(self, operation: Operation, result: Any) -> None:
+        """Queue the terminal completion of `operation`, which is not in flight otherwise."""
+        operation.slot = _DONE
+        if isinstance(result, OSError):
+            self._packets.append((operation, result, False))
+        else:
+            self._silent.append((operation, result, False))
+
+    def cancel(self, operation: Operation) -> None:
+        """Take `operation` out of the port; its terminal completion is posted. Left alone if it is not in flight."""
+        if self._is_closed:
+            raise _refusals.closed(self._name)
+        overlapped: Overlapped | None = operation.slot
+        if overlapped is None or overlapped.association is None:
+            return
+        association = overlapped.association
+        # What was sent in part tells how much.
+        result = overlapped.taken or OSError(errno.ECANCELED, "the operation was cancelled")
+        self._end(overlapped, result)
+        if association.is_idle():
+            self._drop(association)
+
+    def dequeue(self, timeout: float | None) -> list[Completion]:
+        """Wait as `CompletionBackend.wait` says, do what can be done, and return every packet."""
+        if self._is_closed:
+            raise _refusals.closed(self._name)
+        self._waits += 1
+        if self._dirty or self._idle:
+            self._register()
+        if self._packets:
+            timeout = 0.0
+        for operation, _, _ in self._silent:
+            if not operation.quiet:
+                timeout = 0.0
+                break
+        deadline = monotonic() + timeout if timeout else 0.0
+        while True:
+            events = self._multiplexer.wait(timeout)
+            for fd, bits in events:
+                association = self._associations.get(fd)
+                if association is not None:
+                    self._fire(association, bits)
+            # A wait that brought neither a packet nor an event has timed out or was woken; events without a packet were
+            # spurious.
+            if self._packets or not events or self._woken or timeout == 0.0:
+                break
+            self._register()
+            if self._packets:
+                timeout = 0.0
+            elif timeout is not None:
+                timeout = max(0.0, deadline - monotonic())
+        self._woken = False
+        return self._taken()
+
+    def wake(self) -> None:
+        """End the current or else the next dequeue. Thread: any; after `close` a no-op."""
+        # In this order: what ends the multiplexer's wait must find the flag raised.
+        self._woken = True
+        self._multiplexer.wake()
+
+    def close(self) -> list[Operation]:
+        """Close the multiplexer; return the operations whose terminal completion was not handed out."""
+        if self._is_closed:
+            return []
+        self._is_closed = True
+        unfinished = []
+        for operation, result, more in [*self._silent, *self._packets]:
+            if operation.code == ACCEPT and isinstance(result, int):
+                socket.close(result)
+            if not more:
+                unfinished.append(operation)
+        for association in self._associations.values():
+            # Nothing is unregistered: in a forked child that would change the parent's table.
+            association.forget_socket()
+            for overlapped in association.in_flight():
+                overlapped.release()
+                unfinished.append(overlapped.operation)
+        for operation in unfinished:
+            operation.slot = None
+        for emptied in (self._associations, self._packets, self._silent, self._dirty, self._idle):
+            emptied.clear()
+        self._multiplexer.close()
+        return unfinished
+
+    # Inside
+
+    def _begin(self, operation: Any, association: Association, sent: int) -> None:
+        """Try `operation`, unless `sent` says that this was done, or let it wait."""
+        queue = association.queue_for(operation.code)
+        overlapped = Overlapped(operation, association)
+        if sent >= 0:
+            overlapped.taken = sent
+            overlapped.rest = views_of(operation.buffers, operation.head + sent)
+        elif association.unwatchable or (not queue and operation.code in TRIED_AT_ONCE):
+            result = self._try(overlapped, association, 0)
+            if result is not WAIT:
+                overlapped.release()
+                self.post(operation, result)
+                return
+        if queue and not association.is_same_file():
+            self._fail(association, OSError(errno.EBADF, f"descriptor {association.fd} was closed and is another file"))
+            association.suspect = True
+            self._associations[association.fd] = association
+        overlapped.queue = queue
+        queue.append(overlapped)
+        operation.slot = overlapped
+        self._note(association)
+
+    def _try(self, overlapped: Overlapped, association: Association, bits: int) -> Any:
+        """Make the system call; return the result, an OSError, or WAIT."""
+        try:
+            return CALLS[overlapped.operation.code](self._memory, association, overlapped, bits)
+        except BlockingIOError as exc:
+            return exc if association.unwatchable else WAIT
+        except OSError as exc:
+            return exc
+
+    def _fire(self, association: Association, bits: int) -> None:
+        """Go on with what waits for `bits`."""
+        if association.polls:
+            self._fire_polls(association, bits)
+        if bits & _READABLE and association.readers:
+            self._go_on_reading(association, bits)
+        if bits & _WRITABLE and association.writers:
+            self._go_on_writing(association, bits)
+        if association.rested >= 0:
+            self._drop(association)  # idle, and nobody came back for it
+
+    def _fire_polls(self, association: Association, bits: int) -> None:
+        for overlapped in [*association.polls]:
+            poll: Any = overlapped.operation
+            found = bits & (poll.interest | _HINTS)
+            if found:
+                self._end(overlapped, found)
+
+    def _go_on_reading(self, association: Association, bits: int) -> None:
+        readers = association.readers
+        shots = SHOTS
+        while readers:
+            overlapped = readers[0]
+            operation = overlapped.operation
+            code = operation.code
+            result = self._try(overlapped, association, bits)
+            if result is WAIT:
+                return
+            is_over = isinstance(result, OSError) or result == b""
+            if is_over or code == READ_FILE or association.unwatchable:
+                self._end(overlapped, result)
+                if is_over and association.is_idle():
+                    self._drop(association)
+                continue
+            self._packets.append((operation, result, True))
+            shots -= 1
+            if code != ACCEPT or not shots:
+                return
+
+    def _go_on_writing(self, association: Association, bits: int) -> None:
+        writers = association.writers
+        while writers:
+            overlapped = writers[0]
+            result = self._try(overlapped, association, bits)
+            if result is WAIT:
+                return
+            self._end(overlapped, result)
+            if isinstance(result, OSError) and association.is_idle():
+                self._drop(association)
+
+    def _end(self, overlapped: Overlapped, result: Any) -> None:
+        """Take `overlapped` out of its queue, and queue its terminal completion."""
+        association = overlapped.association
+        if association is None:
+            return
+        self._packets.append((overlapped.operation, result, False))
+        overlapped.association = None
+        overlapped.queue.remove(overlapped)
+        overlapped.release()
+        self._note(association)
+
+    def _fail(self, association: Association, error: OSError) -> None:
+        """End all that is in flight on `association`, and forget it."""
+        for overlapped in association.in_flight():
+            self._end(overlapped, error)
+        self._drop(association)
+
+    def _taken(self) -> list[Completion]:
+        packets = [*self._silent, *self._packets] if self._silent else self._packets
+        for operation, _, more in packets:
+            if not more:
+                operation.slot = None
+        self._silent = []
+        self._packets = []
+        return packets
+
+    # Registrations
+
+    def _note(self, association: Association) -> None:
+        """See to the registration of `association` before the next wait."""
+        if not association.dirty:
+            association.dirty = True
+            self._dirty.append(association)
+
+    def _register(self) -> None:
+        """Let the multiplexer watch what the operations wait for, and forget who has been idle for long."""
+        dirty = self._dirty
+        while dirty:
+            association = dirty.pop()
+            try:
+                self._adjust(association)
+            except BaseException:
+                association.dirty = False
+                self._note(association)
+                raise
+        idle = self._idle
+        while idle:
+            oldest = idle[0]
+            if oldest.rested > self._waits - GRACE:
+                break
+            idle.popleft()
+            if oldest.rested >= 0:
+                self._drop(oldest)
+
+    def _adjust(self, association: Association) -> None:
+        association.dirty = False
+        fd = association.fd
+        if self._associations.get(fd) is not association:
+            return  # it was dropped
+        wanted = association.wanted()
+        if not wanted:
+            self._let_rest(association)
+            return
+        if wanted == association.registered and not association.suspect:
+            return
+        try:
+            if association.registered:
+                self._multiplexer.modify(fd, wanted)
+            else:
+                self._watch(fd, wanted)
+        except PermissionError:
+            association.unwatchable = True  # epoll(7) says so of what cannot tell that it is ready, and always is
+            self._forget_registration(association)
+            self._fire(association, wanted)
+        except OSError as exc:
+            self._fail(association, exc)
+        except (ValueError, OverflowError) as exc:
+            self._fail(association, OSError(errno.EINVAL, str(exc)))
+        else:
+            association.registered = wanted
+            association.suspect = False
+
+    def _watch(self, fd: int, wanted: int) -> None:
+        try:
+            self._multiplexer.register(fd, wanted)
+        except FileExistsError:
+            # An exception in a signal handler came between a registration and the note of it.
+            self._multiplexer.modify(fd, wanted)
+
+    def _let_rest(self, association: Association) -> None:
+        """Keep what is idle for a while, but not if it would fire all the time."""
+        if association.registered & ~READ:
+            self._drop(association)
+        elif association.rested < 0:
+            association.rested = self._waits
+            self._idle.append(association)
+
+    def _drop(self, association: Association) -> None:
+        """Forget a descriptor that is idle."""
+        association.rested = -1
+        if self._associations.get(association.fd) is association:
+            del self._associations[association.fd]
+        association.forget_socket()
+        self._forget_registration(association)
+
+    def _forget_registration(self, association: Association) -> None:
+        if association.registered:
+            association.registered = 0
+            self._multiplexer.unregister(association.fd)
+
+
+def _check(operation: Operation, name: str) -> None:
+    """Raise UsageError for what this port does not do."""
+    code = operation.code
+    if code > SEND_FILE or (code == SEND_FILE and Capability.SEND_FILE not in CAPABILITIES):
+        raise UsageError(f"the {name} backend knows no {NAMES[code]}; its `capabilities` say what it knows")
+    if code in (READ_FILE, WRITE_FILE):
+        file: Any = operation
+        if file.offset != -1:
+            raise UsageError(f"the {name} backend reads and writes where a file stands, not at an offset")
