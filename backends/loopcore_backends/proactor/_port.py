@@ -11,18 +11,6 @@ What mostly succeeds: to send, to connect, to shut down, and anything with a fil
 to accept are not: mostly there is nothing yet, and if there is, the next wait says so. Nothing is called back, and
 nothing told before the next dequeue.
 
-When registrations change
--------------------------
-Only before a wait, so that what comes and goes in between costs nothing; except that the last operation of a
-descriptor which is cancelled, or ends by an error or the end of a stream, takes the registration with it at once,
-for then the descriptor is going to be closed. One that has become idle otherwise stays registered for a few waits
-(GRACE), because who has read once will read again. Two things follow. It may fire with no operation in flight:
-then it is dropped. And it may be closed and its number reused: so the registration of a descriptor
-that has been idle is *modified* when it is used again, which the readiness port promises to survive that.
-
-A multishot operation stays where it is after a result. Registrations are level-triggered, so one receive a wait
-and a descriptor is enough, and fair.
-
 Whose number it is
 ------------------
 Who closes a descriptor cancels what is in flight on it before; then nothing here refers to the number any more. Who
@@ -34,7 +22,6 @@ Thread: the loop's own, except `wake`.
 
 import errno
 import socket
-from collections import deque
 from time import monotonic
 from typing import Any, Final
 
@@ -58,10 +45,7 @@ from loopcore_backends import _refusals
 from loopcore_backends.proactor._associations import Association, Overlapped
 from loopcore_backends.proactor._calls import BY_NUMBER, CALLS, CAPABILITIES, WAIT, try_to_send, views_of
 from loopcore_backends.proactor._memory import Memory
-
-GRACE: Final = 8
-"""Waits that an idle descriptor stays registered for: the task that read from it resumes in the next tick, sends in
-the one after that, and then reads again."""
+from loopcore_backends.proactor._registrations import Registrations
 
 SHOTS: Final = 16
 """Connections that one Accept takes in one wait."""
@@ -80,24 +64,18 @@ class CompletionPort:
     """Operations in flight over `multiplexer`, which the port owns. `name` is for messages."""
 
     __slots__ = (
-        "_name", "_multiplexer", "_memory", "_associations", "_packets", "_silent", "_dirty", "_idle", "_waits",
-        "_woken", "_is_closed",
+        "_name", "_multiplexer", "_registrations", "_memory", "_packets", "_silent", "_woken", "_is_closed",
     )  # fmt: skip
 
     def __init__(self, multiplexer: ReadinessBackend, name: str) -> None:
         self._name: str = name
         self._multiplexer: ReadinessBackend = multiplexer
         self._memory: Memory = Memory()
-        self._associations: dict[int, Association] = {}
+        self._registrations: Registrations = Registrations(multiplexer)
         self._packets: list[Completion] = []
         """What the next dequeue returns, and need not wait for."""
         self._silent: list[Completion] = []
         """The same of what was done at once and perhaps is quiet."""
-        self._dirty: list[Association] = []
-        """Those whose registration may have to change before the next wait."""
-        self._idle: deque[Association] = deque()
-        """Those that stay registered for a while, or did so when they came here; the oldest first."""
-        self._waits: int = 0
         self._woken: bool = False
         self._is_closed: bool = False
 
@@ -109,7 +87,7 @@ class CompletionPort:
             raise ValueError(f"{operation!r} is in flight; submit it again after its terminal completion")
         sent = -1
         if operation.code == SEND:
-            association = self._associations.get(operation.fd)
+            association = self._registrations.table.get(operation.fd)
             if BY_NUMBER and (association is None or not association.writers):
                 sent, is_all = try_to_send(operation)
                 if is_all:
@@ -118,28 +96,11 @@ class CompletionPort:
         else:
             _check(operation, self._name)
         try:
-            association = self.associate(operation.fd)
+            association = self._registrations.associate(operation.fd)
         except OSError as exc:
             self.post(operation, exc)
         else:
             self._begin(operation, association, sent)
-
-    def associate(self, fd: int) -> Association:
-        """Return what is known of `fd`, from now on. Raises OSError for what is no open descriptor."""
-        association = self._associations.get(fd)
-        if association is None:
-            try:
-                association = Association(fd)
-            except OverflowError:
-                raise OSError(errno.EBADF, f"no file has a number as large as {fd}") from None
-            self._associations[fd] = association
-            self._note(association)
-        elif association.is_idle():
-            association.rested = -1
-            association.suspect = True
-            association.is_same_file()
-            self._note(association)
-        return association
 
     def post(self, operation: Operation, result: Any) -> None:
         """Queue the terminal completion of `operation`, which is not in flight otherwise."""
@@ -161,15 +122,13 @@ class CompletionPort:
         result = overlapped.taken or OSError(errno.ECANCELED, "the operation was cancelled")
         self._end(overlapped, result)
         if association.is_idle():
-            self._drop(association)
+            self._registrations.drop(association)
 
     def dequeue(self, timeout: float | None) -> list[Completion]:
         """Wait as `CompletionBackend.wait` says, do what can be done, and return every packet."""
         if self._is_closed:
             raise _refusals.closed(self._name)
-        self._waits += 1
-        if self._dirty or self._idle:
-            self._register()
+        self._register()
         if self._packets:
             timeout = 0.0
         for operation, _, _ in self._silent:
@@ -177,10 +136,11 @@ class CompletionPort:
                 timeout = 0.0
                 break
         deadline = monotonic() + timeout if timeout else 0.0
+        associations = self._registrations.table
         while True:
             events = self._multiplexer.wait(timeout)
             for fd, bits in events:
-                association = self._associations.get(fd)
+                association = associations.get(fd)
                 if association is not None:
                     self._fire(association, bits)
             # A wait that brought neither a packet nor an event has timed out or was woken; events without a packet were
@@ -212,16 +172,15 @@ class CompletionPort:
                 socket.close(result)
             if not more:
                 unfinished.append(operation)
-        for association in self._associations.values():
-            # Nothing is unregistered: in a forked child that would change the parent's table.
-            association.forget_socket()
+        for association in self._registrations.table.values():
             for overlapped in association.in_flight():
                 overlapped.release()
                 unfinished.append(overlapped.operation)
         for operation in unfinished:
             operation.slot = None
-        for emptied in (self._associations, self._packets, self._silent, self._dirty, self._idle):
-            emptied.clear()
+        self._packets.clear()
+        self._silent.clear()
+        self._registrations.clear()
         self._multiplexer.close()
         return unfinished
 
@@ -243,11 +202,11 @@ class CompletionPort:
         if queue and not association.is_same_file():
             self._fail(association, OSError(errno.EBADF, f"descriptor {association.fd} was closed and is another file"))
             association.suspect = True
-            self._associations[association.fd] = association
+            self._registrations.table[association.fd] = association
         overlapped.queue = queue
         queue.append(overlapped)
         operation.slot = overlapped
-        self._note(association)
+        self._registrations.note(association)
 
     def _try(self, overlapped: Overlapped, association: Association, bits: int) -> Any:
         """Make the system call; return the result, an OSError, or WAIT."""
@@ -267,7 +226,7 @@ class CompletionPort:
         if bits & _WRITABLE and association.writers:
             self._go_on_writing(association, bits)
         if association.rested >= 0:
-            self._drop(association)  # idle, and nobody came back for it
+            self._registrations.drop(association)  # idle, and nobody came back for it
 
     def _fire_polls(self, association: Association, bits: int) -> None:
         for overlapped in [*association.polls]:
@@ -290,7 +249,7 @@ class CompletionPort:
             if is_over or code == READ_FILE or association.unwatchable:
                 self._end(overlapped, result)
                 if is_over and association.is_idle():
-                    self._drop(association)
+                    self._registrations.drop(association)
                 continue
             self._packets.append((operation, result, True))
             shots -= 1
@@ -306,7 +265,7 @@ class CompletionPort:
                 return
             self._end(overlapped, result)
             if isinstance(result, OSError) and association.is_idle():
-                self._drop(association)
+                self._registrations.drop(association)
 
     def _end(self, overlapped: Overlapped, result: Any) -> None:
         """Take `overlapped` out of its queue, and queue its terminal completion."""
@@ -317,13 +276,21 @@ class CompletionPort:
         overlapped.association = None
         overlapped.queue.remove(overlapped)
         overlapped.release()
-        self._note(association)
+        self._registrations.note(association)
 
     def _fail(self, association: Association, error: OSError) -> None:
         """End all that is in flight on `association`, and forget it."""
         for overlapped in association.in_flight():
             self._end(overlapped, error)
-        self._drop(association)
+        self._registrations.drop(association)
+
+    def _register(self) -> None:
+        """Let the multiplexer watch what is waited for; deal with what it refuses."""
+        for association, error in self._registrations.update():
+            if error is None:
+                self._fire(association, association.wanted())
+            else:
+                self._fail(association, error)
 
     def _taken(self) -> list[Completion]:
         packets = [*self._silent, *self._packets] if self._silent else self._packets
@@ -333,90 +300,6 @@ class CompletionPort:
         self._silent = []
         self._packets = []
         return packets
-
-    # Registrations
-
-    def _note(self, association: Association) -> None:
-        """See to the registration of `association` before the next wait."""
-        if not association.dirty:
-            association.dirty = True
-            self._dirty.append(association)
-
-    def _register(self) -> None:
-        """Let the multiplexer watch what the operations wait for, and forget who has been idle for long."""
-        dirty = self._dirty
-        while dirty:
-            association = dirty.pop()
-            try:
-                self._adjust(association)
-            except BaseException:
-                association.dirty = False
-                self._note(association)
-                raise
-        idle = self._idle
-        while idle:
-            oldest = idle[0]
-            if oldest.rested > self._waits - GRACE:
-                break
-            idle.popleft()
-            if oldest.rested >= 0:
-                self._drop(oldest)
-
-    def _adjust(self, association: Association) -> None:
-        association.dirty = False
-        fd = association.fd
-        if self._associations.get(fd) is not association:
-            return  # it was dropped
-        wanted = association.wanted()
-        if not wanted:
-            self._let_rest(association)
-            return
-        if wanted == association.registered and not association.suspect:
-            return
-        try:
-            if association.registered:
-                self._multiplexer.modify(fd, wanted)
-            else:
-                self._watch(fd, wanted)
-        except PermissionError:
-            association.unwatchable = True  # epoll(7) says so of what cannot tell that it is ready, and always is
-            self._forget_registration(association)
-            self._fire(association, wanted)
-        except OSError as exc:
-            self._fail(association, exc)
-        except (ValueError, OverflowError) as exc:
-            self._fail(association, OSError(errno.EINVAL, str(exc)))
-        else:
-            association.registered = wanted
-            association.suspect = False
-
-    def _watch(self, fd: int, wanted: int) -> None:
-        try:
-            self._multiplexer.register(fd, wanted)
-        except FileExistsError:
-            # An exception in a signal handler came between a registration and the note of it.
-            self._multiplexer.modify(fd, wanted)
-
-    def _let_rest(self, association: Association) -> None:
-        """Keep what is idle for a while, but not if it would fire all the time."""
-        if association.registered & ~READ:
-            self._drop(association)
-        elif association.rested < 0:
-            association.rested = self._waits
-            self._idle.append(association)
-
-    def _drop(self, association: Association) -> None:
-        """Forget a descriptor that is idle."""
-        association.rested = -1
-        if self._associations.get(association.fd) is association:
-            del self._associations[association.fd]
-        association.forget_socket()
-        self._forget_registration(association)
-
-    def _forget_registration(self, association: Association) -> None:
-        if association.registered:
-            association.registered = 0
-            self._multiplexer.unregister(association.fd)
 
 
 def _check(operation: Operation, name: str) -> None:

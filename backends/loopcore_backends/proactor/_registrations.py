@@ -1,0 +1,139 @@
+"""Registrations: which descriptors the multiplexer watches, and when that changes.
+
+Only before a wait, so that what comes and goes in between costs nothing; except that the last operation of a
+descriptor which is cancelled, or ends by an error or the end of a stream, takes the registration with it at once,
+for then the descriptor is going to be closed. One that has become idle otherwise stays registered for a few waits
+(GRACE), because who has read once will read again. Two things follow. It may fire with no operation in flight:
+then it is dropped. And it may be closed and its number reused: so the registration of a descriptor
+that has been idle is *modified* when it is used again, which the readiness port promises to survive that.
+"""
+
+import errno
+from collections import deque
+from typing import Final
+
+from loopcore.backend import ReadinessBackend
+from loopcore.interest import READ
+from loopcore_backends.proactor._associations import Association
+
+GRACE: Final = 8
+"""Waits that an idle descriptor stays registered for: the task that read from it resumes in the next tick, sends in
+the one after that, and then reads again."""
+
+
+class Registrations:
+    """The associations of a port, by descriptor, and their registrations with `multiplexer`. Thread: the loop's own."""
+
+    __slots__ = ("table", "_multiplexer", "_dirty", "_idle", "_waits")
+
+    def __init__(self, multiplexer: ReadinessBackend) -> None:
+        self.table: dict[int, Association] = {}
+        self._multiplexer: ReadinessBackend = multiplexer
+        self._dirty: list[Association] = []
+        """Those whose registration may have to change before the next wait."""
+        self._idle: deque[Association] = deque()
+        """Those that stay registered for a while, or did so when they came here; the oldest first."""
+        self._waits: int = 0
+
+    def associate(self, fd: int) -> Association:
+        """Return what is known of `fd`, from now on. Raises OSError for what is no open descriptor."""
+        association = self.table.get(fd)
+        if association is None:
+            try:
+                association = Association(fd)
+            except OverflowError:
+                raise OSError(errno.EBADF, f"no file has a number as large as {fd}") from None
+            self.table[fd] = association
+            self.note(association)
+        elif association.is_idle():
+            association.rested = -1
+            association.suspect = True
+            association.is_same_file()
+            self.note(association)
+        return association
+
+    def note(self, association: Association) -> None:
+        """See to the registration of `association` before the next wait."""
+        if not association.dirty:
+            association.dirty = True
+            self._dirty.append(association)
+
+    def update(self) -> list[tuple[Association, OSError | None]]:
+        """Let the multiplexer watch what the operations wait for, and forget who has been idle for long.
+
+        To be called once before each wait. Returns those that could not be registered, with the error, or None if
+        the descriptor cannot be watched because it is always ready.
+        """
+        self._waits += 1
+        refused: list[tuple[Association, OSError | None]] = []
+        dirty = self._dirty
+        while dirty:
+            association = dirty[-1]
+            self._adjust(association, refused)
+            association.dirty = False
+            dirty.pop()
+        idle = self._idle
+        while idle and idle[0].rested <= self._waits - GRACE:
+            oldest = idle.popleft()
+            if oldest.rested >= 0:
+                self.drop(oldest)
+        return refused
+
+    def drop(self, association: Association) -> None:
+        """Forget a descriptor that is idle."""
+        association.rested = -1
+        if self.table.get(association.fd) is association:
+            del self.table[association.fd]
+        association.forget_socket()
+        if association.registered:
+            association.registered = 0
+            self._multiplexer.unregister(association.fd)
+
+    def clear(self) -> None:
+        """Forget all. Nothing is unregistered: in a forked child that would change the parent's table."""
+        for association in self.table.values():
+            association.forget_socket()
+        for emptied in (self.table, self._dirty, self._idle):
+            emptied.clear()
+
+    def _adjust(self, association: Association, refused: list[tuple[Association, OSError | None]]) -> None:
+        fd = association.fd
+        if self.table.get(fd) is not association:
+            return  # it was dropped
+        wanted = association.wanted()
+        if not wanted:
+            self._let_rest(association)
+            return
+        if wanted == association.registered and not association.suspect:
+            return
+        try:
+            if association.registered:
+                self._multiplexer.modify(fd, wanted)
+            else:
+                self._watch(fd, wanted)
+        except PermissionError:
+            # epoll(7) says so of what cannot tell that it is ready.
+            association.unwatchable = True
+            refused.append((association, None))
+        except OSError as exc:
+            refused.append((association, exc))
+        except (ValueError, OverflowError) as exc:
+            refused.append((association, OSError(errno.EINVAL, str(exc))))
+        else:
+            association.registered = wanted
+            association.suspect = False
+
+    def _watch(self, fd: int, wanted: int) -> None:
+        try:
+            self._multiplexer.register(fd, wanted)
+        except FileExistsError:
+            # An exception in a signal handler came between a registration and the note of it.
+            self._multiplexer.modify(fd, wanted)
+
+    def _let_rest(self, association: Association) -> None:
+        """Keep what is idle for a while, but not if it would fire all the time."""
+        if association.registered & ~READ:
+            self.drop(association)
+        elif association.rested < 0:
+            association.rested = self._waits
+            self._idle.append(association)
