@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +16,14 @@ HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
+from loopbench.certificates import make_certificates  # noqa: E402
 from loopbench.cli import all_rows, choose_rows  # noqa: E402
-from loopbench.loops import LoopSpec, parse_loop  # noqa: E402
-from loopbench.measure import NetBench, Settings, measure_micro  # noqa: E402
+from loopbench.loops import LoopSpec, loop_factory, parse_loop  # noqa: E402
+from loopbench.measure import NetBench, Settings, allow_files, measure_micro  # noqa: E402
 from loopbench.native import NoCompilerError  # noqa: E402
-from loopbench.netrows import NET, NetRow  # noqa: E402
+from loopbench.netrows import NET, WIDE, NetRow, Over  # noqa: E402
 from loopbench.process import MeasurementError, NotInstalledError, describe  # noqa: E402
+from loopbench.report import idle_table  # noqa: E402
 from loopbench.rounds import Cell, interleave  # noqa: E402
 from loopbench.summary import summarise  # noqa: E402
 from loopbench.work import all_micro  # noqa: E402
@@ -27,7 +31,9 @@ from loopbench.work import all_micro  # noqa: E402
 TINY = Settings(scale=0.001, requests=40, warmup=0.0)
 LOOPS = ["asyncio", "loopcore"]
 ROWS = ["tcp-100k-10", "buffered-1k-10", "streams-1k-10", "sock-1k-10", "split-1k-10", "unix-1k-10", "churn-10"]
-HTTP = ["uvicorn-100", "aiohttp-100"]
+ROWS += ["udp-1k-10", "tls-1k-10", "tls-100k-10"]
+HTTP = ["uvicorn-100", "uvicorn-tls-100", "aiohttp-100"]
+FLOOR = LoopSpec("c", "c", None, "")
 
 
 def installed(name: str) -> LoopSpec:
@@ -64,7 +70,10 @@ def test_every_micro_workload_runs_and_gives_sane_figures(work: str, loop: str) 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("row", ROWS)
 def test_every_kind_of_server_answers_every_request(net: NetBench, row: str, loop: str) -> None:
-    metrics = net.measure(NET[row], installed(loop))
+    try:
+        metrics = net.measure(NET[row], installed(loop))
+    except NotInstalledError as error:
+        pytest.skip(f"{row}: {error}")
     assert sane(metrics)
     assert metrics["requests"] == TINY.requests
     assert metrics["p50_us"] <= metrics["p99_us"]
@@ -73,26 +82,59 @@ def test_every_kind_of_server_answers_every_request(net: NetBench, row: str, loo
 @pytest.mark.parametrize("row", HTTP)
 def test_http_servers_run_where_they_are_installed(net: NetBench, row: str) -> None:
     try:
-        metrics = net.measure(NET[row], installed("asyncio"))
+        metrics = net.measure({**NET, **WIDE}[row], installed("asyncio"))
     except NotInstalledError as error:
         pytest.skip(f"{row}: {error}")
     assert metrics["requests"] == TINY.requests
 
 
-@pytest.mark.parametrize("unix", [False, True])
-def test_the_floor_echoes_large_messages_over_tcp_and_unix(net: NetBench, unix: bool) -> None:
-    metrics = net.measure(NetRow("floor", "protocol", 1 << 20, 3, unix=unix), LoopSpec("c", "c", None, ""))
+@pytest.mark.parametrize(("over", "size"), [("tcp", 1 << 20), ("unix", 1 << 20), ("udp", 1 << 10)])
+def test_the_floor_echoes_over_tcp_unix_and_udp(net: NetBench, over: Over, size: int) -> None:
+    metrics = net.measure(NetRow("floor", "protocol", size, 3, over), FLOOR)
     assert metrics["requests"] == TINY.requests
 
 
-def test_idle_connections_stay_open_beside_the_active_ones(net: NetBench) -> None:
-    metrics = net.measure(NetRow("idle", "protocol", 64, 2, idle=50), installed("loopcore"))
+@pytest.mark.parametrize("loop", ["loopcore", "c"])
+def test_idle_connections_stay_open_beside_the_active_ones_and_are_closed_at_the_end(net: NetBench, loop: str) -> None:
+    spec = FLOOR if loop == "c" else installed(loop)
+    metrics = net.measure(NetRow("idle", "protocol", 64, 2, idle=50), spec)
     assert metrics["requests"] == TINY.requests
+    assert metrics["left_open"] == 0
+    assert "bytes_per_idle" in metrics
+
+
+def test_tls_rows_are_skipped_with_the_reason_where_something_is_missing(
+    net: NetBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = NetBench(TINY, tmp_path)
+    without.programs = dataclasses.replace(net.programs, no_tls="no headers")
+    with pytest.raises(NotInstalledError, match="no headers"):
+        without.measure(NET["tls-1k-10"], LoopSpec("asyncio", "asyncio", None, sys.executable))
+    monkeypatch.setitem(sys.modules, "trustme", None)
+    with pytest.raises(NotInstalledError, match="trustme"):
+        make_certificates(tmp_path)
+
+
+def test_too_many_connections_for_the_system_are_a_reason_to_skip() -> None:
+    with pytest.raises(NotInstalledError, match="the hard limit is"):
+        allow_files(1 << 40)
 
 
 def test_a_server_that_dies_is_an_error_with_its_last_words(net: NetBench) -> None:
     with pytest.raises(MeasurementError, match="AttributeError"):
         net.measure(NET["tcp-64-1"], LoopSpec("broken", "json", None, sys.executable))
+
+
+def test_a_row_that_a_loop_does_not_implement_is_skipped_with_the_reason(net: NetBench, tmp_path: Path) -> None:
+    lines = ["import asyncio", "class Loop(asyncio.SelectorEventLoop):", "    async def create_server(self, *a, **k):"]
+    lines += ["        raise NotImplementedError", "def new_event_loop():", "    return Loop()"]
+    (tmp_path / "lacking.py").write_text("\n".join(lines), encoding="utf-8")
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{tmp_path}" exec {sys.executable} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    for row in (NET["tcp-64-1"], WIDE["uvicorn-tls-100"]):
+        with pytest.raises(NotInstalledError, match=r"not implemented|uvicorn|trustme|OpenSSL"):
+            net.measure(row, LoopSpec("lacking", "lacking", None, str(script)))
 
 
 def test_a_missing_loop_is_skipped_with_the_reason_and_is_no_failure(tmp_path: Path) -> None:
@@ -121,9 +163,18 @@ def test_a_loop_is_read_from_its_text() -> None:
         parse_loop(":epoll")
 
 
+def test_a_backend_reaches_a_loop_that_reads_it_from_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZLOOP_IO_URING", "")
+    monkeypatch.setitem(sys.modules, "zloop", sys.modules["asyncio"])
+    loop_factory("zloop", "completion")().close()
+    assert os.environ["ZLOOP_IO_URING"] == "completion"
+
+
 def test_rows_are_chosen_by_group_name_and_pattern() -> None:
-    assert [row.name for row in choose_rows("sleep0,tcp-64-*")] == ["sleep0", "tcp-64-1", "tcp-64-10", "tcp-64-100"]
+    assert [row.name for row in choose_rows("sleep0,tcp-64-1*")] == ["sleep0", "tcp-64-1", "tcp-64-10", "tcp-64-100"]
     assert len(choose_rows("all")) == len(all_rows())
+    assert "tcp-1k-400" in {row.name for row in choose_rows("wide")}
+    assert not {row.name for row in choose_rows("wide")} & {row.name for row in choose_rows("net")}
     with pytest.raises(ValueError, match="no workload 'nothing'"):
         choose_rows("nothing")
 
@@ -147,3 +198,19 @@ def test_ratios_are_reference_over_measured_and_floor_the_other_way_round() -> N
     assert ours.to_best_peer_by_minima == 20 / 10
     assert ours.to_floor == 11 / 5
     assert figures["uvloop"].best_peer == "asyncio"
+
+
+def test_what_a_loop_did_wrong_without_failing_stands_beside_its_figure() -> None:
+    base = {"cpu_ns": 1.0}
+    remarks = {"early": "2 too early", "resent": "2 sent again", "left_open": "2 left open"}
+    for metric, remark in remarks.items():
+        cells = [Cell("udp-1k-10", "asyncio", 0, {**base, metric: 2.0})]
+        (figure,) = summarise(cells, [NET["udp-1k-10"]], [parse_loop("asyncio")])
+        assert figure.remark == remark
+
+
+def test_memory_of_idle_connections_has_a_table_of_its_own() -> None:
+    cells = [Cell("idle-1k", "asyncio", 0, {"cpu_ns": 1.0, "bytes_per_idle": 2048.0})]
+    figures = summarise(cells, [NET["idle-1k"]], [parse_loop("asyncio")])
+    assert "2048" in idle_table(figures)
+    assert idle_table([]) == ""

@@ -1,5 +1,7 @@
 """The command line: choose rows and loops, run, print the table, write the JSON.
 
+With --syscalls nothing is timed: strace counts what the server of every network row asks of the kernel.
+
 Exit status: 0; 1 when a cell failed; 2 for a wrong command line. A loop that is not installed is not a failure.
 """
 
@@ -17,28 +19,32 @@ from loopbench.loops import FLOOR, LoopSpec, parse_loop
 from loopbench.machine import machine_facts
 from loopbench.measure import NetBench, Settings
 from loopbench.native import NoCompilerError
-from loopbench.netrows import NET
+from loopbench.netrows import NET, WIDE, NetRow
 from loopbench.process import MeasurementError, NotInstalledError, describe
-from loopbench.report import document, loop_line, table
-from loopbench.rounds import Cell, Row, run_rounds
+from loopbench.report import document, idle_table, loop_line, syscall_table, table
+from loopbench.rounds import Cell, Row, count_all, run_rounds
+from loopbench.strace import Syscalls
 from loopbench.summary import summarise
 from loopbench.work import all_micro
 
 
 def all_rows() -> dict[str, Row]:
     """Every row by name, in the order of the table."""
-    return {**all_micro(), **NET}
+    return {**all_micro(), **NET, **WIDE}
 
 
 def choose_rows(text: str) -> list[Row]:
-    """Rows for `micro`, `net`, `all`, names and patterns, separated by commas. Raises ValueError for an unknown one."""
+    """Rows for groups (`micro`, `net`, `wide`, `all`), names and patterns, separated by commas.
+
+    Raises ValueError for an unknown one.
+    """
     known = all_rows()
-    groups = {"micro": list(all_micro()), "net": list(NET), "all": list(known)}
+    groups = {"micro": list(all_micro()), "net": list(NET), "wide": list(WIDE), "all": list(known)}
     chosen: dict[str, Row] = {}
     for word in text.split(","):
         names = groups.get(word) or fnmatch.filter(known, word)
         if not names:
-            raise ValueError(f"no workload {word!r}; there are micro, net, all, patterns, and: {', '.join(known)}")
+            raise ValueError(f"no workload {word!r}; there are {', '.join(groups)}, patterns, and: {', '.join(known)}")
         chosen.update({name: known[name] for name in names})
     return list(chosen.values())
 
@@ -65,23 +71,38 @@ def main(argv: list[str] | None = None) -> int:
         if net is not None and not options.no_floor:
             specs.append(LoopSpec(FLOOR, FLOOR, None, ""))
             loops[FLOOR] = {"version": "own epoll server", "compiler": facts["compiler"]}
-        cells = run_rounds(rows, specs, options.rounds, settings, net, _quiet if options.quiet else _progress)
+        cells, counted = _run(options, rows, specs, settings, net)
     figures = summarise(cells, rows, specs)
-    print(table(figures))
+    tables = [syscall_table(counted)] if options.syscalls else [table(figures), idle_table(figures)]
+    print("\n\n".join(text for text in tables if text))
     if options.json:
         operations = {row.name: row.operation for row in rows}
-        found = document(facts, loops, settings, operations, figures, cells)
+        found = document(facts, loops, settings, operations, figures, cells, counted)
         Path(options.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return 1 if any(cell.error for cell in cells) else 0
+    failed = any(cell.error for cell in cells) or any(found.error for found in counted)
+    return 1 if failed else 0
+
+
+def _run(
+    options: argparse.Namespace, rows: list[Row], specs: list[LoopSpec], settings: Settings, net: NetBench | None
+) -> tuple[list[Cell], list[Syscalls]]:
+    """Time the rows, or count their system calls."""
+    progress = _quiet if options.quiet else _progress
+    if not options.syscalls:
+        return run_rounds(rows, specs, options.rounds, settings, net, progress), []
+    if net is None:
+        return [], []
+    return [], count_all([row for row in rows if isinstance(row, NetRow)], specs, net, progress)
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     description = "Compare event loops; see docs/explanation/benchmarks.md"
     parser = argparse.ArgumentParser(prog="run.py", description=description)
     parser.add_argument("--loops", default="asyncio,uvloop,rloop,loopcore", help="[label=]name[:backend][@python],...")
-    parser.add_argument("--work", default="all", help="micro, net, all, names or patterns, separated by commas")
+    parser.add_argument("--work", default="all", help="micro, net, wide, all, names or patterns, separated by commas")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", help="write everything measured to this file")
+    parser.add_argument("--syscalls", action="store_true", help="count system calls of network rows instead of timing")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the counts of the micro workloads")
     parser.add_argument("--seconds", type=float, default=1.0, help="loaded interval of a network row")
     parser.add_argument("--requests", type=int, default=0, help="bound a network row by requests instead")
@@ -111,21 +132,25 @@ def _installed(wanted: list[LoopSpec]) -> tuple[dict[str, dict[str, Any]], list[
 
 def _prepare_net(rows: list[Row], settings: Settings, scratch: Path) -> tuple[NetBench | None, list[Row]]:
     """Compile the C programs when a network row is wanted; without a compiler drop those rows and say so."""
-    if not any(row.name in NET for row in rows):
+    if not any(isinstance(row, NetRow) for row in rows):
         return None, rows
     try:
         return NetBench(settings, scratch), rows
     except NoCompilerError as error:
         print(f"network rows skipped: {error}", flush=True)
-        return None, [row for row in rows if row.name not in NET]
+        return None, [row for row in rows if not isinstance(row, NetRow)]
 
 
-def _progress(cell: Cell) -> None:
-    outcome = cell.error or cell.skipped
-    if outcome is None:
-        outcome = f"{cell.metrics['cpu_ns']:.0f} ns CPU, {cell.metrics['wall_ns']:.0f} ns wall"
-    print(f"round {cell.round + 1}: {cell.row} on {cell.loop}: {outcome}", file=sys.stderr, flush=True)
+def _progress(result: Cell | Syscalls) -> None:
+    outcome = result.error or result.skipped
+    if isinstance(result, Syscalls):
+        outcome = outcome or f"{result.total:.2f} system calls per request"
+        start = ""
+    else:
+        outcome = outcome or f"{result.metrics['cpu_ns']:.0f} ns CPU, {result.metrics['wall_ns']:.0f} ns wall"
+        start = f"round {result.round + 1}: "
+    print(f"{start}{result.row} on {result.loop}: {outcome}", file=sys.stderr, flush=True)
 
 
-def _quiet(cell: Cell) -> None:
+def _quiet(result: Cell | Syscalls) -> None:
     """Progress nobody reads."""

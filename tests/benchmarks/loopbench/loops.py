@@ -1,7 +1,8 @@
 """Which loops can be measured, and what exactly was measured.
 
 A loop is written `[label=]name[:backend][@python]`: `uvloop`, `loopcore:poll`, `pure=loopcore@/venv/bin/python`.
-`name` is a module with a `new_event_loop`; `backend` is passed to it; `python` is the interpreter of the child.
+`name` is a module with a `new_event_loop`; `backend` is passed to it, or put into the environment variable by which
+that loop chooses; `python` is the interpreter of the child.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import platform
 import sys
 from collections.abc import Callable
@@ -18,6 +20,9 @@ from typing import Any
 
 FLOOR = "c"
 """Label of the C epoll server, which has network rows only."""
+
+_BACKEND_VARIABLES = {"zloop": "ZLOOP_IO_URING"}
+"""Loops whose factory takes no backend but whose environment does: `zloop:completion`."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -53,6 +58,10 @@ def loop_factory(name: str, backend: str | None) -> LoopFactory:
     """The constructor of a loop, in this process. Raises ImportError or AttributeError when there is none."""
     if name == "asyncio":
         return asyncio.SelectorEventLoop
+    variable = _BACKEND_VARIABLES.get(name)
+    if variable is not None and backend is not None:
+        os.environ[variable] = backend
+        backend = None
     make: Any = importlib.import_module(name).new_event_loop
     if backend is None:
         return lambda: make()

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from loopbench.certificates import Certificates, make_certificates
 from loopbench.loops import FLOOR, LoopSpec
-from loopbench.native import compile_program
+from loopbench.native import Programs, compile_programs
 from loopbench.netrows import NetRow
-from loopbench.process import Child, MeasurementError, ask, module_command
+from loopbench.process import Child, NotInstalledError, ask, module_command
+from loopbench.session import Session
+from loopbench.strace import Strace, Syscalls
 from loopbench.work import Work
 
 Metrics = dict[str, float]
 
 _START_TIMEOUT = 60.0
 _MICRO_TIMEOUT = 120.0
+_OTHER_FILES = 200
+"""What a process has open besides its connections, and some more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +59,38 @@ def choose_cpus(pin: bool) -> tuple[int | None, int | None]:
     return allowed[0], allowed[-1]
 
 
+def allow_files(count: int) -> None:
+    """Let this process and its children have so many open files. Raises NotInstalledError where the system refuses."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= count:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, max(count, hard)))
+    except (ValueError, PermissionError):
+        raise NotInstalledError(f"{count} open files are needed, the hard limit is {hard} (ulimit -Hn)") from None
+
+
 @dataclass(slots=True)
 class NetBench:
-    """The compiled programs, and the way to measure a network row with them.."""
+    """The compiled programs, and the way to measure a network row with them."""
 
     settings: Settings
     directory: Path
-    load: Path = field(init=False)
-    floor: Path = field(init=False)
+    programs: Programs = field(init=False)
+    _certificates: Certificates | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.load = compile_program("load", self.directory)
-        self.floor = compile_program("floor", self.directory)
+        self.programs = compile_programs(self.directory)
 
     def measure(self, row: NetRow, spec: LoopSpec) -> Metrics:
         """One network row: fresh server, fresh client, CPU time of the server over the loaded interval."""
-        server_cpu, client_cpu = choose_cpus(self.settings.pin)
-        with tempfile.TemporaryDirectory() as scratch:
-            path = os.path.join(scratch, "socket") if row.unix else None
-            with Child(self._server_command(row, spec, path), cpu=server_cpu) as server:
-                port = int(server.read_json(_START_TIMEOUT)["port"])
-                with Child(self._load_command(row, port, path), cpu=client_cpu) as client:
-                    return self._exchange(server, client)
-
-    def _exchange(self, server: Child, client: Child) -> Metrics:
-        patience = _START_TIMEOUT + self.settings.seconds * 5
-        word = client.read_line(patience)
-        if word != "ready":
-            raise MeasurementError(f"the load generator said {word!r}")
-        before = self._usage(server)
-        client.tell("go")
-        result = client.read_json(patience)
-        after = self._usage(server)
-        requests = int(result["requests"])
-        if result["errors"] or not requests:
-            raise MeasurementError(f"{result['errors']} errors in {requests} requests; {server.last_words()}")
-        seconds = float(result["seconds"])
+        with self._session(row, spec) as session:
+            session.prepare()
+            before = session.usage()
+            result = session.run()
+            after = session.usage()
+            idle = session.finish()
+        requests, seconds = int(result["requests"]), float(result["seconds"])
         return {
             "cpu_ns": (after["cpu_ns"] - before["cpu_ns"]) / requests,
             "wall_ns": seconds * 1e9 / requests,
@@ -95,23 +99,55 @@ class NetBench:
             "p50_us": float(result["p50_us"]),
             "p99_us": float(result["p99_us"]),
             "peak_kib": after["peak_kib"],
+            **({"resent": result["resent"], "late": result["late"]} if row.over == "udp" else {}),
+            **idle,
         }
 
-    @staticmethod
-    def _usage(server: Child) -> Metrics:
-        server.tell("usage")
-        return server.read_json(_START_TIMEOUT)
+    def count_syscalls(self, row: NetRow, spec: LoopSpec) -> Syscalls:
+        """System calls of the server over the loaded interval of a network row."""
+        with tempfile.TemporaryDirectory() as scratch, self._session(row, spec) as session:
+            session.prepare()
+            with Strace(session.server.pid, Path(scratch)) as strace:
+                requests = int(session.run()["requests"])
+            session.finish()
+        return Syscalls(row.name, spec.label, requests, strace.calls)
 
-    def _server_command(self, row: NetRow, spec: LoopSpec, path: str | None) -> list[str]:
-        where = [] if path is None else ["--unix", path]
+    @contextlib.contextmanager
+    def _session(self, row: NetRow, spec: LoopSpec) -> Iterator[Session]:
+        """Start both processes. Raises NotInstalledError when the row cannot be had here."""
+        server_cpu, client_cpu = choose_cpus(self.settings.pin)
+        certificates = self._certify() if row.over == "tls" else None
+        allow_files(row.idle + row.conns + _OTHER_FILES)
+        with tempfile.TemporaryDirectory() as scratch:
+            path = os.path.join(scratch, "socket") if row.over == "unix" else None
+            with Child(self._server_command(row, spec, path, certificates), cpu=server_cpu) as server:
+                port = int(server.read_json(_START_TIMEOUT)["port"])
+                with Child(self._load_command(row, port, path, certificates), cpu=client_cpu) as client:
+                    yield Session(row, server, client, _START_TIMEOUT + self.settings.seconds * 5)
+
+    def _certify(self) -> Certificates:
+        if self.programs.no_tls is not None:
+            raise NotInstalledError(self.programs.no_tls)
+        if self._certificates is None:
+            self._certificates = make_certificates(self.directory)
+        return self._certificates
+
+    def _server_command(
+        self, row: NetRow, spec: LoopSpec, path: str | None, certificates: Certificates | None
+    ) -> list[str]:
+        where = ([] if path is None else ["--unix", path]) + ["--udp"] * (row.over == "udp")
         if spec.name == FLOOR:
-            return [str(self.floor), *where]
+            return [str(self.programs.floor), *where]
         command = [*module_command(spec, "server"), "--kind", row.kind, "--size", str(row.size)]
+        if certificates is not None:
+            command += ["--certificate", str(certificates.server)]
         return [*command, "--gc", self.settings.gc, *where]
 
-    def _load_command(self, row: NetRow, port: int, path: str | None) -> list[str]:
-        command = [str(self.load), "--conns", str(row.conns), "--size", str(row.size), "--idle", str(row.idle)]
+    def _load_command(self, row: NetRow, port: int, path: str | None, certificates: Certificates | None) -> list[str]:
+        command = [str(self.programs.load), "--conns", str(row.conns), "--size", str(row.size)]
+        command += ["--idle", str(row.idle), "--warmup", str(self.settings.warmup)]
         command += ["--port", str(port)] if path is None else ["--unix", path]
         command += ["--seconds", str(self.settings.seconds), "--requests", str(self.settings.requests)]
-        command += ["--warmup", str(self.settings.warmup)]
-        return command + ["--churn"] * row.churn + ["--http"] * row.http
+        if certificates is not None:
+            command += ["--tls", str(certificates.authority)]
+        return command + ["--churn"] * row.churn + ["--http"] * row.http + ["--udp"] * (row.over == "udp")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 _KIB = 1024
+
+Over = Literal["tcp", "unix", "udp", "tls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +18,8 @@ class NetRow:
     kind: str
     size: int
     conns: int
+    over: Over = "tcp"
     idle: int = 0
-    unix: bool = False
     churn: bool = False
     http: bool = False
 
@@ -27,39 +30,61 @@ class NetRow:
         what = f"{size} over a fresh connection" if self.churn else f"{size} there and back"
         if self.http:
             what = f"one GET answered with {size}"
+        ends = "client sockets" if self.over == "udp" else "connections"
         beside = f", {self.idle} idle ones beside" if self.idle else ""
-        return f"{self.kind}: {what}, {self.conns} connections{beside}"
+        over = ", TLS" if self.over == "tls" else ""
+        return f"{self.kind}: {what}, {self.conns} {ends}{beside}{over}"
 
     @property
     def has_floor(self) -> bool:
-        """HTTP has no floor: the C server does not parse."""
-        return not self.http
+        """HTTP and TLS have no floor: the C server neither parses nor encrypts."""
+        return not self.http and self.over != "tls"
 
 
 def _short(size: int) -> str:
     return f"{size // _KIB}k" if size >= _KIB else str(size)
 
 
-def _echoes(
-    prefix: str, kind: str, sizes: tuple[int, ...], conns: tuple[int, ...], *, unix: bool = False
-) -> list[NetRow]:
-    return [NetRow(f"{prefix}-{_short(s)}-{c}", kind, s, c, unix=unix) for s in sizes for c in conns]
+def _echoes(prefix: str, kind: str, sizes: tuple[int, ...], conns: tuple[int, ...], over: Over = "tcp") -> list[NetRow]:
+    return [NetRow(f"{prefix}-{_short(s)}-{c}", kind, s, c, over) for s in sizes for c in conns]
 
 
-def _rows() -> list[NetRow]:
-    all_sizes = (64, _KIB, 16 * _KIB, 100 * _KIB)
+def _idle(thousands: int) -> NetRow:
+    return NetRow(f"idle-{thousands}k" if thousands else "idle-0", "protocol", _KIB, 10, idle=thousands * 1000)
+
+
+_SIZES = (64, _KIB, 16 * _KIB, 100 * _KIB)
+
+
+def _usual() -> list[NetRow]:
     return [
-        *_echoes("tcp", "protocol", all_sizes, (1, 10, 100)),
+        *_echoes("tcp", "protocol", _SIZES, (1, 10, 100)),
         *_echoes("buffered", "buffered", (_KIB, 100 * _KIB), (10,)),
         *_echoes("streams", "streams", (_KIB, 100 * _KIB), (10,)),
         *_echoes("sock", "sock", (_KIB, 100 * _KIB), (10,)),
         *_echoes("split", "split", (_KIB, 16 * _KIB), (10, 100)),
-        *_echoes("unix", "protocol", all_sizes, (10,), unix=True),
-        *[NetRow(f"idle-{_short(n * _KIB) if n else 0}", "protocol", _KIB, 10, idle=n * 1000) for n in (0, 1, 5)],
+        *_echoes("unix", "protocol", _SIZES, (10,), "unix"),
+        *_echoes("udp", "datagram", (64, _KIB), (10,), "udp"),
+        *_echoes("tls", "protocol", (_KIB, 100 * _KIB), (10,), "tls"),
+        *[_idle(thousands) for thousands in (0, 1, 5)],
         NetRow("churn-10", "protocol", _KIB, 10, churn=True),
         NetRow("uvicorn-100", "uvicorn", 128, 100, http=True),
         NetRow("aiohttp-100", "aiohttp", 128, 100, http=True),
     ]
 
 
-NET: dict[str, NetRow] = {row.name: row for row in _rows()}
+def _wide() -> list[NetRow]:
+    return [
+        *_echoes("tcp", "protocol", _SIZES, (400,)),
+        *_echoes("split", "split", (_KIB, 16 * _KIB), (400,)),
+        *_echoes("udp", "datagram", (64, _KIB), (1, 100), "udp"),
+        *_echoes("tls", "protocol", (_KIB, 100 * _KIB), (100,), "tls"),
+        NetRow("churn-100", "protocol", _KIB, 100, churn=True),
+        NetRow("uvicorn-tls-100", "uvicorn", 128, 100, "tls", http=True),
+        _idle(10),
+    ]
+
+
+NET: dict[str, NetRow] = {row.name: row for row in _usual()}
+WIDE: dict[str, NetRow] = {row.name: row for row in _wide()}
+"""Many connections and what else is measured less often; the group `net` is without them."""

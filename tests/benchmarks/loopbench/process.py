@@ -71,6 +71,11 @@ class Child:
     def __enter__(self) -> Child:
         return self
 
+    @property
+    def pid(self) -> int:
+        """The process id of the child."""
+        return self._process.pid
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

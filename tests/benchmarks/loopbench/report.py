@@ -9,22 +9,51 @@ from typing import Any
 from loopbench.loops import LoopSpec
 from loopbench.measure import Settings
 from loopbench.rounds import Cell
+from loopbench.strace import Syscalls
 from loopbench.summary import REFERENCE, Figure
 
 _UNITS = {"cpu_ns": "ns", "wall_ns": "ns", "bytes": "B", "late_us": "us", "wait_us": "us"}
 
-SCHEMA = 1
-"""Version of the JSON layout."""
+SCHEMA = 2
+"""Version of the JSON layout. 2: `syscalls`; metrics `bytes_per_idle`, `left_open`, `resent`, `late`."""
 
 
 def table(figures: Iterable[Figure]) -> str:
     """Markdown, one line a figure, readable as it is."""
     ratios = [f"x {REFERENCE}", "x best peer", "by min", "/ floor"]
     head = ["row", "loop", "compared by", "median", "min", "wall ns", "/s", "p99 us", *ratios]
-    lines = [head, *(_line(figure) for figure in figures)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return _markdown(head, [_line(figure) for figure in figures])
+
+
+def idle_table(figures: Iterable[Figure]) -> str:
+    """Growth of the server's resident set per idle connection; empty when there was none."""
+    lines = [[f.row, f.loop, _number(f.medians["bytes_per_idle"])] for f in figures if "bytes_per_idle" in f.medians]
+    return _markdown(["row", "loop", "B of server memory per idle connection"], lines) if lines else ""
+
+
+def syscall_table(counted: Iterable[Syscalls], shown: int = 6) -> str:
+    """System calls per request: all of them, and the most frequent by name."""
+    lines = []
+    for found in counted:
+        if found.calls is None:
+            lines.append(
+                [found.row, found.loop, f"failed: {found.error}" if found.error else f"skipped: {found.skipped}", ""]
+            )
+            continue
+        top = list(found.per_request().items())[:shown]
+        names = ", ".join(f"{name} {_sparse(value)}" for name, value in top)
+        lines.append([found.row, found.loop, f"{found.total:.2f}", names])
+    return _markdown(["row", "loop", "calls per request", "the most frequent"], lines)
+
+
+def _sparse(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.005 else f"{value:.1g}"
+
+
+def _markdown(head: list[str], lines: list[list[str]]) -> str:
+    widths = [max(len(line[column]) for line in [head, *lines]) for column in range(len(head))]
     rule = ["-" * width for width in widths]
-    return "\n".join(_row(line, widths) for line in [head, rule, *lines[1:]])
+    return "\n".join(_row(line, widths) for line in [head, rule, *lines])
 
 
 def _row(line: list[str], widths: list[int]) -> str:
@@ -34,8 +63,7 @@ def _row(line: list[str], widths: list[int]) -> str:
 def _line(figure: Figure) -> list[str]:
     if figure.value is None:
         return [figure.row, figure.loop, figure.note or "not measured", *[""] * 9]
-    early = figure.medians.get("early")
-    note = f"{early:.0f} too early" if early else figure.note
+    note = figure.remark
     unit = _UNITS.get(figure.primary, "")
     best = _ratio(figure.to_best_peer)
     return [
@@ -69,6 +97,7 @@ def document(
     operations: dict[str, str],
     figures: list[Figure],
     cells: list[Cell],
+    counted: list[Syscalls],
 ) -> dict[str, Any]:
     """Everything that is needed to draw a table or a chart, or to doubt it."""
     return {
@@ -79,6 +108,7 @@ def document(
         "operations": operations,
         "figures": [asdict(figure) for figure in figures],
         "cells": [asdict(cell) for cell in cells],
+        "syscalls": [asdict(found) for found in counted],
     }
 
 

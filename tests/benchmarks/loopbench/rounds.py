@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from loopbench.loops import LoopSpec
+from loopbench.loops import FLOOR, LoopSpec
 from loopbench.measure import Metrics, NetBench, Settings, measure_micro
 from loopbench.netrows import NetRow
 from loopbench.process import MeasurementError, NotInstalledError
+from loopbench.strace import Syscalls
 from loopbench.work import Work
 
 Row = Work | NetRow
@@ -30,13 +31,18 @@ class Cell:
     skipped: str | None = None
 
 
+def can_run(row: Row, spec: LoopSpec) -> bool:
+    """Whether there is such a cell: the floor exists for some network rows only."""
+    return spec.name != FLOOR or (isinstance(row, NetRow) and row.has_floor)
+
+
 def interleave(rows: list[Row], specs: list[LoopSpec], rounds: int) -> Iterator[tuple[int, Row, LoopSpec]]:
     """Every (round, row, loop) in the order of measurement; the floor only where the row has one."""
     for number in range(rounds):
         for row in rows:
             shift = number % len(specs) if specs else 0
             for spec in specs[shift:] + specs[:shift]:
-                if spec.name != "c" or (isinstance(row, NetRow) and row.has_floor):
+                if can_run(row, spec):
                     yield number, row, spec
 
 
@@ -60,6 +66,26 @@ def run_rounds(
         cells.append(cell)
         progress(cell)
     return cells
+
+
+def count_all(
+    rows: list[NetRow], specs: list[LoopSpec], net: NetBench, progress: Callable[[Syscalls], None]
+) -> list[Syscalls]:
+    """The system calls of every row on every loop, once each."""
+    counted: list[Syscalls] = []
+    for row in rows:
+        for spec in specs:
+            if not can_run(row, spec):
+                continue
+            try:
+                found = net.count_syscalls(row, spec)
+            except NotInstalledError as error:
+                found = Syscalls(row.name, spec.label, skipped=str(error))
+            except MeasurementError as error:
+                found = Syscalls(row.name, spec.label, error=str(error))
+            counted.append(found)
+            progress(found)
+    return counted
 
 
 def _measure(number: int, row: Row, spec: LoopSpec, settings: Settings, net: NetBench | None) -> Cell:

@@ -1,7 +1,8 @@
 """The server process: one application on one loop, and a control pipe.
 
-On stdout it prints `{"port": N}` once it listens. On stdin it takes lines: `usage` is answered with its CPU time and
-its peak memory, end of file ends the process at once. A thread that sleeps in read(2) serves the pipe, so the
+On stdout it prints `{"port": N}` once it listens. On stdin it takes lines: `usage` is answered with its CPU
+time and its peak memory, `state` with its resident set and the number of its open files (which takes time of its own,
+therefore apart), end of file ends the process at once. A thread that sleeps in read(2) serves the pipe, so the
 loop under test has no descriptor it would not have otherwise, and third-party servers need no change.
 """
 
@@ -18,8 +19,8 @@ import threading
 
 from loopbench.child import NOT_INSTALLED
 from loopbench.loops import loop_factory, missing_reason
-from loopbench.meter import cpu_ns, settle_gc, warm_allocator
-from loopbench.servers import SERVERS
+from loopbench.meter import cpu_ns, resident_bytes, settle_gc, warm_allocator
+from loopbench.servers import SERVERS, Endpoint
 
 
 def raise_file_limit() -> int:
@@ -35,16 +36,23 @@ def _say(message: dict[str, object]) -> None:
 
 def _control() -> None:
     """Serve the control pipe until its end, then leave without clean-up: the measurement is over."""
-    while os.read(0, 64):
-        _say({"cpu_ns": cpu_ns(), "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
+    while line := os.read(0, 64):
+        if line.startswith(b"state"):
+            _say({"rss_bytes": resident_bytes(), "files": len(os.listdir("/proc/self/fd")) - 1})  # 1: the directory
+        else:
+            _say({"cpu_ns": cpu_ns(), "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
     os._exit(0)
 
 
-def listen(path: str | None) -> socket.socket:
-    """A bound socket, not yet listening: TCP on a free port of the loopback, or a Unix path."""
+def bind(path: str | None, *, udp: bool) -> socket.socket:
+    """A bound socket, not yet listening: TCP or UDP on a free port of the loopback, or a Unix path."""
     if path is not None:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
+    elif udp:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        listener.setblocking(False)
+        listener.bind(("127.0.0.1", 0))
     else:
         # With the protocol named, or asyncio does not see that it is TCP and leaves Nagle's algorithm on.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -53,9 +61,9 @@ def listen(path: str | None) -> socket.socket:
     return listener
 
 
-async def _serve(kind: str, listener: socket.socket, size: int, gc_mode: str) -> None:
-    port = listener.getsockname()[1] if listener.family == socket.AF_INET else 0  # rloop detaches the socket
-    await SERVERS[kind](listener, size)
+async def _serve(kind: str, end: Endpoint, gc_mode: str) -> None:
+    port = end.listener.getsockname()[1] if end.listener.family == socket.AF_INET else 0  # rloop detaches the socket
+    await SERVERS[kind](end)
     settle_gc(gc_mode)
     _say({"port": port})
     await asyncio.get_running_loop().create_future()
@@ -69,18 +77,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--kind", required=True, choices=sorted(SERVERS))
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--unix")
+    parser.add_argument("--udp", action="store_true")
+    parser.add_argument("--certificate")
     parser.add_argument("--gc", choices=("on", "off"), default="on")
     options = parser.parse_args(argv)
     raise_file_limit()
     try:
         factory = loop_factory(options.loop, options.backend)
-        listener = listen(options.unix)
-        if options.kind == "sock":
-            listener.listen(4096)
+        end = Endpoint(bind(options.unix, udp=options.udp), options.size, options.certificate)
         warm_allocator()
         threading.Thread(target=_control, daemon=True).start()
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(_serve(options.kind, listener, options.size, options.gc))
+            runner.run(_serve(options.kind, end, options.gc))
     except (ModuleNotFoundError, NotImplementedError) as error:
         _say({"reason": missing_reason(error)})
         return NOT_INSTALLED

@@ -1,7 +1,7 @@
 """The applications that are put under load: plain asyncio code, the same for every loop.
 
-Each `serve_*` starts listening and returns; the loop then runs until the process ends. A listening socket that is
-passed in is bound already, so the caller knows the port.
+Each `serve_*` starts listening and returns; the loop then runs until the process ends. The socket of the endpoint is
+bound already, so the caller knows the port.
 """
 
 from __future__ import annotations
@@ -9,13 +9,34 @@ from __future__ import annotations
 import asyncio
 import importlib
 import socket
+import ssl
+import traceback
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 _BUFFER_BYTES = 1 << 18
 _BACKLOG = 4096
 
-Start = Callable[[socket.socket, int], Awaitable[None]]
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and how to serve: a bound socket, the size of a message in bytes, and a PEM file when it is TLS."""
+
+    listener: socket.socket
+    size: int
+    certificate: str | None = None
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """The server's context, or None without TLS."""
+        if self.certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate)
+        return context
+
+
+Start = Callable[[Endpoint], Awaitable[None]]
 _kept: list[object] = []
 """Servers and tasks of this process; nothing else refers to them."""
 
@@ -57,19 +78,37 @@ class BufferedEcho(asyncio.BufferedProtocol):
         self.transport.write(bytes(self._view[:nbytes]))
 
 
+class DatagramEcho(asyncio.DatagramProtocol):
+    """Sends each datagram back to where it came from."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: asyncio.DatagramTransport = transport  # type: ignore[assignment]
+
+    def datagram_received(self, data: bytes, address: Any) -> None:
+        self.transport.sendto(data, address)
+
+
 def _protocol(factory: Callable[[], asyncio.BaseProtocol]) -> Start:
-    async def start(listener: socket.socket, size: int) -> None:
+    async def start(end: Endpoint) -> None:
         loop = asyncio.get_running_loop()
-        if listener.family == socket.AF_UNIX:
-            _kept.append(await loop.create_unix_server(factory, sock=listener, backlog=_BACKLOG))
+        context = end.tls_context()
+        if end.listener.family == socket.AF_UNIX:
+            _kept.append(await loop.create_unix_server(factory, sock=end.listener, backlog=_BACKLOG, ssl=context))
         else:
-            _kept.append(await loop.create_server(factory, sock=listener, backlog=_BACKLOG))
+            _kept.append(await loop.create_server(factory, sock=end.listener, backlog=_BACKLOG, ssl=context))
 
     return start
 
 
-async def serve_streams(listener: socket.socket, size: int) -> None:
+async def serve_datagram(end: Endpoint) -> None:
+    """`create_datagram_endpoint` with DatagramEcho."""
+    _kept.append(await asyncio.get_running_loop().create_datagram_endpoint(DatagramEcho, sock=end.listener))
+
+
+async def serve_streams(end: Endpoint) -> None:
     """`asyncio.start_server`: read exactly one message, write it, drain."""
+
+    size = end.size
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -79,12 +118,23 @@ async def serve_streams(listener: socket.socket, size: int) -> None:
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    _kept.append(await asyncio.start_server(talk, sock=listener, backlog=_BACKLOG, limit=max(1 << 16, 2 * size)))
+    limit = max(1 << 16, 2 * size)
+    _kept.append(
+        await asyncio.start_server(talk, sock=end.listener, backlog=_BACKLOG, limit=limit, ssl=end.tls_context())
+    )
 
 
-async def serve_sock(listener: socket.socket, size: int) -> None:
+def _tell(task: asyncio.Task[None]) -> None:
+    """Put the failure of a task on stderr, where the harness looks for the last words of a server."""
+    if (error := task.exception()) is not None:
+        traceback.print_exception(error)
+
+
+async def serve_sock(end: Endpoint) -> None:
     """`loop.sock_accept`, `sock_recv` and `sock_sendall`: no transport at all."""
     loop = asyncio.get_running_loop()
+    listener = end.listener
+    listener.listen(_BACKLOG)
     listener.setblocking(False)
 
     async def talk(sock: socket.socket) -> None:
@@ -97,32 +147,47 @@ async def serve_sock(listener: socket.socket, size: int) -> None:
         while True:
             sock, _ = await loop.sock_accept(listener)
             sock.setblocking(False)
-            _kept.append(loop.create_task(talk(sock)))
+            task = loop.create_task(talk(sock))
+            task.add_done_callback(_tell)
+            _kept.append(task)
 
-    _kept.append(loop.create_task(accept()))
+    accepting = loop.create_task(accept())
+    accepting.add_done_callback(_tell)
+    _kept.append(accepting)
 
 
-async def serve_uvicorn(listener: socket.socket, size: int) -> None:
+async def serve_uvicorn(end: Endpoint) -> None:
     """uvicorn with an application that answers `size` bytes; parser and settings are uvicorn's defaults."""
     uvicorn: Any = importlib.import_module("uvicorn")
-    body = b"x" * size
-    headers = [(b"content-type", b"text/plain"), (b"content-length", str(size).encode())]
+    body = b"x" * end.size
+    headers = [(b"content-type", b"text/plain"), (b"content-length", str(end.size).encode())]
 
     async def application(scope: dict[str, Any], receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    config = uvicorn.Config(application, log_level="error", access_log=False, lifespan="off", timeout_keep_alive=600)
+    config = uvicorn.Config(
+        application,
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        timeout_keep_alive=600,
+        ssl_certfile=end.certificate,
+        ssl_keyfile=end.certificate,
+    )
     server = uvicorn.Server(config)
-    _kept.append(asyncio.get_running_loop().create_task(server.serve(sockets=[listener])))
+    serving = asyncio.get_running_loop().create_task(server.serve(sockets=[end.listener]))
+    _kept.append(serving)
     while not server.started:
+        if serving.done():
+            raise serving.exception() or RuntimeError("uvicorn ended before it had started")
         await asyncio.sleep(0.01)
 
 
-async def serve_aiohttp(listener: socket.socket, size: int) -> None:
+async def serve_aiohttp(end: Endpoint) -> None:
     """aiohttp.web with one handler that answers `size` bytes."""
     web: Any = importlib.import_module("aiohttp.web")
-    body = b"x" * size
+    body = b"x" * end.size
 
     async def answer(request: object) -> object:
         return web.Response(body=body)
@@ -131,7 +196,7 @@ async def serve_aiohttp(listener: socket.socket, size: int) -> None:
     application.router.add_get("/", answer)
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    await web.SockSite(runner, listener, backlog=_BACKLOG).start()
+    await web.SockSite(runner, end.listener, backlog=_BACKLOG, ssl_context=end.tls_context()).start()
     _kept.append(runner)
 
 
@@ -139,6 +204,7 @@ SERVERS: dict[str, Start] = {
     "protocol": _protocol(Echo),
     "split": _protocol(SplitEcho),
     "buffered": _protocol(BufferedEcho),
+    "datagram": serve_datagram,
     "streams": serve_streams,
     "sock": serve_sock,
     "uvicorn": serve_uvicorn,

@@ -35,6 +35,17 @@ class Figure:
     note: str | None = None
 
     @property
+    def remark(self) -> str | None:
+        """What a reader must know beside the value."""
+        if early := self.medians.get("early"):
+            return f"{early:.0f} too early"
+        if resent := self.medians.get("resent"):
+            return f"{resent:.0f} sent again"
+        if left_open := self.medians.get("left_open"):
+            return f"{left_open:.0f} left open"
+        return self.note
+
+    @property
     def value(self) -> float | None:
         """The median of the metric that this row is compared by; None when nothing was measured."""
         return self.medians.get(self.primary)

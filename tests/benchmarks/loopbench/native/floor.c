@@ -1,14 +1,16 @@
 /* The floor: the smallest epoll echo server that is still correct, one thread.
  *
- *   floor [--unix PATH]
+ *   floor [--unix PATH | --udp]
  *
  * One wait, one recv and one send a request. What the socket does not take at once is kept per connection and sent on
  * EPOLLOUT, and nothing more is read from that connection meanwhile. No Python, no objects, no timers:
- * what a loop costs above this is the price of the loop. It speaks the control protocol of server.py on stdin/stdout:
- * "usage" prints getrusage, end of file ends the process.
+ * what a loop costs above this is the price of the loop. Over UDP a wake-up is answered datagram by datagram until none
+ * is left. It speaks the control protocol of server.py on stdin/stdout: "usage" prints getrusage, "state" the resident
+ * set and the number of open files, end of file ends the process.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,7 +31,7 @@ struct conn {
     size_t rest_len;
 };
 
-static int poller, listener, is_unix;
+static int poller, listener, is_unix, is_udp;
 static char buffer[BUFFER];
 static struct conn control = {.fd = 0}, accepting;
 
@@ -49,11 +51,25 @@ static void drop(struct conn *c) {
     free(c);
 }
 
+static void report_state(void) {
+    long pages = 0, files = -3; /* ".", ".." and the directory itself */
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%*s %ld", &pages) != 1) die("statm");
+    fclose(f);
+    DIR *d = opendir("/proc/self/fd");
+    if (!d) die("/proc/self/fd");
+    while (readdir(d)) files++;
+    closedir(d);
+    printf("{\"rss_bytes\": %ld, \"files\": %ld}\n", pages * sysconf(_SC_PAGESIZE), files);
+    fflush(stdout);
+}
+
 static void report(void) {
     struct rusage u;
     char line[64];
     ssize_t n = read(0, line, sizeof line);
     if (n <= 0) exit(0);
+    if (line[0] == 's') { report_state(); return; }
     getrusage(RUSAGE_SELF, &u);
     printf("{\"cpu_ns\": %lld, \"peak_kib\": %ld}\n",
            (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000LL + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000LL,
@@ -98,6 +114,17 @@ static void echo(struct conn *c) {
     watch(c, EPOLL_CTL_MOD, EPOLLOUT);
 }
 
+static void echo_datagrams(void) {
+    struct sockaddr_in from;
+    for (;;) {
+        socklen_t len = sizeof from;
+        ssize_t n = recvfrom(listener, buffer, sizeof buffer, 0, (struct sockaddr *)&from, &len);
+        if (n < 0 && errno == ECONNREFUSED) continue;
+        if (n < 0) return;
+        sendto(listener, buffer, (size_t)n, 0, (struct sockaddr *)&from, len); /* a full queue drops it, as UDP may */
+    }
+}
+
 int main(int argc, char **argv) {
     struct epoll_event events[512];
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -109,7 +136,8 @@ int main(int argc, char **argv) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     is_unix = argc > 2 && !strcmp(argv[1], "--unix");
-    listener = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    is_udp = argc > 1 && !strcmp(argv[1], "--udp");
+    listener = socket(is_unix ? AF_UNIX : AF_INET, (is_udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (is_unix) {
         strncpy(un.sun_path, argv[2], sizeof un.sun_path - 1);
         if (bind(listener, (struct sockaddr *)&un, sizeof un) < 0) die("bind");
@@ -117,7 +145,7 @@ int main(int argc, char **argv) {
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
         if (bind(listener, (struct sockaddr *)&in, sizeof in) < 0) die("bind");
     }
-    if (listen(listener, 4096) < 0) die("listen");
+    if (!is_udp && listen(listener, 4096) < 0) die("listen");
     if (!is_unix) getsockname(listener, (struct sockaddr *)&in, &len);
     poller = epoll_create1(EPOLL_CLOEXEC);
     accepting.fd = listener;
@@ -130,6 +158,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < n; i++) {
             struct conn *c = events[i].data.ptr;
             if (c == &control) report();
+            else if (c == &accepting && is_udp) echo_datagrams();
             else if (c == &accepting) welcome();
             else if (c->rest) flush(c);
             else echo(c);
