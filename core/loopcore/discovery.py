@@ -31,10 +31,11 @@ from loopcore.plugin_options import convert_options, parse_wishes
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
 PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
 
-AUTO_ORDER: Final = ("kqueue", "epoll", "poll", "select")
-"""What `auto` tries, in order; names only, and only those that loopcore's own distribution declares."""
+AUTO_ORDER: Final = ("kqueue", "epoll", "iocp", "poll", "proactor", "select")
+"""What `auto` tries, in order; names only, and only those that loopcore's own distribution declares. Windows has
+neither of the first two nor poll(2); where that is, the proactor, which only plays its port, is never come to."""
 
-OTHERS: Final = ("proactor", "iocp", "uring", "sim")
+OTHERS: Final = ("uring", "sim")
 """Further names that a list may hold where nobody declares them, as one that serves several platforms does."""
 
 READINESS_METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")

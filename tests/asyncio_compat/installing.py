@@ -62,6 +62,8 @@ def install(backend: str) -> None:
 
     replacement: Any = SelectorEventLoop
     asyncio.SelectorEventLoop = replacement  # type: ignore[misc]
+    if sys.platform == "win32":
+        asyncio.ProactorEventLoop = replacement
     if sys.version_info >= (3, 13):
         asyncio.EventLoop = replacement
     policy: Any = asyncio.DefaultEventLoopPolicy
@@ -142,9 +144,15 @@ def _leave_out(module: Any, *names: str) -> None:
 
 
 def _one_selector(module: Any, backend: str) -> None:
-    kept = {"epoll": "EPollEventLoopTests", "poll": "PollEventLoopTests"}.get(backend, "SelectEventLoopTests")
-    every = ("EPollEventLoopTests", "PollEventLoopTests", "SelectEventLoopTests", "KqueueEventLoopTests")
-    _leave_out(module, *(name for name in every if name != kept))
+    every = {
+        "epoll": "EPollEventLoopTests",
+        "poll": "PollEventLoopTests",
+        "iocp": "ProactorEventLoopTests",
+        "kqueue": "KqueueEventLoopTests",
+        "select": "SelectEventLoopTests",
+    }
+    kept = every[backend] if backend in every and hasattr(module, every[backend]) else every["select"]
+    _leave_out(module, *(name for name in every.values() if name != kept))
     _replace(module, kept, create_event_loop=lambda self: asyncio.SelectorEventLoop())
 
 

@@ -12,9 +12,9 @@ port has seen is of no use here, unless it is duplicated (`socket.share`).
 POLL, which no completion port has, is asked of the driver below Winsock (afd.py). The one thing not done by a packet of
 a call of ours is the end of a process, for which a thread of the system posts one.
 
-Cancelling is a request too: its packet comes later, and until then the memory stays ours. A multishot operation has a
-call in flight only while core waits: the next one is begun by `wait`, so that what was not asked for stays with the
-kernel, and cancelling between waits is at once.
+Cancelling is a request too: its packet comes later, and until then the memory stays ours. A Receive has a call in
+flight only while core waits: the next one is begun by `wait`, so that what was not asked for stays with the kernel, and
+cancelling between waits is at once. Connections and datagrams come in crowds, and are taken several in a wait.
 
 Threads: see `loopcore.completion`. Sources: Microsoft's documentation of the calls; tests/windows runs it under Wine.
 """
@@ -37,6 +37,10 @@ MULTISHOT: Final = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})
 
 LONGEST: Final = 24 * 3600.0
 """Seconds that surely fit the call's count of milliseconds. A wait that is longer is cut into these."""
+
+CROWDS: Final = frozenset({ACCEPT, RECEIVE_FROM})
+ROUNDS: Final = 16
+"""Of these, which come in crowds, a wait takes as many of each as are there, at most."""
 
 CLOSING_PATIENCE: Final = 5.0
 """Seconds that `close` waits for the packets of what it has cancelled, which normally are there at once."""
@@ -156,16 +160,17 @@ class IocpBackend:
 
     def wait(self, timeout: float | None) -> Sequence[Completion]:
         system = self._open()
-        while self._to_begin:
-            flight = next(iter(self._to_begin))
-            self._begin(system, flight)
-            self._to_begin.pop(flight, None)
+        self._begin_again(system, MULTISHOT)
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             left = 0.0 if self._done else LONGEST if deadline is None else min(deadline - monotonic(), LONGEST)
             woken = self._packets(system.take(max(ceil(left * 1000.0), 0)))
             if self._done or woken or (deadline is not None and monotonic() >= deadline):
                 break
+        for _ in range(ROUNDS):
+            if not self._begin_again(system, CROWDS):
+                break
+            self._packets(system.take(0))
         done, self._done = self._done, []
         return done
 
@@ -210,6 +215,14 @@ class IocpBackend:
                     flight.call.drop()
         _stranded.extend(self._flights.values())
         self._flights.clear()
+
+    def _begin_again(self, system: System, codes: frozenset[int]) -> int:
+        """Begin the next call of multishot operations; return of how many."""
+        waiting = [flight for flight in self._to_begin if flight.operation.code in codes]
+        for flight in waiting:
+            self._begin(system, flight)
+            self._to_begin.pop(flight, None)  # afterwards: what raises here must not lose it
+        return len(waiting)
 
     def _begin(self, system: System, flight: _Flight) -> None:
         try:

@@ -162,8 +162,15 @@ def test_auto_imports_only_what_it_tries(install):
 
 
 def test_auto_never_takes_uring(install):
-    install(Entry("uring", Fake), Entry("proactor", Fake), Entry("select", Absent))
+    install(Entry("uring", Fake), Entry("sim", Fake), Entry("select", Absent))
     refusal(BackendUnavailableError)
+
+
+def test_auto_prefers_a_native_port_then_a_played_one_where_there_is_no_poll(install):
+    wanted = ["iocp", "proactor", "select"]
+    for number, name in enumerate(wanted):
+        install(*(Entry(each, Absent) for each in wanted[:number]), *(Entry(each, Fake) for each in wanted[number:]))
+        assert choose_backend().name == name
 
 
 def test_auto_ignores_strangers(install):
