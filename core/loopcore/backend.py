@@ -40,6 +40,9 @@ class Capability(Enum):
     PROCESSES = "processes"
     """A completion backend that knows WaitProcess."""
 
+    HANDLES = "handles"
+    """A completion backend of Windows that reads and writes pipes, which there are HANDLEs and cannot be watched."""
+
     SEND_FILE = "send_file"
     """A completion backend that knows SendFile."""
 

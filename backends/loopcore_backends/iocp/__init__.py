@@ -110,7 +110,13 @@ class IocpBackend:
 
     name: str = "iocp"
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.PROCESSES, Capability.SEND_FILE}
+        {
+            Capability.LARGE_DESCRIPTORS,
+            Capability.FLAT_COST,
+            Capability.HANDLES,
+            Capability.PROCESSES,
+            Capability.SEND_FILE,
+        }
     )
     backend_api = (1, 0)
 

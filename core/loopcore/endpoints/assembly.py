@@ -17,10 +17,12 @@ those need: the scheduler itself. The facade calls `assemble` once and delegates
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from loopcore.backend import Capability
 from loopcore.endpoints.accepted import StreamOpener
 from loopcore.endpoints.connect import Connector
 from loopcore.endpoints.datagram import DatagramEndpoints
@@ -118,11 +120,20 @@ def assemble_pipes(loop: Any) -> PipeEndpoints:
         make_reader=partial(ReadPipeTransport, loop),
         make_writer=partial(WritePipeTransport, loop),
         get_debug=loop.get_debug,
+        has_pipes=has_pipes(loop),
     )
+
+
+def has_pipes(loop: Any) -> bool:
+    """Tell whether `loop` can read and write pipes: on Windows it takes a port of Windows' own."""
+    return sys.platform != "win32" or Capability.HANDLES in loop.backend.capabilities
 
 
 def assemble_processes(loop: Any, children: Children) -> ProcessEndpoints:
     """Return the endpoints for subprocesses of `loop`; `children` tells when they end."""
     return ProcessEndpoints(
-        pipes=loop, make_transport=partial(ProcessTransport, loop, children), get_debug=loop.get_debug
+        pipes=loop,
+        make_transport=partial(ProcessTransport, loop, children),
+        get_debug=loop.get_debug,
+        has_pipes=has_pipes(loop),
     )

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from loopcore.endpoints.needs import CreateFuture, ProtocolFactory
 from loopcore.log import logger
+
+NO_PIPES: Final = "on Windows select(2) takes sockets only; for pipes ask for backend='iocp', which auto does"
 
 
 class MakePipe(Protocol):
@@ -26,16 +28,19 @@ class PipeEndpoints:
         make_reader: MakePipe,
         make_writer: MakePipe,
         get_debug: Callable[[], bool],
+        has_pipes: bool,
     ) -> None:
         self._create_future = create_future
         self._make_reader = make_reader
         self._make_writer = make_writer
         self._get_debug = get_debug
+        self._has_pipes = has_pipes
 
     async def connect_read_pipe(self, protocol_factory: ProtocolFactory, pipe: Any) -> tuple[Any, Any]:
         """Have a protocol told what can be read from `pipe`; return the transport, which owns it now, and the protocol.
 
-        Raises ValueError, and leaves `pipe` to the caller, if it is a file, a directory or a block device.
+        Raises ValueError, and leaves `pipe` to the caller, if it is a file, a directory or a block device;
+        NotImplementedError where the backend has no pipes, select on Windows.
         """
         return await self._connect(self._make_reader, "Read", protocol_factory, pipe)
 
@@ -46,6 +51,8 @@ class PipeEndpoints:
     async def _connect(
         self, make: MakePipe, name: str, protocol_factory: ProtocolFactory, pipe: Any
     ) -> tuple[Any, Any]:
+        if not self._has_pipes:
+            raise NotImplementedError(NO_PIPES)
         protocol = protocol_factory()
         waiter = self._create_future()
         transport = make(pipe, protocol, waiter=waiter)

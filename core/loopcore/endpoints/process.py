@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from loopcore.endpoints.pipes import NO_PIPES
 from loopcore.log import logger
 
 STDIN_IS_A_SOCKET: Final = sys.platform.startswith("aix")
@@ -35,10 +36,13 @@ class PipeConnector(Protocol):
 class ProcessEndpoints:
     """`subprocess_exec` and `subprocess_shell`. Thread: the loop's own. Errors are asyncio's and Popen's."""
 
-    def __init__(self, *, pipes: PipeConnector, make_transport: MakeProcess, get_debug: Callable[[], bool]) -> None:
+    def __init__(
+        self, *, pipes: PipeConnector, make_transport: MakeProcess, get_debug: Callable[[], bool], has_pipes: bool
+    ) -> None:
         self._pipes = pipes
         self._make_transport = make_transport
         self._get_debug = get_debug
+        self._has_pipes = has_pipes
 
     async def subprocess_exec(
         self, protocol_factory: Callable[[], Any], program: Any, *args: Any, shell: bool = False, **options: Any
@@ -63,6 +67,8 @@ class ProcessEndpoints:
     async def _start(
         self, protocol_factory: Callable[[], Any], args: Any, shell: bool, options: dict[str, Any]
     ) -> tuple[Any, Any]:
+        if not self._has_pipes and subprocess.PIPE in (options.get(name) for name in ("stdin", "stdout", "stderr")):
+            raise NotImplementedError(NO_PIPES)
         protocol = protocol_factory()
         process = spawn(args, shell=shell, **options)
         try:
@@ -94,6 +100,15 @@ def _refuse_text(options: dict[str, Any]) -> None:
             raise ValueError(f"{name} must be None")
 
 
+def _popen(*args: Any, **options: Any) -> "subprocess.Popen[bytes]":
+    """`subprocess.Popen`; on Windows asyncio's, whose pipes are made for overlapped work."""
+    if sys.platform == "win32":
+        from asyncio import windows_utils
+
+        return windows_utils.Popen(*args, **options)
+    return subprocess.Popen(*args, **options)
+
+
 def spawn(
     args: Any,
     *,
@@ -108,7 +123,7 @@ def spawn(
     if stdin == subprocess.PIPE and STDIN_IS_A_SOCKET:
         stdin, ours = socket.socketpair()
     try:
-        process: subprocess.Popen[bytes] = subprocess.Popen(
+        process: subprocess.Popen[bytes] = _popen(
             args, shell=shell, stdin=stdin, stdout=stdout, stderr=stderr, bufsize=0, **options
         )
         if ours is not None:

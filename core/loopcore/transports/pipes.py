@@ -22,6 +22,7 @@ import asyncio
 import errno
 import os
 import stat
+import sys
 import warnings
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
@@ -46,9 +47,13 @@ KINDS: Final = (
 def check_kind(pipe: Any) -> int:
     """Return the mode of what `pipe` is open on; make its descriptor non-blocking.
 
-    Raises ValueError for what never says that it is ready: files, directories, block devices.
+    Raises ValueError for what never says that it is ready: files, directories, block devices. On Windows only the
+    HANDLE of a pipe will do (`asyncio.windows_utils.PipeHandle`).
     """
     fd = pipe.fileno()
+    if sys.platform == "win32":
+        _check_handle(pipe)
+        return stat.S_IFIFO
     mode = os.fstat(fd).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)):
         kind = next((name for is_kind, name in KINDS if is_kind(mode)), "something else")
@@ -58,6 +63,21 @@ def check_kind(pipe: Any) -> int:
         )
     os.set_blocking(fd, False)
     return mode
+
+
+def _check_handle(pipe: Any) -> None:
+    if sys.platform == "win32":
+        import _winapi  # no other system has it
+
+        try:
+            is_pipe = _winapi.GetFileType(pipe.fileno()) == _winapi.FILE_TYPE_PIPE
+        except OSError:
+            is_pipe = False
+        if not is_pipe:
+            raise ValueError(
+                f"Pipe transport is for pipes that were made for overlapped work, and {pipe!r} is none; make one with "
+                "asyncio.windows_utils.pipe(), and read and write a file in a thread, with asyncio.to_thread()"
+            )
 
 
 class PipeEnd:
