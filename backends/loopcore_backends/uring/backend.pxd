@@ -1,0 +1,45 @@
+cimport cython
+
+from loopcore_backends.uring.requests cimport Requests
+from loopcore_backends.uring.results cimport Results
+from loopcore_backends.uring.ring cimport Ring
+from loopcore_backends.uring.slots cimport Slot, Slots
+
+
+cdef class UringBackend:
+    cdef object _waker
+    cdef Requests _requests
+    cdef Results _results
+    cdef Slots _slots
+    cdef object _without
+    cdef long long _pid
+    cdef bint _closed
+    cdef bint _watched
+
+    @cython.locals(slot=Slot, requests=Requests)
+    cpdef object submit(self, object operation)
+    @cython.locals(slot=Slot)
+    cpdef object cancel(self, object operation)
+    @cython.locals(limit=cython.longlong)
+    cpdef object wait(self, object timeout)
+    @cython.locals(results=Results, deadline=cython.longlong, blocks=cython.bint)
+    cdef object _wait(self, long long limit)
+    @cython.locals(results=Results)
+    cdef object _take(self)
+    @cython.locals(slot=Slot, results=Results, quiet=cython.bint)
+    cdef bint _may_block(self) except -1
+    @cython.locals(code=cython.longlong)
+    cdef object _enter(self, int complete, long long limit)
+    @cython.locals(requests=Requests)
+    cdef object _harvest(self)
+    cdef object _watch(self)
+    @cython.locals(slot=Slot, position=Py_ssize_t)
+    cdef object _begin_again(self)
+    @cython.locals(ring=Ring, step=cython.int)
+    cdef object _drop(self, Slot slot)
+    @cython.locals(slot=Slot, old=Requests, ring=Ring, consumed=cython.ulonglong, begun=cython.bint)
+    cdef object _move(self)
+    @cython.locals(slot=Slot)
+    cpdef object close(self)
+    @cython.locals(slot=Slot, ring=Ring, code=cython.longlong)
+    cdef object _end_everything(self)

@@ -1,0 +1,338 @@
+"""uring: a completion port on io_uring(7).
+
+One io_uring_enter(2) a wait hands over everything that was submitted, does what became ready, and waits.
+
+Threads
+-------
+The ring belongs to the thread of the first wait (see `ring`); the loop may have been made in another. When later
+another thread waits or cancels, the kernel refuses (EEXIST), and everything in flight moves to a new ring. That loses
+nothing: what a request does when its socket becomes ready is done in the thread of its ring, inside its wait, so
+nothing happened meanwhile, and nothing will, for requests of a ring that is given up only end. The exception are calls
+on files that the kernel left to its own threads: those that must not be made twice end with ECANCELED.
+
+Cancelling
+----------
+A request holds its file open, so a socket that is closed while a receive is in flight is not closed. Therefore `cancel`
+enters the kernel and returns only when the operation has ended; what else ended with it is kept for the next
+wait.
+
+Signals
+-------
+A signal ends io_uring_enter(2), but that does not show if something was handed over; so after each one that brought
+nothing the handlers are run. What had completed lies in the queue, and comes with the next wait.
+
+Sources: io_uring(7), io_uring_enter(2), io_uring_prep_cancel(3). Thread: the loop's own, except `wake`.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+from loopcore import operations
+from loopcore.backend import Capability, ProbeResult
+from loopcore.completion import Completion
+from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore_backends import _refusals
+from loopcore_backends._waker import Waker, make_waker
+from loopcore_backends.uring import features, slots
+from loopcore_backends.uring.requests import Requests
+from loopcore_backends.uring.results import Results
+from loopcore_backends.uring.ring import Ring
+from loopcore_backends.uring.slots import Slot, Slots
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore_backends.native.uring import check_signals, now_ns, to_ns
+else:
+    from loopcore_backends.native.interpreted_uring import check_signals, now_ns, to_ns
+
+ROUNDS: Final = 100
+ROUND_NS: Final = 10_000_000
+"""How long `close` waits for what it has cancelled: a second at most."""
+
+_ONCE: Final = (operations.OPEN, operations.CLOSE, operations.SEND_FILE, operations.WRITE_FILE)
+"""Calls that must not be made a second time."""
+
+_buried: list[Any] = []
+"""Memory that requests of a ring that is gone may still be about to fill: kept for ever, for nobody tells their end."""
+
+
+class UringBackend:
+    """Completions from io_uring(7)."""
+
+    __slots__ = ("_waker", "_requests", "_results", "_slots", "_without", "_pid", "_closed", "_watched")
+
+    name = "uring"
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        try:
+            Ring(features.masked()).close()
+        except (BackendUnavailableError, UsageError) as exc:
+            return ProbeResult(False, str(exc).removeprefix("backend 'uring' cannot run here: "))
+        return ProbeResult(True)
+
+    def __init__(self) -> None:
+        """Make a ring. Raises BackendUnavailableError where there can be none, UsageError for a wrong mask."""
+        self._closed: bool = False
+        self._watched: bool = False
+        self._without: frozenset[str] = features.masked()
+        self._pid: int = os.getpid()
+        self._slots: Slots = Slots()
+        self._results: Results = Results(self._slots)
+        self._waker: Waker | None = make_waker()
+        ring = Ring(self._without)
+        try:
+            self._requests: Requests = Requests(ring)
+        except OSError as exc:
+            ring.close()
+            raise features.unavailable(features.refusal_by_error(exc.errno or 0)) from exc
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this ring can do; less if features are masked."""
+        found = {Capability.REGULAR_FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST}
+        if self._requests.ring.features.files:
+            found.add(Capability.FILES)
+        if self._requests.ring.features.waitid:
+            found.add(Capability.PROCESSES)
+        return frozenset(found)
+
+    def submit(self, operation: Any) -> None:
+        if self._closed:
+            raise _refusals.closed("uring")
+        if operation.slot is not None:
+            raise ValueError(f"{operation!r} is in flight already")
+        requests = self._requests
+        slot = self._slots.take(operation)
+        try:
+            slot.code = operation.code
+            slot.fd = operation.fd
+            if self._results.again or requests.ring.space() < 4:
+                self._results.again.append(slot)  # there is no room in the queue, or others were first
+            else:
+                requests.begin(slot)
+            operation.slot = slot
+        except OSError as exc:
+            self._results.end(slot, exc)
+        except BaseException:
+            self._slots.give(slot)
+            raise
+
+    def cancel(self, operation: Any) -> None:
+        if self._closed:
+            raise _refusals.closed("uring")
+        slot = operation.slot
+        if slot is None or slot.operation is not operation:
+            return
+        slot.cancelled = True
+        if self._drop(slot):
+            return
+        if self._requests.ring.space() < 1:
+            self._enter(0, 0)
+            self._harvest()
+        if operation.slot is slot:
+            self._requests.cancel(slot)
+            self._enter(0, 0)
+            self._harvest()
+        while operation.slot is slot and slot.operation is operation:
+            # A kernel thread is at it: a call on a file, which takes as long as it takes.
+            self._enter(1, ROUND_NS)
+            self._harvest()
+            check_signals()
+
+    def _drop(self, slot: Slot) -> bool:
+        """End `slot` if the kernel has not seen it yet; return whether that is so."""
+        ring = self._requests.ring
+        if not slot.asked:
+            self._results.again.remove(slot)
+        elif slot.position >= ring.consumed():
+            for step in range(slot.requests):
+                ring.blank(slot.position + step)
+            if slot.code == operations.RECEIVE:
+                self._requests.receives -= 1
+        else:
+            return False
+        self._results.end(slot, _cancelled())
+        return True
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        if self._closed:
+            raise _refusals.closed("uring")
+        limit = -1
+        if timeout is not None:
+            limit = to_ns(timeout) if timeout > 0.0 else 0
+        self._wait(limit)
+        return self._take()
+
+    def _wait(self, limit: int) -> None:
+        results = self._results
+        deadline = 0
+        if not results.watching:
+            self._watch()
+        while True:
+            if results.again:
+                self._begin_again()
+            blocks = limit != 0 and self._may_block()
+            if blocks and limit > 0 and deadline == 0:
+                deadline = now_ns() + limit
+            if blocks or not self._requests.ring.idle():
+                self._enter(1 if blocks else 0, limit)
+            self._harvest()
+            if results.ends or results.woken or limit == 0:
+                return
+            check_signals()
+            if limit > 0 and deadline:
+                limit = deadline - now_ns()
+                if limit <= 0:
+                    return
+
+    def _take(self) -> list[Completion]:
+        """Hand out what has been done."""
+        results = self._results
+        done: list[Completion] = results.done
+        results.done = []
+        results.ends = 0
+        results.woken = False
+        return done
+
+    def _may_block(self) -> bool:
+        results = self._results
+        if results.ends or results.woken or results.again:
+            return False
+        quiet = True
+        for slot in self._requests.inline:
+            if slot.operation is not None and not slot.operation.quiet:
+                quiet = False  # somebody waits for it by now
+        return quiet
+
+    def _enter(self, complete: int, limit: int) -> None:
+        """Enter the kernel. Nothing is said of what came of it: the queues know."""
+        code = self._requests.ring.enter(complete, limit)
+        if code >= 0:
+            return
+        if code == -errno.EEXIST and self._pid == os.getpid():
+            self._move()
+        elif code not in (-errno.ETIME, -errno.EINTR, -errno.EAGAIN, -errno.EBUSY):
+            raise OSError(-code, os.strerror(-code))
+
+    def _harvest(self) -> None:
+        """Take what is in the queue of completions, and what did not fit."""
+        requests = self._requests
+        self._results.harvest(requests)
+        while requests.ring.overflows():
+            self._enter(0, 0)
+            requests = self._requests
+            self._results.harvest(requests)
+        self._results.settle(requests)
+
+    def _watch(self) -> None:
+        if self._requests.ring.space() < 1:
+            self._enter(0, 0)
+            self._harvest()
+        waker = self._waker
+        if waker is not None:
+            if self._watched:
+                waker.drain()  # or else the poll would end at once; a wake from now on ends it
+            self._watched = True
+            self._requests.watch(waker.fd)
+            self._results.watching = True
+
+    def _begin_again(self) -> None:
+        pending = self._results.again
+        self._results.again = []
+        position = 0
+        for slot in pending:
+            if self._requests.ring.space() < 4:
+                self._results.again = pending[position:] + self._results.again
+                return
+            position += 1
+            if slot.operation is None:
+                continue
+            try:
+                self._requests.begin(slot)
+            except Exception as exc:
+                self._results.end(slot, exc)
+
+    def _move(self) -> None:
+        """Give up the ring, which belongs to another thread, for one of this thread."""
+        old = self._requests
+        self._results.harvest(old)
+        self._results.settle(old)
+        ring = Ring(self._without)
+        self._requests = Requests(ring)
+        self._results.watching = False
+        self._results.again = []
+        consumed = old.ring.consumed()
+        for slot in self._slots.living():
+            begun = slot.asked and slot.position < consumed
+            slot.asked = False
+            if begun and slot.keep is not None:
+                _buried.append(slot.keep)
+            if slot.cancelled:
+                self._results.end(slot, _cancelled())
+            elif begun and slot.code in _ONCE and slot.step != slots.BLOCKED:
+                self._results.end(slot, _cancelled("the loop went to another thread while this was being done"))
+            else:
+                if begun and slot.code == operations.CONNECT:
+                    slot.step = slots.CONNECTING
+                self._results.again.append(slot)
+        old.give_up()
+        self._watch()
+
+    def wake(self) -> None:
+        # A local reference: it keeps the descriptor alive while another thread closes the backend.
+        waker = self._waker
+        if waker is not None:
+            waker.wake()
+
+    def close(self) -> Sequence[operations.Operation]:
+        if self._closed:
+            return []
+        self._closed = True
+        self._waker = None
+        if self._pid == os.getpid():
+            self._end_everything()
+        unfinished = []
+        for operation, result, more in self._take():
+            if operation.code in (operations.ACCEPT, operations.OPEN) and isinstance(result, int):
+                os.close(result)  # nobody else will
+            if not more:
+                unfinished.append(operation)
+        for slot in self._slots.living():
+            unfinished.append(slot.operation)
+            slot.operation.slot = None
+            _buried.append(slot.keep)
+            self._slots.give(slot)
+        self._requests.give_up()
+        return unfinished
+
+    def _end_everything(self) -> None:
+        """Cancel what is in flight, and wait for its end, if this is the thread that can."""
+        for slot in self._slots.living():
+            slot.cancelled = True
+            self._drop(slot)
+        ring = self._requests.ring
+        if not ring.enabled or not self._slots.in_flight:
+            return
+        if ring.space() < 1 and ring.enter(0, 0) < 0:
+            return
+        self._requests.cancel_all()
+        for _ in range(ROUNDS):
+            code = ring.enter(1, ROUND_NS)
+            if code < 0 and code not in (-errno.ETIME, -errno.EINTR, -errno.EBUSY):
+                return
+            self._results.harvest(self._requests)
+            self._results.settle(self._requests)
+            if not self._slots.in_flight:
+                return
+
+
+def _cancelled(why: str = "") -> OSError:
+    return OSError(errno.ECANCELED, why or os.strerror(errno.ECANCELED))

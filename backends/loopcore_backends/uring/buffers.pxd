@@ -1,0 +1,43 @@
+cimport cython
+
+
+@cython.final
+cdef class Buffers:
+    cdef public object memory
+    cdef public object table
+    cdef public int group
+    cdef public Py_ssize_t size
+    cdef public Py_ssize_t available
+    cdef public Py_ssize_t provided
+    cdef public Py_ssize_t limit
+    cdef public unsigned int mask
+    cdef public bint dead
+    cdef unsigned int tail
+    cdef unsigned long long address
+    cdef unsigned long long *entries
+    cdef unsigned short *tails
+    cdef unsigned int *places
+
+    cpdef object grow(self, Py_ssize_t wanted)
+    @cython.locals(place=cython.uint, word=cython.ulonglong)
+    cdef object provide(self, unsigned int number)
+    cdef object publish(self)
+    @cython.locals(place=cython.uint)
+    cdef unsigned int following(self, unsigned int number, unsigned int steps)
+    @cython.locals(count=cython.uint, step=cython.uint, place=cython.uint)
+    cdef bytes take_out(self, unsigned int number, Py_ssize_t size)
+    @cython.locals(step=cython.uint)
+    cdef bint _is_row(self, unsigned int number, unsigned int count)
+    @cython.locals(part=Py_ssize_t, step=cython.uint, start=cython.ulonglong)
+    cdef bytes _gather(self, unsigned int number, Py_ssize_t size)
+    cpdef object lend(self, unsigned int number, Py_ssize_t size)
+
+
+@cython.final
+cdef class Loan:
+    cdef public object view
+    cdef Buffers _buffers
+    cdef unsigned int _number
+    cdef bint _given
+
+    cpdef object give_back(self)

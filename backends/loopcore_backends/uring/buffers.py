@@ -1,0 +1,210 @@
+"""Buffers: memory that the kernel takes pieces of when data has come, so that idle connections need none.
+
+A table in shared memory, again a ring, names the buffers that are to be had; the kernel takes them from its head, in
+order, and says in the completion which it took. We copy out, or lend, and put the buffer back at the tail. One receive
+may fill several buffers in a row (a bundle): the completion names the first.
+
+Buffers are put back in the order in which they were taken, so that nearly always the ones of a bundle lie side by
+side, and are copied, or lent, as one.
+
+The memory for all buffers is mapped at once, but what nobody has touched costs nothing; `provided` grows with the
+number of connections and when the kernel says ENOBUFS. Sources: io_uring_register(2), io_uring_setup_buf_ring(3).
+Thread: the loop's own.
+"""
+
+import mmap
+import os
+from typing import Any
+
+from loopcore_backends.uring import layout
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore_backends.native.uring import (
+        address_of,
+        ring_register,
+        store_release16,
+        take,
+        words16,
+        words32,
+        words64,
+    )
+else:
+    from loopcore_backends.native.interpreted_uring import (
+        address_of,
+        ring_register,
+        store_release16,
+        take,
+        words16,
+        words32,
+        words64,
+    )
+
+STREAM_SIZE = 16 * 1024
+STREAM_FIRST = 64
+STREAM_LIMIT = 512
+"""Buffers for streams: 1 MiB at first, 8 MiB at most. A small message touches a page of its buffer, no more."""
+
+DATAGRAM_SIZE = 66 * 1024
+DATAGRAM_FIRST = 16
+DATAGRAM_LIMIT = 64
+"""Buffers for datagrams: one holds the longest that UDP has, with its address."""
+
+_REGISTRATION_SIZE = 40  # struct io_uring_buf_reg
+_ENTRY_SIZE = 16  # struct io_uring_buf
+
+
+class Buffers:
+    """One group of buffers of one size."""
+
+    __slots__ = (
+        "memory",
+        "table",
+        "group",
+        "size",
+        "available",
+        "provided",
+        "limit",
+        "mask",
+        "dead",
+        "tail",
+        "address",
+        "entries",
+        "tails",
+        "places",
+    )
+
+    def __init__(self, ring_fd: int, group: int, size: int, first: int, limit: int) -> None:
+        """Register `group` with the ring: `limit`, a power of two, buffers at most. Raises OSError."""
+        self.group: int = group
+        self.size: int = size
+        self.limit: int = limit
+        self.available: int = 0
+        """Buffers that the kernel can take now, as far as we know."""
+        self.provided: int = 0
+        """Buffers in use so far."""
+        self.mask: int = limit - 1
+        self.tail: int = 0
+        self.dead: bool = False
+        self.memory: mmap.mmap = mmap.mmap(-1, size * limit)
+        # The table itself, then for each buffer its place in the table, then the registration.
+        self.table: mmap.mmap = mmap.mmap(-1, _ENTRY_SIZE * limit + 4 * limit + 4096)
+        start = address_of(self.table)
+        self.address: int = address_of(self.memory)
+        self.entries: Any = words64(start, 2 * limit)
+        self.tails: Any = words16(start + 14, 1)  # where the first entry has two bytes to spare
+        self.places: Any = words32(start + _ENTRY_SIZE * limit, limit)
+        registration_at = start + _ENTRY_SIZE * limit + 4 * limit
+        registration: Any = words64(registration_at, _REGISTRATION_SIZE // 8)
+        registration[0] = start
+        registration[1] = limit | group << 32
+        result = ring_register(ring_fd, layout.REGISTER_PBUF_RING, registration_at, 1)
+        if result < 0:
+            raise OSError(-result, os.strerror(-result))
+        self.grow(first)
+
+    def grow(self, wanted: int) -> bool:
+        """See to it that at least `wanted` buffers are in use, if the limit allows; return whether there are more."""
+        if wanted <= self.provided or self.provided == self.limit:
+            return False
+        target = self.provided or 1
+        while target < wanted and target < self.limit:
+            target *= 2
+        for number in range(self.provided, target):
+            self.provide(number)
+        self.provided = target
+        self.publish()
+        return True
+
+    def provide(self, number: int) -> None:
+        """Put a buffer at the tail; the kernel sees it after `publish`."""
+        place = self.tail & self.mask
+        word = number
+        self.entries[2 * place + 1] = self.size | word << 32
+        self.entries[2 * place] = self.address + number * self.size
+        self.places[number] = place
+        self.tail += 1
+        self.available += 1
+        if place == 0:
+            self.publish()  # the entry's last two bytes are the tail
+
+    def publish(self) -> None:
+        """Let the kernel see what was provided."""
+        store_release16(self.tails, self.tail & 0xFFFF)
+
+    def following(self, number: int, steps: int) -> int:
+        """Return the buffer that was `steps` behind `number` in the table."""
+        place = (self.places[number] + steps) & self.mask
+        found: int = (self.entries[2 * place + 1] >> 32) & 0xFFFF
+        return found
+
+    def take_out(self, number: int, size: int) -> bytes:
+        """Return `size` bytes that begin in buffer `number`, and put the buffers back."""
+        if size <= self.size:
+            data: bytes = take(self.address + number * self.size, size)
+            self.available -= 1
+            self.provide(number)
+            return data
+        count = (size + self.size - 1) // self.size
+        if self._is_row(number, count):
+            data = take(self.address + number * self.size, size)
+        else:
+            data = self._gather(number, size)
+        # Where the others are is read off the first one's place, and providing that changes it. What is written
+        # meanwhile is never ahead of what is still to be read: at the tail lies the oldest entry.
+        place = self.places[number]
+        self.available -= count
+        for step in range(count):
+            self.provide((self.entries[2 * ((place + step) & self.mask) + 1] >> 32) & 0xFFFF)
+        return data
+
+    def _is_row(self, number: int, count: int) -> bool:
+        step = 1
+        while step < count and self.following(number, step) == number + step:
+            step += 1
+        return step == count
+
+    def _gather(self, number: int, size: int) -> bytes:
+        parts = []
+        step = 0
+        while size > 0:
+            part = min(size, self.size)
+            start = self.address + self.following(number, step) * self.size
+            parts.append(take(start, part))
+            size -= part
+            step += 1
+        return b"".join(parts)
+
+    def lend(self, number: int, size: int) -> "Loan":
+        """Return the bytes of one buffer, which comes back when they are given back."""
+        self.available -= 1
+        start = number * self.size
+        return Loan(self, number, memoryview(self.memory)[start : start + size])
+
+
+class Loan:
+    """A buffer, or what was copied out of some, in the hands of a protocol."""
+
+    __slots__ = ("view", "_buffers", "_number", "_given")
+
+    def __init__(self, buffers: Buffers | None, number: int, view: memoryview) -> None:
+        self.view: memoryview = view
+        self._buffers: Buffers | None = buffers
+        self._number: int = number
+        self._given: bool = False
+
+    def give_back(self) -> None:
+        """Let the memory be used again; the view ends."""
+        if self._given:
+            return
+        self._given = True
+        self.view.release()
+        buffers = self._buffers
+        self._buffers = None
+        if buffers is not None and not buffers.dead:
+            buffers.provide(self._number)
+            buffers.publish()

@@ -1,0 +1,25 @@
+cimport cython
+
+from loopcore_backends.uring.slots cimport Slot
+from loopcore_backends.uring.sockets cimport Sockets
+
+cdef unsigned int _SKIP_SUCCESS
+cdef int _SEND_CODE, _RECEIVE_CODE, _SEND_TO_CODE, _BLOCKED
+
+
+@cython.final
+cdef class Requests(Sockets):
+    @cython.locals(code=cython.int)
+    cdef object begin(self, Slot slot)
+    @cython.locals(code=cython.int)
+    cdef object _begin_other(self, Slot slot)
+    cdef object _poll_first(self, Slot slot, int events)
+    cdef object _read(self, Slot slot)
+    cdef object _write(self, Slot slot)
+    cdef object _wait_process(self, Slot slot)
+    cdef object _open(self, Slot slot)
+    cdef object _stat(self, Slot slot)
+    cpdef object cancel(self, Slot slot)
+    cpdef object cancel_all(self)
+    cpdef object watch(self, int fd)
+    cpdef object give_up(self)

@@ -1,0 +1,170 @@
+"""Requests: operations in the words of the kernel.
+
+Each operation becomes one request, but for reads and refused writes of streams: those are a poll with the request
+linked behind it. A pipe with O_NONBLOCK answers EAGAIN, where a socket would wait for data by itself.
+
+Sources: io_uring_enter(2), io_uring_prep_*(3). Thread: the loop's own.
+"""
+
+import os
+import socket
+
+from loopcore import operations
+from loopcore.errors import UsageError
+from loopcore_backends.uring import layout, slots
+from loopcore_backends.uring.slots import Slot
+from loopcore_backends.uring.sockets import STREAM_GROUP, Sockets
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore_backends.native.uring import address_of, hold, room
+else:
+    from loopcore_backends.native.interpreted_uring import address_of, hold, room
+
+POLL_IN = 1
+POLL_OUT = 4
+
+# Typed as C in the .pxd
+_SEND_CODE = operations.SEND
+_RECEIVE_CODE = operations.RECEIVE
+_SEND_TO_CODE = operations.SEND_TO
+_BLOCKED = slots.BLOCKED
+_SKIP_SUCCESS = layout.SQE_CQE_SKIP_SUCCESS
+
+
+class Requests(Sockets):
+    """What is asked of one ring."""
+
+    __slots__ = ()
+
+    def begin(self, slot: Slot) -> None:
+        """Put in what `slot` needs next; there must be space for two requests.
+
+        Raises UsageError for an operation that is not known, OSError for an address that cannot be.
+        """
+        code = slot.code
+        if code == _SEND_CODE:
+            self._send(slot)
+        elif code == _RECEIVE_CODE:
+            self._receive(slot)
+        elif code == _SEND_TO_CODE:
+            self._send_to(slot)
+        else:
+            self._begin_other(slot)
+
+    def _begin_other(self, slot: Slot) -> None:
+        code = slot.code
+        operation = slot.operation
+        features = self.ring.features
+        if code == operations.POLL:
+            self._put(slot, layout.OP_POLL_ADD, slot.fd, 0, 0, 0, operation.interest, 0)
+        elif code == operations.ACCEPT:
+            head = layout.OP_ACCEPT | (layout.ACCEPT_MULTISHOT if features.multishot_accept else 0)
+            self._put(slot, head, slot.fd, 0, 0, 0, socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, 0)
+        elif code == operations.CONNECT:
+            self._connect(slot)
+        elif code == operations.RECEIVE_FROM:
+            self._receive_from(slot)
+        elif code == operations.SHUTDOWN:
+            self._put(slot, layout.OP_SHUTDOWN, slot.fd, 0, 0, operation.how, 0, 0)
+        elif code == operations.READ_FILE:
+            self._read(slot)
+        elif code == operations.WRITE_FILE:
+            self._write(slot)
+        elif code == operations.WAIT_PROCESS and features.waitid:
+            self._wait_process(slot)
+        elif code == operations.OPEN and features.files:
+            self._open(slot)
+        elif code == operations.SYNC and features.files:
+            self._put(slot, layout.OP_FSYNC, slot.fd, 0, 0, 0, layout.FSYNC_DATASYNC if operation.data_only else 0, 0)
+        elif code == operations.STAT and features.files:
+            self._stat(slot)
+        elif code == operations.CLOSE and features.files:
+            self._put(slot, layout.OP_CLOSE, slot.fd, 0, 0, 0, 0, 0)
+        else:
+            raise UsageError(f"the uring backend does not know {operation!r} here; see its capabilities")
+
+    # Files, pipes, processes
+
+    def _poll_first(self, slot: Slot, events: int) -> None:
+        """Link what is put in next to a poll. If that fails, it alone is told."""
+        head = layout.OP_POLL_ADD | layout.SQE_IO_LINK | layout.SQE_CQE_SKIP_SUCCESS
+        self.ring.put(slot.user_data(), head, slot.fd, 0, 0, 0, events, 0)
+
+    def _read(self, slot: Slot) -> None:
+        operation = slot.operation
+        offset = operation.offset
+        if offset < 0:
+            self._poll_first(slot, POLL_IN)
+        if offset < 0 and self.streams is not None:
+            slot.size = min(operation.limit, self.streams.size)
+            head = layout.OP_READ | layout.SQE_BUFFER_SELECT
+            self._put(slot, head, slot.fd, 0xFFFFFFFFFFFFFFFF, 0, slot.size, 0, STREAM_GROUP)
+        else:
+            slot.size = operation.limit
+            slot.keep = room(slot.size)
+            self._put(
+                slot, layout.OP_READ, slot.fd, offset & 0xFFFFFFFFFFFFFFFF, address_of(slot.keep), slot.size, 0, 0
+            )
+        if offset < 0:
+            slot.position -= 1
+            slot.requests = 2
+
+    def _write(self, slot: Slot) -> None:
+        operation = slot.operation
+        blocked = slot.step == _BLOCKED
+        self._vector(slot, operation.buffers, operation.head)  # first, for it may raise
+        if blocked:
+            self._poll_first(slot, POLL_OUT)
+        offset = operation.offset & 0xFFFFFFFFFFFFFFFF
+        self._put(slot, layout.OP_WRITEV, slot.fd, offset, self._vector_at, self._vector_count, 0, 0)
+        if blocked:
+            slot.position -= 1
+            slot.requests = 2
+
+    def _wait_process(self, slot: Slot) -> None:
+        slot.keep = room(layout.SIGINFO_SIZE)
+        information = address_of(slot.keep)
+        self._put(slot, layout.OP_WAITID, slot.operation.pid, information, 0, layout.P_PID, 0, layout.WEXITED << 32)
+
+    def _open(self, slot: Slot) -> None:
+        operation = slot.operation
+        slot.keep = hold(operation.path + b"\0")
+        flags = operation.flags | os.O_CLOEXEC
+        self._put(slot, layout.OP_OPENAT, layout.AT_FDCWD, 0, address_of(slot.keep), operation.mode, flags, 0)
+
+    def _stat(self, slot: Slot) -> None:
+        operation = slot.operation
+        path, fd, flags = operation.path, layout.AT_FDCWD, 0 if operation.follow else layout.AT_SYMLINK_NOFOLLOW
+        if path is None:
+            path, fd, flags = b"", slot.fd, layout.AT_EMPTY_PATH
+        held, answer = hold(path + b"\0"), room(layout.STATX_SIZE)
+        slot.keep = (answer, held)
+        self._put(slot, layout.OP_STATX, fd, address_of(answer), address_of(held), layout.STATX_BASIC_STATS, flags, 0)
+
+    # The backend's own
+
+    def cancel(self, slot: Slot) -> None:
+        """Put in that `slot` is to end."""
+        self.ring.put(0, layout.OP_ASYNC_CANCEL | _SKIP_SUCCESS, -1, 0, slot.user_data(), 0, layout.CANCEL_ALL, 0)
+
+    def cancel_all(self) -> None:
+        """Put in that everything is to end."""
+        flags = layout.CANCEL_ALL | layout.CANCEL_ANY
+        self.ring.put(0, layout.OP_ASYNC_CANCEL | _SKIP_SUCCESS, -1, 0, 0, 0, flags, 0)
+
+    def watch(self, fd: int) -> None:
+        """Put in a poll of the waker, whose completions carry the number 1 << 63."""
+        length = layout.POLL_ADD_MULTI if self.ring.features.multishot_poll else 0
+        self.ring.put(1 << 63, layout.OP_POLL_ADD, fd, 0, 0, length, POLL_IN, 0)
+
+    def give_up(self) -> None:
+        """Close the ring. What is lent stays readable."""
+        for group in (self.streams, self.datagrams):
+            if group is not None:
+                group.dead = True
+        self.ring.close()

@@ -1,0 +1,274 @@
+"""Results: completions of the kernel in the words of the port.
+
+`harvest` empties the completion queue. What ends an operation gives its slot back; what only ends a request, for there
+was no buffer, or no data in a pipe, puts the operation among those that are to be begun `again`. `settle` then tells
+the success of inline sends, of which there is no completion (see `requests`).
+
+An operation that the kernel cancels although nobody asked is begun again: it does so with the requests of a
+thread that ends. Sources: io_uring(7), io_uring_prep_*(3). Thread: the loop's own.
+"""
+
+import errno
+import os
+import socket
+from typing import Any
+
+from loopcore import operations
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore_backends import _sockaddr
+from loopcore_backends.uring import layout, slots, status
+from loopcore_backends.uring.buffers import Buffers, Loan
+from loopcore_backends.uring.requests import Requests
+from loopcore_backends.uring.slots import Slot, Slots
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore_backends.native.uring import (
+        address_of,
+        cut,
+        internet_address,
+        load_acquire,
+        store_release,
+        take,
+        words32,
+    )
+else:
+    from loopcore_backends.native.interpreted_uring import (
+        address_of,
+        cut,
+        internet_address,
+        load_acquire,
+        store_release,
+        take,
+        words32,
+    )
+
+POLL_BITS = READ | WRITE | ERROR | HANGUP
+
+# Typed as C in the .pxd
+_RECEIVE_CODE = operations.RECEIVE
+_INLINE = slots.INLINE
+_CONNECTING = slots.CONNECTING
+_BLOCKED = slots.BLOCKED
+_CQE_BUFFER = layout.CQE_BUFFER
+_CQE_MORE = layout.CQE_MORE
+_BUFFER_SHIFT = layout.CQE_BUFFER_SHIFT
+_AGAIN_ERROR = errno.EAGAIN
+_CANCELLED_ERROR = errno.ECANCELED
+_NO_BUFFERS_ERROR = errno.ENOBUFS
+_INTERRUPTED_ERROR = errno.EINTR
+_WAKE_GENERATION = 1 << 31
+
+_NOT_TWICE = (operations.OPEN, operations.CLOSE, operations.SEND_FILE)
+
+
+class Results:
+    """What has been done and not been told yet."""
+
+    __slots__ = ("done", "ends", "again", "woken", "watching", "_slots")
+
+    def __init__(self, in_flight: Slots) -> None:
+        self.done: list[Any] = []
+        """Completions for the next wait to return."""
+        self.ends: int = 0
+        """How many of them end a wait."""
+        self.again: list[Slot] = []
+        """What is in flight and has no request: to be begun when there is space."""
+        self.woken: bool = False
+        self.watching: bool = False
+        """The poll of the waker is with the kernel."""
+        self._slots: Slots = in_flight
+
+    def harvest(self, requests: Requests) -> None:
+        """Take all completions that are there."""
+        ring = requests.ring
+        head = ring.cq_head[0]
+        tail = load_acquire(ring.cq_tail)
+        streams: Buffers | None = requests.streams
+        if head == tail:
+            return
+        while head != tail:
+            at = (head & ring.cq_mask) * 4
+            result = ring.results[at + 2]
+            flags = ring.cqes[at + 3]
+            slot = self._slots.find(ring.cqes[at], ring.cqes[at + 1])
+            if slot is not None:
+                code = slot.code
+                if result < 0:
+                    self._failed(slot, result, requests)
+                elif code == _RECEIVE_CODE:
+                    self._received(slot, result, flags, requests)
+                else:
+                    self._finished(slot, result, flags, requests)
+            elif ring.cqes[at + 1] == _WAKE_GENERATION:
+                self.woken = True
+                if not flags & _CQE_MORE:
+                    self.watching = False
+            head = (head + 1) & 0xFFFFFFFF
+            # One by one: what was taken is not taken again, whatever is raised.
+            store_release(ring.cq_head, head)
+        if streams is not None:
+            streams.publish()
+
+    def settle(self, requests: Requests) -> None:
+        """Tell the success of the inline sends that the kernel has taken; to be called after `harvest`."""
+        if not requests.inline:
+            return
+        consumed = requests.ring.consumed()
+        waiting = []
+        for slot in requests.inline:
+            if slot.step == _INLINE and slot.asked:
+                if slot.position < consumed:
+                    operation = slot.operation
+                    size = slot.size
+                    self._slots.give(slot)
+                    operation.slot = None
+                    self.done.append((operation, size, False))
+                    if not operation.quiet:
+                        self.ends += 1
+                else:
+                    waiting.append(slot)
+        requests.inline = waiting
+
+    def _received(self, slot: Slot, result: int, flags: int, requests: Requests) -> None:
+        operation = slot.operation
+        more: bool = bool(flags & _CQE_MORE)
+        received: Any = b""
+        streams = requests.streams
+        if streams is None:
+            received = cut(slot.keep, result)
+        elif flags & _CQE_BUFFER:
+            if operation.lend and 0 < result <= streams.size and 2 * streams.available > streams.provided:
+                received = streams.lend(flags >> _BUFFER_SHIFT, result)
+            else:
+                received = streams.take_out(flags >> _BUFFER_SHIFT, result)
+        if not more:
+            requests.receives -= 1
+            self._slots.give(slot)
+            operation.slot = None
+        self._hand_out(operation, received, more)
+
+    def _hand_out(self, operation: Any, received: Any, more: bool) -> None:
+        self.ends += 1
+        if isinstance(received, bytes):
+            limit = operation.limit
+            while len(received) > limit:
+                self._append(operation, received[:limit], True)
+                received = received[limit:]
+        self._append(operation, received, more)
+
+    def _append(self, operation: Any, received: Any, more: bool) -> None:
+        if received and operation.lend and isinstance(received, bytes):
+            received = Loan(None, 0, memoryview(received))
+        self.done.append((operation, received, more))
+
+    def _failed(self, slot: Slot, result: int, requests: Requests) -> None:
+        error = -result
+        code = slot.code
+        if code == _RECEIVE_CODE:
+            requests.receives -= 1
+        if not slot.cancelled and self._goes_on(slot, code, error, requests):
+            return
+        if slot.cancelled and error in (_AGAIN_ERROR, _NO_BUFFERS_ERROR, _INTERRUPTED_ERROR):
+            error = _CANCELLED_ERROR
+        self.end(slot, OSError(error, os.strerror(error)))
+
+    def _goes_on(self, slot: Slot, code: int, error: int, requests: Requests) -> bool:
+        """Begin again what only had bad luck; return whether it did."""
+        step = slot.step
+        if error == _NO_BUFFERS_ERROR and code in (operations.RECEIVE, operations.RECEIVE_FROM, operations.READ_FILE):
+            group = requests.datagrams if code == operations.RECEIVE_FROM else requests.streams
+            if group is None:
+                return False
+            group.grow(2 * group.provided)
+        elif error == _AGAIN_ERROR:
+            if code in (operations.SEND, operations.SEND_TO, operations.WRITE_FILE):
+                step = _BLOCKED
+            elif code not in (operations.READ_FILE, operations.RECEIVE, operations.ACCEPT, operations.RECEIVE_FROM):
+                return False
+        elif error == errno.EALREADY and code == operations.CONNECT:
+            step = _CONNECTING
+        elif error == _CANCELLED_ERROR:
+            if code in _NOT_TWICE:
+                return False
+            if code == operations.CONNECT:
+                step = _CONNECTING
+        elif error != _INTERRUPTED_ERROR or code in _NOT_TWICE or code == operations.CONNECT:
+            return False
+        slot.step = step
+        slot.asked = False
+        self.again.append(slot)
+        return True
+
+    def _finished(self, slot: Slot, result: int, flags: int, requests: Requests) -> None:
+        if flags & _CQE_MORE:
+            self.done.append((slot.operation, self._value(slot, result, flags, requests), True))
+            self.ends += 1
+        else:
+            self.end(slot, self._value(slot, result, flags, requests))
+
+    def _value(self, slot: Slot, result: int, flags: int, requests: Requests) -> Any:
+        code = slot.code
+        if code == operations.POLL:
+            return result & POLL_BITS
+        if code == operations.READ_FILE:
+            if requests.streams is None or slot.keep is not None:
+                return cut(slot.keep, result)
+            if flags & _CQE_BUFFER:
+                return requests.streams.take_out(flags >> _BUFFER_SHIFT, result)
+            return b""
+        if code == operations.RECEIVE_FROM:
+            return self._datagram(slot, result, flags, requests)
+        if code == operations.STAT:
+            return status.stat_result(cut(slot.keep[0], layout.STATX_SIZE))
+        if code == operations.WAIT_PROCESS:
+            at = address_of(slot.keep)
+            information = words32(at, layout.SIGINFO_SIZE // 4)
+            return status.wait_status(information[layout.SIGINFO_CODE], information[layout.SIGINFO_STATUS])
+        if code == operations.CONNECT:
+            return self._connected(slot)
+        if code in (operations.SHUTDOWN, operations.SYNC, operations.CLOSE):
+            return None
+        return result
+
+    def _connected(self, slot: Slot) -> OSError | None:
+        if slot.step != _CONNECTING:
+            return None
+        try:
+            with socket.socket(fileno=os.dup(slot.fd)) as copy:
+                error = copy.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        except OSError as exc:
+            return exc
+        return OSError(error, os.strerror(error)) if error else None
+
+    def _datagram(self, slot: Slot, result: int, flags: int, requests: Requests) -> Any:
+        if slot.keep is not None:
+            at = address_of(slot.keep)
+            size = words32(at, 4)[2]
+            name = take(at + 80, min(size, layout.NAME_SIZE))
+            return take(at + 80 + layout.NAME_SIZE, result), _sockaddr.decode(name)
+        group = requests.datagrams
+        if group is None or not flags & _CQE_BUFFER:
+            return b"", None
+        number = flags >> _BUFFER_SHIFT
+        at = group.address + number * group.size
+        prefix = layout.RECVMSG_OUT_SIZE + layout.NAME_SIZE
+        size = min(result - prefix, slot.operation.limit)
+        datagram = take(at + prefix, size), internet_address(at + layout.RECVMSG_OUT_SIZE)
+        group.available -= 1
+        group.provide(number)
+        group.publish()
+        return datagram
+
+    def end(self, slot: Slot, result: Any) -> None:
+        """Tell the last of `slot`, with `result`."""
+        operation = slot.operation
+        self._slots.give(slot)
+        operation.slot = None
+        self.done.append((operation, result, False))
+        if isinstance(result, OSError) or not operation.quiet:
+            self.ends += 1

@@ -1,0 +1,295 @@
+"""The ring: memory that is shared with the kernel, and the one call that hands over requests and waits.
+
+Two queues lie in that memory. We put requests (SQEs) at the tail of one, and the kernel takes them from its head, only
+inside io_uring_enter(2), for no kernel thread polls it (SQPOLL). The kernel puts completions (CQEs) at the tail of the
+other, and we take them from its head. When that is full the kernel keeps what is too much and says so by a
+flag (FEAT_NODROP); the next `enter` moves it over.
+
+A ring with `defers` (SINGLE_ISSUER, DEFER_TASKRUN, COOP_TASKRUN) belongs to one thread: the one that enabled it,
+by its first `enter`. What a request does when its socket becomes ready is done in that thread, inside
+`enter`, and nowhere else. `enter` from another thread is refused with EEXIST.
+
+Scratch is memory for what a request points to and the kernel copies when it takes the request (FEAT_SUBMIT_STABLE): the
+struct msghdr, a few struct iovec, an address. Each place in the queue has its own.
+
+Sources: io_uring(7), io_uring_setup(2), io_uring_enter(2). Thread: the loop's own.
+"""
+
+import errno
+import mmap
+import os
+from typing import Any
+
+from loopcore_backends.uring import features as _features
+from loopcore_backends.uring import layout
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore_backends.native.uring import (
+        address_of,
+        ints32,
+        map_ring,
+        ring_enter,
+        ring_register,
+        ring_setup,
+        store_release,
+        unmap_ring,
+        words16,
+        words32,
+        words64,
+    )
+else:
+    from loopcore_backends.native.interpreted_uring import (
+        address_of,
+        ints32,
+        map_ring,
+        ring_enter,
+        ring_register,
+        ring_setup,
+        store_release,
+        unmap_ring,
+        words16,
+        words32,
+        words64,
+    )
+
+SQ_ENTRIES = 512
+CQ_ENTRIES = 4096
+"""Small, because newer kernels count rings as locked memory: 32 KiB and 64 KiB."""
+
+SCRATCH_WORDS = 40
+"""For each request: struct msghdr (7, and one to spare), eight struct iovec (16), struct sockaddr_storage (16)."""
+SCRATCH_VECTORS = 8
+VECTORS_AT = 8
+NAME_AT = 24
+
+# Typed as C in the .pxd
+_ENTER_EXT_ARG = layout.ENTER_EXT_ARG
+_SQ_NEWS = layout.SQ_TASKRUN | layout.SQ_CQ_OVERFLOW
+_SQ_OVERFLOW = layout.SQ_CQ_OVERFLOW
+_SCRATCH_WORDS = SCRATCH_WORDS
+_NOTHING = layout.OP_NOP | layout.SQE_CQE_SKIP_SUCCESS
+
+_CONTROL_HEAD = 4096
+_ARGUMENT_SIZE = 24  # struct io_uring_getevents_arg
+_NANOSECONDS = 1_000_000_000
+
+
+class Ring:
+    """One io_uring instance."""
+
+    __slots__ = (
+        "fd",
+        "features",
+        "enabled",
+        "defers",
+        "tail",
+        "entries",
+        "control",
+        "enter_flags",
+        "sq_mask",
+        "cq_mask",
+        "rings_at",
+        "rings_size",
+        "sqes_at",
+        "sqes_size",
+        "argument_at",
+        "timeout_at",
+        "scratch_at",
+        "sq_head",
+        "sq_tail",
+        "sq_flags",
+        "cq_head",
+        "cq_tail",
+        "cqes",
+        "results",
+        "sqes",
+        "argument",
+        "timeout",
+        "scratch",
+    )
+
+    def __init__(self, without: frozenset[str]) -> None:
+        """Make a ring that belongs to no thread yet. Raises BackendUnavailableError, which says what to do."""
+        self.fd: int = -1
+        self.enabled: bool = False
+        self.tail: int = 0
+        """How many requests were put in since the beginning."""
+        self.rings_at: int = 0
+        self.sqes_at: int = 0
+        reason = _features.refusal_by_machine()
+        if reason:
+            raise _features.unavailable(reason)
+        # Anonymous and shared: after a fork parent and child do not copy it at a write, and a child writes nothing.
+        self.control: mmap.mmap = mmap.mmap(-1, _CONTROL_HEAD + SQ_ENTRIES * SCRATCH_WORDS * 8)
+        start = address_of(self.control)
+        self.argument_at: int = start + 256
+        self.timeout_at: int = start + 512
+        self.scratch_at: int = start + _CONTROL_HEAD
+        self.argument: Any = words64(self.argument_at, 3)
+        self.timeout: Any = words64(self.timeout_at, 2)
+        self.scratch: Any = words64(self.scratch_at, SQ_ENTRIES * SCRATCH_WORDS)
+        parameters: Any = words32(start, layout.PARAMS_SIZE // 4)
+        self.defers: bool = "defer_taskrun" not in without
+        self.fd = self._setup(parameters)
+        try:
+            self._map(parameters)
+            opcodes = self._opcodes(start + 1024)
+            bits = parameters[layout.PARAM_FEATURES]
+            self.features: _features.Features = _features.decide(bits, opcodes, self.defers, without)
+            self.enter_flags: int = layout.ENTER_GETEVENTS
+            if bits & layout.FEAT_NO_IOWAIT:  # or else a loop that waits counts as a process that waits for its disk
+                self.enter_flags |= layout.ENTER_NO_IOWAIT
+            reason = _features.refusal_by_kernel(bits, opcodes, self.features)
+            if reason:
+                raise _features.unavailable(reason)
+        except BaseException:
+            self.close()
+            raise
+
+    def _setup(self, parameters: Any) -> int:
+        always = layout.SETUP_CLAMP | layout.SETUP_CQSIZE | layout.SETUP_R_DISABLED | layout.SETUP_SUBMIT_ALL
+        deferring = layout.SETUP_SINGLE_ISSUER | layout.SETUP_DEFER_TASKRUN | layout.SETUP_COOP_TASKRUN
+        deferring |= layout.SETUP_TASKRUN_FLAG
+        # Without SINGLE_ISSUER any thread may use the ring, so a thread that sleeps must be told about its
+        # requests: not COOP_TASKRUN.
+        fd = -1
+        for flags in [always | deferring, always] if self.defers else [always]:
+            for position in range(layout.PARAMS_SIZE // 4):
+                parameters[position] = 0
+            parameters[layout.PARAM_CQ_ENTRIES] = CQ_ENTRIES
+            parameters[layout.PARAM_FLAGS] = flags
+            self.defers = bool(flags & layout.SETUP_DEFER_TASKRUN)
+            fd = ring_setup(SQ_ENTRIES, address_of(self.control))
+            if fd != -errno.EINVAL:
+                break
+        if fd < 0:
+            raise _features.unavailable(_features.refusal_by_error(-fd))
+        return fd
+
+    def _map(self, parameters: Any) -> None:
+        entries = parameters[layout.PARAM_SQ_ENTRIES]
+        completions = parameters[layout.PARAM_CQ_ENTRIES]
+        array_at = parameters[layout.PARAM_SQ_ARRAY]
+        cqes_at = parameters[layout.PARAM_CQ_CQES]
+        self.entries = entries
+        self.sq_mask: int = entries - 1
+        self.cq_mask: int = completions - 1
+        self.rings_size = max(array_at + 4 * entries, cqes_at + layout.CQE_SIZE * completions)
+        self.sqes_size = layout.SQE_SIZE * entries
+        self.rings_at = self._mapped(self.rings_size, layout.OFFSET_RINGS)
+        self.sqes_at = self._mapped(self.sqes_size, layout.OFFSET_SQES)
+        self.sq_head = words32(self.rings_at + parameters[layout.PARAM_SQ_HEAD], 1)
+        self.sq_tail = words32(self.rings_at + parameters[layout.PARAM_SQ_TAIL], 1)
+        self.sq_flags = words32(self.rings_at + parameters[layout.PARAM_SQ_FLAGS], 1)
+        self.cq_head = words32(self.rings_at + parameters[layout.PARAM_CQ_HEAD], 1)
+        self.cq_tail = words32(self.rings_at + parameters[layout.PARAM_CQ_TAIL], 1)
+        self.cqes = words32(self.rings_at + cqes_at, 4 * completions)
+        self.results = ints32(self.rings_at + cqes_at, 4 * completions)
+        self.sqes = words64(self.sqes_at, 8 * entries)
+        places = words32(self.rings_at + array_at, entries)
+        for position in range(entries):
+            places[position] = position  # the kernel takes them by this table, which stays as it is
+
+    def _mapped(self, size: int, offset: int) -> int:
+        where: int = map_ring(self.fd, size, offset)
+        if -4096 < where < 0:
+            raise _features.unavailable(_features.refusal_by_error(-where))
+        return where
+
+    def _opcodes(self, answer_at: int) -> frozenset[int]:
+        result = ring_register(self.fd, layout.REGISTER_PROBE, answer_at, 256)
+        if result < 0:
+            raise _features.unavailable(_features.refusal_by_error(-result))
+        answer: Any = words16(answer_at, 8 + 4 * 256)
+        return _features.opcodes_of([answer[position] for position in range(8 + 4 * 256)])
+
+    def consumed(self) -> int:
+        """Return how many requests the kernel has taken since the beginning; read from its own counter."""
+        taken: int = self.tail - ((self.tail - self.sq_head[0]) & 0xFFFFFFFF)
+        return taken
+
+    def space(self) -> int:
+        """Return how many requests can be put in before the next `enter`."""
+        free: int = self.entries - ((self.tail - self.sq_head[0]) & 0xFFFFFFFF)
+        return free
+
+    def scratch_index(self) -> int:
+        """Return where in `scratch` the memory of the next request begins."""
+        return (self.tail & self.sq_mask) * _SCRATCH_WORDS
+
+    def put(
+        self, user_data: int, head: int, fd: int, offset: int, address: int, length: int, flags: int, extra: int
+    ) -> int:
+        """Put a request in, for which there must be space; return its position, for `blank`.
+
+        `head` is the opcode with the flags beside it (see `layout`), `extra` buffer group and file index.
+        """
+        at = (self.tail & self.sq_mask) * 8
+        self.sqes[at] = head | (fd & 0xFFFFFFFF) << 32
+        self.sqes[at + 1] = offset
+        self.sqes[at + 2] = address
+        self.sqes[at + 3] = length | flags << 32
+        self.sqes[at + 4] = user_data
+        self.sqes[at + 5] = extra
+        self.sqes[at + 6] = 0
+        self.sqes[at + 7] = 0
+        self.tail += 1
+        return self.tail - 1
+
+    def blank(self, position: int) -> None:
+        """Make a request that the kernel has not taken one for nothing, of which nothing is told."""
+        at = (position & self.sq_mask) * 8
+        self.sqes[at] = _NOTHING
+        for word in range(1, 8):
+            self.sqes[at + word] = 0
+
+    def overflows(self) -> bool:
+        """Whether the kernel holds completions for which there was no room."""
+        return bool(self.sq_flags[0] & _SQ_OVERFLOW)
+
+    def idle(self) -> bool:
+        """Whether an `enter` that only looks would find nothing to do. Known only with `defers`."""
+        return self.defers and not self.sq_flags[0] & _SQ_NEWS and self.sq_head[0] == (self.tail & 0xFFFFFFFF)
+
+    def enter(self, complete: int, timeout_ns: int) -> int:
+        """Hand over what was put in, do what became ready, and wait for `complete` completions, at most `timeout_ns`.
+
+        Below 0 that is without limit. Returns how many requests were taken, or -errno.
+        """
+        if not self.enabled:
+            self.enable()
+        store_release(self.sq_tail, self.tail & 0xFFFFFFFF)
+        submit = (self.tail - self.sq_head[0]) & 0xFFFFFFFF
+        flags = self.enter_flags
+        if complete == 0 or timeout_ns < 0:
+            taken: int = ring_enter(self.fd, submit, complete, flags, 0, 0)
+        else:
+            self.timeout[0] = timeout_ns // _NANOSECONDS
+            self.timeout[1] = timeout_ns % _NANOSECONDS
+            self.argument[2] = self.timeout_at
+            taken = ring_enter(self.fd, submit, complete, flags | _ENTER_EXT_ARG, self.argument_at, _ARGUMENT_SIZE)
+        return taken
+
+    def enable(self) -> None:
+        """Make the ring this thread's own."""
+        result = ring_register(self.fd, layout.REGISTER_ENABLE_RINGS, 0, 0)
+        if result < 0:
+            raise OSError(-result, os.strerror(-result))
+        self.enabled = True
+
+    def close(self) -> None:
+        """Give up descriptor and memory. The kernel ends what is in flight, soon."""
+        if self.rings_at:
+            unmap_ring(self.rings_at, self.rings_size)
+            self.rings_at = 0
+        if self.sqes_at:
+            unmap_ring(self.sqes_at, self.sqes_size)
+            self.sqes_at = 0
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            os.close(fd)

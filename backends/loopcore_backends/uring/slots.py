@@ -1,0 +1,110 @@
+"""Slots: what is in flight, and how a completion finds it again.
+
+A request carries 64 bits that come back with its completions: the index of a slot and its generation. The generation
+moves on when the slot is given back, so that a completion that comes late, of an operation whose end was told already,
+finds nobody. Generation 0 is never in use: requests that carry 0 are the backend's own, and nobody's.
+
+A slot keeps whatever the kernel may still read or write: a buffer lives as long as its operation is in flight, even
+if who asked has forgotten it.
+"""
+
+from typing import Any
+
+PLAIN = 0
+INLINE = 1
+"""A send that ends while it is submitted; no completion is success."""
+CONNECTING = 2
+"""A poll for the end of a connect(2) that was begun."""
+BLOCKED = 3
+"""A send or write that was refused, and waits for room."""
+
+
+_PLAIN = PLAIN  # typed as C in the .pxd
+
+
+class Slot:
+    """One operation in flight."""
+
+    __slots__ = (
+        "operation",
+        "code",
+        "fd",
+        "keep",
+        "size",
+        "position",
+        "requests",
+        "step",
+        "asked",
+        "cancelled",
+        "index",
+        "generation",
+    )
+
+    def __init__(self, index: int) -> None:
+        self.operation: Any = None
+        self.code: int = 0
+        self.fd: int = -1
+        self.keep: Any = None
+        """The buffers in use."""
+        self.size: int = 0
+        """Bytes that are offered, or that there is room for."""
+        self.position: int = 0
+        """Of its first request in the queue."""
+        self.requests: int = 0
+        """How many requests it has in the queue or with the kernel; those of a chain follow each other."""
+        self.step: int = _PLAIN
+        self.asked: bool = False
+        """It has a request in the queue or with the kernel."""
+        self.cancelled: bool = False
+        self.index: int = index
+        self.generation: int = 1
+
+    def user_data(self) -> int:
+        """Return what its requests carry."""
+        high = self.generation
+        return self.index | high << 32
+
+
+class Slots:
+    """All slots of a backend. Thread: the loop's own."""
+
+    __slots__ = ("_all", "_free", "in_flight")
+
+    def __init__(self) -> None:
+        self._all: list[Slot] = []
+        self._free: list[Slot] = []
+        self.in_flight: int = 0
+
+    def take(self, operation: Any) -> Slot:
+        """Return a slot for `operation`."""
+        if self._free:
+            slot = self._free.pop()
+        else:
+            slot = Slot(len(self._all))
+            self._all.append(slot)
+        slot.operation = operation
+        slot.step = _PLAIN
+        slot.asked = False
+        slot.cancelled = False
+        self.in_flight += 1
+        return slot
+
+    def give(self, slot: Slot) -> None:
+        """Take back a slot whose operation has ended."""
+        slot.operation = None
+        slot.keep = None
+        slot.asked = False
+        slot.generation = slot.generation + 1 if slot.generation < 0x7FFFFFFF else 1
+        self._free.append(slot)
+        self.in_flight -= 1
+
+    def find(self, index: int, generation: int) -> Slot | None:
+        """Return the slot whose request carried these, None if its operation has ended."""
+        if index >= len(self._all):
+            return None
+        slot = self._all[index]
+        return slot if slot.generation == generation else None
+
+    def living(self) -> list[Slot]:
+        """Return the slots in use."""
+        return [slot for slot in self._all if slot.operation is not None]
