@@ -74,7 +74,8 @@ class CompletionBackend(Protocol):
     def close(self) -> Sequence[Operation]:
         """End everything, release the backend's own descriptors; return the operations that had not ended. Idempotent.
 
-        In a forked child it gives up what is the parent's, without touching that.
+        They may be submitted to another backend. What they have brought and nobody was told of is dropped, and an
+        accepted connection closed. In a forked child it gives up what is the parent's, without touching that.
         """
         ...
 

@@ -2,6 +2,8 @@ cimport cython
 
 from loopcore.operations cimport Operation, Poll
 
+cdef int _SEND
+
 
 @cython.final
 cdef class Completions:
@@ -9,11 +11,16 @@ cdef class Completions:
     cdef public Polls polls
     cdef public list late
     cdef public bint submitted
+    cdef bint _is_closed
 
     cpdef object submit(self, Operation operation)
     cpdef object cancel(self, Operation operation)
     cpdef object wait(self, object timeout)
-    cpdef object clear(self)
+    @cython.locals(operation=Operation)
+    cdef object _noted(self, object completions)
+    cpdef object begin(self)
+    @cython.locals(operation=Operation)
+    cpdef object close(self)
 
 
 @cython.final

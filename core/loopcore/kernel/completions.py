@@ -9,12 +9,17 @@ wait, after the callbacks that took the event have run. Nothing is lost in betwe
 completes at once.
 """
 
+import errno
 import os
+import socket
 from collections.abc import Sequence
+from typing import Any
 
 from loopcore.completion import Completion, CompletionBackend
 from loopcore.interest import ERROR, READ, WRITE
-from loopcore.operations import Operation, Poll
+from loopcore.operations import ACCEPT, SEND, Operation, Poll
+
+_SEND = SEND
 
 CHECKS_NUMBERS = os.name == "posix"
 """Whether fstat(2) knows every descriptor that can be watched; a SOCKET of Windows it does not."""
@@ -23,7 +28,7 @@ CHECKS_NUMBERS = os.name == "posix"
 class Completions:
     """What is in flight in a completion port. Thread: the loop's own."""
 
-    __slots__ = ("backend", "polls", "late", "submitted")
+    __slots__ = ("backend", "polls", "late", "submitted", "_is_closed")
 
     def __init__(self, backend: CompletionBackend) -> None:
         self.backend: CompletionBackend = backend
@@ -32,6 +37,7 @@ class Completions:
         """Taken from the port in a tick that ended early; they come first in the next one."""
         self.submitted: bool = False
         """Something was submitted since the last wait: the next tick must not skip its poll."""
+        self._is_closed: bool = False
 
     def submit(self, operation: Operation) -> None:
         """Hand `operation` to the port; its target runs once for each completion, in the io phase of a tick."""
@@ -46,7 +52,7 @@ class Completions:
 
     def cancel(self, operation: Operation) -> None:
         """End `operation` early; its target still runs once more. One that is not pending is left alone."""
-        if operation.pending:
+        if operation.pending and not self._is_closed:
             self.submitted = True
             self.backend.cancel(operation)
 
@@ -55,18 +61,50 @@ class Completions:
         self.polls.rearm()
         self.submitted = False
         if not self.late:
-            return self.backend.wait(timeout)
+            return self._noted(self.backend.wait(timeout))
         late, self.late = self.late, []
         try:
-            return [*late, *self.backend.wait(0.0)]
+            return [*late, *self._noted(self.backend.wait(0.0))]
         except BaseException:
             self.late = late
             raise
 
-    def clear(self) -> None:
-        """Forget what is left over, and what is watched; for a loop that is being closed."""
-        self.late.clear()
+    def _noted(self, completions: Sequence[Completion]) -> Sequence[Completion]:
+        # What is ready runs first, and may ask a driver to send at once: that must know that nothing is in flight.
+        for operation, result, _ in completions:
+            if operation.code == _SEND:
+                operation.pending = False
+                operation.result = result
+        return completions
+
+    def begin(self) -> None:
+        """Have the port begin what was submitted, for a loop that will not wait soon: it stops, or the process forks.
+
+        What has completed comes with the next wait.
+        """
+        if self.submitted:
+            self.submitted = False
+            self.late.extend(self._noted(self.backend.wait(0.0)))
+
+    def close(self) -> None:
+        """Close the port. What it has ended or was in the middle of runs nobody any more; connections are closed."""
+        self._is_closed = True
         self.polls.clear()
+        late, self.late = self.late, []
+        for operation, result, more in late:
+            operation.pending = more
+            _drop(operation, result)
+        for operation in self.backend.close():
+            operation.pending = False
+            _drop(operation, None)
+
+
+def _drop(operation: Operation, result: Any) -> None:
+    operation.target = None  # a driver, which keeps the operation
+    if operation.code == ACCEPT and isinstance(result, int):
+        socket.close(result)
+    elif hasattr(result, "give_back"):
+        result.give_back()
 
 
 class Polls:
@@ -104,9 +142,16 @@ class Polls:
         """Return what `poll`, which has ended, reports of its descriptor: 0 if it is stale or was for nothing."""
         if self._table.get(poll.fd) is not poll:
             return 0
+        result = poll.result
+        if isinstance(result, OSError):
+            # An error is for who waits: he tries, and finds out. A descriptor that somebody has closed is not watched
+            # any more, as with epoll(7): to ask again would bring the same error, in every tick.
+            if result.errno != errno.EBADF:
+                self._fired.append(poll)
+            return ERROR
         self._fired.append(poll)
-        # An error is for who waits: he tries, and finds out.
-        return ERROR if isinstance(poll.result, OSError) else poll.result
+        bits: int = result
+        return bits
 
     def rearm(self) -> None:
         """Ask again for what has fired and is still wanted."""

@@ -96,6 +96,8 @@ class Reactor(PolicyDispatcher):
                 self._finish_tick()
                 if self._stopping:
                     break
+            if self.completions is not None:
+                self.completions.begin()
         finally:
             self._stopping = False
             self._thread_id = None
@@ -111,13 +113,15 @@ class Reactor(PolicyDispatcher):
     def flush(self) -> None:
         """Send what was written in this tick now, not at its end."""
         self._run_flushes()
+        if self.completions is not None:
+            self.completions.begin()
 
     def close_scheduler(self) -> None:
         """Drop what is queued, close what was given up, release the backend. Idempotent."""
         if self._attention & _CLOSED:
             return
         try:
-            self._run_flushes()  # what was written goes out: asyncio would have sent it at once
+            self.flush()  # what was written goes out: asyncio would have sent it at once
         finally:
             self._set_attention(_CLOSED, True)
             try:
@@ -136,11 +140,12 @@ class Reactor(PolicyDispatcher):
         self._flushes.clear()
         self._due.clear()
         self.readiness.clear()
-        if self.completions is not None:
-            self.completions.clear()
         if self._stopwatch is not None:
             self._stop_measuring()
-        self.backend.close()
+        if self.completions is None:
+            self.backend.close()
+        else:
+            self.completions.close()
         self.probes.cold("loopcore_loop_closed", loop=self)
 
     def use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:

@@ -51,6 +51,14 @@ def receive_into(sock: socket.socket, fd: int, buffer: Any) -> int:
         return -1
 
 
+def copy_into(buffer: Any, data: bytes | memoryview, position: int) -> int:
+    """Copy what is in `data` from `position` on into `buffer`, as much as that takes; return how many bytes."""
+    with memoryview(buffer) as whole, whole.cast("B") as target:
+        count = min(len(target), len(data) - position)
+        target[:count] = memoryview(data)[position : position + count]
+    return count
+
+
 def send_one(sock: socket.socket, fd: int, item: bytes | memoryview, head: int) -> int:
     """Send `item` from `head` on, and return how many bytes the kernel took, or -1."""
     try:

@@ -78,6 +78,25 @@ cdef extern from *:
         return -2;
     }
 
+    static Py_ssize_t
+    loopcore_copy_into(PyObject *buffer, PyObject *data, Py_ssize_t position)
+    {
+        Py_buffer from, to;
+        Py_ssize_t count;
+        if (PyObject_GetBuffer(data, &from, PyBUF_SIMPLE) < 0) {
+            return -1;
+        }
+        if (PyObject_GetBuffer(buffer, &to, PyBUF_WRITABLE) < 0) {
+            PyBuffer_Release(&from);
+            return -1;
+        }
+        count = from.len - position < to.len ? from.len - position : to.len;
+        memcpy(to.buf, (char *)from.buf + position, (size_t)count);
+        PyBuffer_Release(&to);
+        PyBuffer_Release(&from);
+        return count;
+    }
+
     /* An item of a write queue is `bytes` or a contiguous memoryview that nobody else knows and can release. */
     static inline void
     loopcore_locate(PyObject *item, struct iovec *part)
@@ -135,5 +154,6 @@ cdef extern from *:
     """
     object receive "loopcore_receive" (object sock, int fd)
     Py_ssize_t receive_into "loopcore_receive_into" (object sock, int fd, object buffer) except -2
+    Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1
     Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2
     Py_ssize_t send_many "loopcore_send_many" (object sock, int fd, list queue, Py_ssize_t head) except -2

@@ -18,15 +18,18 @@ Facts: fork(2), epoll(7), gh-66285. Thread: the one that forks, which in the chi
 """
 
 import asyncio
+import errno
 import os
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from loopcore.backend import ProbeResult, ReadinessBackend, ReadyEvent
+from loopcore.completion import Completion, CompletionBackend
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
+from loopcore.operations import Operation
 from loopcore.services.executor import Executors
 from loopcore.services.signals import Signals
 
@@ -34,8 +37,9 @@ from loopcore.services.signals import Signals
 class ForkHost(Protocol):
     """What is looked after of a loop."""
 
-    backend: ReadinessBackend
+    backend: Any
     readiness: Readiness
+    completions: Any
     inbox: Inbox
     probes: Probes
 
@@ -45,7 +49,7 @@ class ForkHost(Protocol):
 
     def flush(self) -> None: ...
 
-    def use_backend(self, backend: ReadinessBackend) -> None: ...
+    def use_backend(self, backend: ReadinessBackend | CompletionBackend) -> None: ...
 
 
 class Heritage:
@@ -71,22 +75,26 @@ class Heritage:
         host = self._host
         if not host.is_closed():
             host.probes.renew()
-            host.backend.close()  # changes no table, as the port demands
+            in_flight = host.backend.close()  # changes no table, as the port demands
             self._signals.renew()
             self._executors.forget()
-            self.use(_Unmade(self, host.backend))
+            if host.completions is None:
+                self.use(_Unmade(self, host.backend))
+            else:
+                self.use(_UnmadePort(self, host.backend, in_flight))
             host.probes.cold("loopcore_fork_child", loop=host)
 
-    def use(self, backend: ReadinessBackend) -> None:
+    def use(self, backend: ReadinessBackend | CompletionBackend) -> None:
         """Have the loop wait in `backend`."""
         host = self._host
         host.use_backend(backend)
 
-    def move(self) -> ReadinessBackend:
+    def move(self) -> Any:
         """Make a backend, and register with it whatever the loop watches."""
-        made: ReadinessBackend = self._make_backend()
+        made = self._make_backend()
         self.use(made)
-        self._host.readiness.register_all()
+        if self._host.completions is None:
+            self._host.readiness.register_all()
         return made
 
 
@@ -127,6 +135,55 @@ class _Unmade:
 
     def close(self) -> None:
         """Do nothing: there is nothing yet."""
+
+
+class _UnmadePort:
+    """The same over a completion port: keeps what is submitted, and what was in flight at the fork, until then.
+
+    An operation that was in flight goes on in both processes, as a registration does. A send among them is one that the
+    kernel had no room for.
+    """
+
+    def __init__(self, heritage: Heritage, before: CompletionBackend, in_flight: Sequence[Operation]) -> None:
+        self._heritage = heritage
+        self._made: CompletionBackend | None = None
+        self._woken = False
+        self._to_submit = list(in_flight)
+        self._cancelled: list[Operation] = []
+        self.name = before.name
+        self.capabilities = before.capabilities
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        return ProbeResult(True)
+
+    def submit(self, operation: Operation) -> None:
+        self._to_submit.append(operation)
+
+    def cancel(self, operation: Operation) -> None:
+        if operation in self._to_submit:
+            self._to_submit.remove(operation)
+            self._cancelled.append(operation)
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        made = self._made = self._heritage.move()
+        for operation in self._to_submit:
+            made.submit(operation)
+        if self._woken:
+            made.wake()
+        ended: list[Completion] = [
+            (operation, OSError(errno.ECANCELED, os.strerror(errno.ECANCELED)), False) for operation in self._cancelled
+        ]
+        return [*ended, *made.wait(0.0 if ended else timeout)]
+
+    def wake(self) -> None:
+        """End the first wait; it may be about to begin, in another thread."""
+        self._woken = True
+        if self._made is not None:
+            self._made.wake()
+
+    def close(self) -> Sequence[Operation]:
+        return [*self._to_submit, *self._cancelled]
 
 
 _all: weakref.WeakValueDictionary[int, Heritage] = weakref.WeakValueDictionary()

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.kernel.formatting import describe_callback
 from loopcore.log import logger
 from loopcore.transports.driver import DatagramDriver
-from loopcore.transports.driver_datagram import WRITE_FAILED, ReadinessDatagramDriver
+from loopcore.transports.driver_datagram import WRITE_FAILED
 from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection
+from loopcore.transports.ports import make_datagram_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, resolve
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class DatagramTransport(Connection):
         """Whom the socket is connected to: None for nobody, '' for a peer without a name (a socket pair)."""
         self._lost_writes: int = 0
         self._paused: bool = False
-        self._driver: DatagramDriver = ReadinessDatagramDriver(scheduler, self, sock, self._context)
+        self._driver: DatagramDriver = make_datagram_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
         owners = getattr(scheduler, "_transports", None)
         if owners is not None:  # the facade's, so that add_reader and sock_recv refuse a transport's descriptor

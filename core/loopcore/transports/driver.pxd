@@ -33,6 +33,7 @@ cdef class Driver(Runnable):
     cpdef object take_turn(self)
     cpdef object discard(self)
     cpdef object release(self)
+    cpdef object _arrived(self, object result)
     cpdef object describe(self)
 
 

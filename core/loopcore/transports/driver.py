@@ -135,6 +135,10 @@ class Driver(Runnable):
         """
         raise NotImplementedError
 
+    def _arrived(self, result: Any) -> None:
+        """Take what the receiving operation of a completion port has brought, or the OSError that ended it."""
+        raise NotImplementedError
+
     def describe(self) -> str:
         """Say what is being waited for, for the transport's representation."""
         raise NotImplementedError

@@ -16,7 +16,8 @@ import socket
 from typing import TYPE_CHECKING
 
 from loopcore.kernel.readiness import Readiness
-from loopcore.transports.driver import Buffer, Sink, StreamDriver
+from loopcore.transports.driver import Buffer, Sink
+from loopcore.transports.driver_queue import READ_FAILED, WRITE_FAILED, QueueingDriver
 
 try:
     import cython
@@ -25,36 +26,25 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit
-    from cython.cimports.loopcore.native.sockets import receive, receive_into, send_many, send_one
+    from cython.cimports.loopcore.native.sockets import receive, receive_into
 else:
-    from loopcore.native.interpreted_sockets import receive, receive_into, send_many, send_one
+    from loopcore.native.interpreted_sockets import receive, receive_into
 
 if TYPE_CHECKING:
     from contextvars import Context
 
     from loopcore.kernel.scheduler import Scheduler
 
-VECTOR_LIMIT = 1024
-"""Buffers that one vectored send takes at most (IOV_MAX on Linux, the BSDs and macOS)."""
-READ_FAILED = "Fatal read error on socket transport"
-WRITE_FAILED = "Fatal write error on socket transport"
 
-
-class ReadinessDriver(StreamDriver):
+class ReadinessDriver(QueueingDriver):
     """One connected, non-blocking socket over a readiness port. The contract is StreamDriver's."""
 
-    __slots__ = ("_readiness", "_fileno", "_single", "_queue", "_head", "_turn_asked", "_blocked")
+    __slots__ = ("_readiness", "_fileno", "_blocked")
 
     def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        StreamDriver.__init__(self, scheduler, sink, sock, context)
+        QueueingDriver.__init__(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are
-        # What is queued is either the one item in `_single`, as nearly always, or the items of `_queue`: a list
-        # that fills and empties with each message would allocate and free its table each time.
-        self._single: Buffer | None = None
-        self._queue: list[Buffer] = []
-        self._head: int = 0  # bytes of the first item that have gone
-        self._turn_asked: bool = False
         self._blocked: bool = False
 
     def start_reading(self) -> None:
@@ -133,19 +123,7 @@ class ReadinessDriver(StreamDriver):
 
     def write_some(self, item: Buffer) -> int:
         self.flush()
-        if self.unsent or self.sock is None:
-            return 0
-        try:
-            sent: int = send_one(self.sock, self.fd, item, 0)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            self.sink._failed(exc, WRITE_FAILED)
-            return 0
-        if sent <= 0:
-            return 0
-        self.count_sent(sent)
-        return sent
+        return self._send_some(item)
 
     def flush(self) -> None:
         if self.unsent and not self._blocked:
@@ -163,19 +141,7 @@ class ReadinessDriver(StreamDriver):
     def _send(self) -> None:
         """Send as much of the queue as the kernel takes, then wait for writability if that was not all."""
         try:
-            if self._single is not None:
-                sent = send_one(self.sock, self.fd, self._single, self._head)
-                if sent > 0:
-                    self.count_sent(sent)
-                if sent == self.unsent:
-                    self._single = None
-                    self._head = 0
-                    self.unsent = 0
-                elif sent > 0:
-                    self._head += sent
-                    self.unsent -= sent
-            else:
-                self._send_queue()
+            self._send_queued()
             if self.unsent == 0:
                 self._unblock()
             elif not self._blocked:
@@ -189,37 +155,6 @@ class ReadinessDriver(StreamDriver):
             return
         self.sink._written()
 
-    def _send_queue(self) -> None:
-        queue = self._queue
-        while True:
-            count = len(queue)
-            sent = send_many(self.sock, self.fd, queue, self._head)
-            if sent < 0:
-                return
-            self.count_sent(sent)
-            self.unsent -= sent
-            if self.unsent == 0:
-                queue.clear()
-                self._head = 0
-                return
-            self._drop(sent)
-            if count <= VECTOR_LIMIT:
-                return  # all was offered and not all was taken: the next call would be refused
-
-    def _drop(self, sent: int) -> None:
-        """Forget the `sent` first bytes of the queue; more than that is in it."""
-        queue = self._queue
-        gone = 0
-        sent += self._head
-        while True:
-            size = len(queue[gone])
-            if sent < size:
-                break
-            sent -= size
-            gone += 1
-        del queue[:gone]
-        self._head = sent
-
     def _unblock(self) -> None:
         if self._blocked:
             self._blocked = False
@@ -229,15 +164,6 @@ class ReadinessDriver(StreamDriver):
     def discard(self) -> None:
         self._drop_all()
         self._unblock()
-
-    def _drop_all(self) -> None:
-        self._single = None
-        self._queue.clear()
-        self._head = 0
-        self.unsent = 0
-
-    def shut_down_writing(self) -> None:
-        self.sock.shutdown(socket.SHUT_WR)
 
     def release(self) -> None:
         sock = self.sock

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
 from loopcore.transports.driver import Sink
-from loopcore.transports.driver_pipe import PipeReader, PipeWriter
 from loopcore.transports.flow import FlowControl, tell_of
 from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES
+from loopcore.transports.ports import make_pipe_reader, make_pipe_writer
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable, resolve
 
 if TYPE_CHECKING:
@@ -202,14 +202,14 @@ class ReadPipeTransport(PipeEnd, Sink):
         waiter: "asyncio.Future[None] | None" = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        check_kind(pipe)
+        mode = check_kind(pipe)
         self._loop = scheduler
         self._context: Context = copy_context()
         self._extra = {**(extra or {}), "pipe": pipe}
         self._protocol = protocol
         self._state = OPEN
         self._paused = False
-        self._driver = PipeReader(scheduler, self, pipe, self._context)
+        self._driver = make_pipe_reader(scheduler, self, pipe, self._context, mode)
         self._announce(waiter)
 
     @property  # type: ignore[misc]
@@ -286,7 +286,7 @@ class WritePipeTransport(PipeEnd, FlowControl):
         self._lost_writes = 0
         # A device has no reader to lose, and to be readable means something else for it.
         self._has_reader = not stat.S_ISCHR(mode)
-        self._driver = PipeWriter(scheduler, self, pipe, self._context, is_socket=stat.S_ISSOCK(mode))
+        self._driver = make_pipe_writer(scheduler, self, pipe, self._context, mode)
         self._announce(waiter)
 
     @property  # type: ignore[misc]

@@ -5,34 +5,26 @@ What a program sees is `asyncio.Server` of the running Python. Taken from newer 
 before 3.12 it returns at once when the server is closed, since then it waits for the connections too.
 
 Listening sockets are closed in `close` itself, not in the close phase: programs bind the same address again in
-the next line. The number cannot be mixed up, because the readiness table forgets it first and an event of
-this tick is not for an entry made in it.
+the next line. How they accept is in `loopcore.transports.acceptor`.
 
-Thread: the loop's own. Accepting never stops for an error: of one connection, it is reported and the connection
-closed; of the process or system (no descriptors, no memory), it is reported and tried again after a second.
+Thread: the loop's own. An error of one connection is reported, the connection closed, and accepting goes on.
 """
 
 import asyncio
-import errno
 import socket
 import struct
 import sys
 import weakref
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable
-from contextvars import Context, copy_context
 from typing import Any, Final, Protocol, cast
 
 from loopcore.kernel.counters import Tally
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
-from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
-
-ACCEPT_RETRY_DELAY: Final = 1.0
-"""Seconds to rest when the system has no resources for another connection; asyncio's."""
-
-OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+from loopcore.transports.acceptor import Acceptor
+from loopcore.transports.ports import make_acceptor
 
 WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
 """Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""
@@ -42,6 +34,7 @@ class ServingLoop(Protocol):
     """What a server needs of its loop."""
 
     readiness: Readiness
+    completions: Any
     tally: Tally
     probes: Probes
 
@@ -64,61 +57,6 @@ class MakeTransport(Protocol):
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> Any: ...
-
-
-class Acceptor(Runnable):
-    """One listening socket. To run it is to accept what waits, at most `backlog` connections an event."""
-
-    def __init__(self, server: "Server", sock: socket.socket, backlog: int) -> None:
-        self.server = server
-        self.sock = sock
-        self.fd = sock.fileno()
-        self.backlog = max(1, backlog)
-        # Kept, because `socket.family` and `socket.type` make enum members of their numbers each time they are asked.
-        self.kind = (int(sock.family), int(sock.type), sock.proto)
-        # The context that started the server; each connection is made in a copy of it.
-        self.context: Context = copy_context()
-        self.retry: Any = None
-
-    def start(self) -> None:
-        """Accept from now on."""
-        self.retry = None
-        self.server._loop.readiness.set_reader(self.fd, self)
-
-    def stop(self) -> None:
-        """Close the socket, at once."""
-        if self.retry is not None:
-            self.retry.cancel()
-        if not self.server._loop.is_closed():  # or else the table is gone already
-            self.server._loop.readiness.forget(self.fd)
-        self.sock.close()
-
-    def _run(self) -> None:
-        # `_accept` is what socket.accept() is made of, on every Python, without the enums.
-        server = self.server
-        for _ in range(self.backlog):
-            if server._sockets is None:  # closed by the protocol of the connection before
-                return
-            try:
-                fd, address = self.sock._accept()  # type: ignore[attr-defined]
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as exc:
-                self._rest(exc)
-                return
-            connection = socket.socket(*self.kind, fileno=fd)
-            if server._admit(connection):
-                self.context.copy().run(server._accepted, connection, address)
-
-    def _rest(self, exc: OSError) -> None:
-        """Look away for a while: the socket stays readable, and the loop would spin."""
-        loop = self.server._loop
-        cause = "out of system resource" if exc.errno in OUT_OF_RESOURCES else "failed"
-        loop.readiness.clear_reader(self.fd)
-        self.retry = loop.call_later(ACCEPT_RETRY_DELAY, self.start)
-        loop.call_exception_handler(
-            {"message": f"socket.accept() {cause}", "exception": exc, "socket": TransportSocket(self.sock)}
-        )
 
 
 class Server(asyncio.AbstractServer):
@@ -182,7 +120,7 @@ class Server(asyncio.AbstractServer):
         self._serving = True
         for sock in self._sockets:
             sock.listen(self._backlog)
-            acceptor = Acceptor(self, sock, self._backlog)
+            acceptor = make_acceptor(self, sock, self._backlog)
             self._acceptors.append(acceptor)
             acceptor.start()
 

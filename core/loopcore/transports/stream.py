@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
 from loopcore.transports.driver import Buffer, StreamDriver
-from loopcore.transports.driver_readiness import ReadinessDriver
 from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
+from loopcore.transports.ports import make_stream_driver
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -96,7 +96,7 @@ class StreamTransport(Connection):
         self._eof_written: bool = False
         self._eof_received: bool = False
         disable_nagle(sock)
-        self._driver: StreamDriver = ReadinessDriver(scheduler, self, sock, self._context)
+        self._driver: StreamDriver = make_stream_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
         if server is not None:
             server._attach(self)

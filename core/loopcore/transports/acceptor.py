@@ -1,0 +1,143 @@
+"""Acceptors: a listening socket over either port, and what becomes of a connection that nobody can take.
+
+A listening socket is closed in `stop` itself. Its number cannot be mixed up: the readiness table forgets it first,
+and an event of this tick is not for an entry made in it; a completion port has let go of it when `cancel` returns. A
+connection that such a port had accepted by then, and tells of later, is closed.
+
+Thread: the loop's own. Accepting never stops for an error: of one connection, it is left to the server; of the
+process or system (no descriptors, no memory), it is reported and tried again after a second.
+"""
+
+import errno
+import socket
+from asyncio.trsock import TransportSocket
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.kernel.runnable import Runnable
+from loopcore.operations import Accept
+
+if TYPE_CHECKING:
+    from loopcore.transports.server import Server
+
+RETRY_DELAY: Final = 1.0
+"""Seconds to rest when the system has no resources for another connection; asyncio's."""
+
+OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Acceptor(Runnable):
+    """One listening socket over a readiness port. To run it is to accept what waits, at most `backlog` an event."""
+
+    def __init__(self, server: "Server", sock: socket.socket, backlog: int) -> None:
+        self.server = server
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.backlog = max(1, backlog)
+        # Kept, because `socket.family` and `socket.type` make enum members of their numbers each time they are asked.
+        self.kind = (int(sock.family), int(sock.type), sock.proto)
+        # The context that started the server; each connection is made in a copy of it.
+        self.context: Context = copy_context()
+        self.retry: Any = None
+
+    def start(self) -> None:
+        """Accept from now on."""
+        self.retry = None
+        self._listen()
+
+    def stop(self) -> None:
+        """Close the socket, at once."""
+        if self.retry is not None:
+            self.retry.cancel()
+            self.retry = None
+        if not self.server._loop.is_closed():  # or else the port is gone already
+            self._forget()
+        self.sock.close()
+
+    def _listen(self) -> None:
+        self.server._loop.readiness.set_reader(self.fd, self)
+
+    def _look_away(self) -> None:
+        # The socket stays readable, and the loop would spin.
+        self.server._loop.readiness.clear_reader(self.fd)
+
+    def _forget(self) -> None:
+        self.server._loop.readiness.forget(self.fd)
+
+    def _run(self) -> None:
+        # `_accept` is what socket.accept() is made of, on every Python, without the enums.
+        for _ in range(self.backlog):
+            if self.server._sockets is None:  # closed by the protocol of the connection before
+                return
+            try:
+                fd, address = self.sock._accept()  # type: ignore[attr-defined]
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as exc:
+                self._rest(exc)
+                return
+            self._take(socket.socket(*self.kind, fileno=fd), address)
+
+    def _take(self, connection: socket.socket, address: Any) -> None:
+        server = self.server
+        if server._admit(connection):
+            self.context.copy().run(server._accepted, connection, address)
+
+    def _rest(self, exc: OSError) -> None:
+        """Accept nothing for a while."""
+        loop = self.server._loop
+        cause = "out of system resource" if exc.errno in OUT_OF_RESOURCES else "failed"
+        self._look_away()
+        self.retry = loop.call_later(RETRY_DELAY, self.start)
+        loop.call_exception_handler(
+            {"message": f"socket.accept() {cause}", "exception": exc, "socket": TransportSocket(self.sock)}
+        )
+
+
+class CompletionAcceptor(Acceptor):
+    """One listening socket over a completion port. To run it is to take one connection, which is accepted already."""
+
+    def __init__(self, server: "Server", sock: socket.socket, backlog: int) -> None:
+        Acceptor.__init__(self, server, sock, backlog)
+        self.operation = Accept(self.fd)
+
+    def _listen(self) -> None:
+        self.operation.target = self
+        self.server._loop.completions.submit(self.operation)
+
+    def _look_away(self) -> None:
+        """Do nothing: the operation has ended with the error."""
+
+    def _forget(self) -> None:
+        self.server._loop.completions.cancel(self.operation)
+
+    def _run(self) -> None:
+        operation, server = self.operation, self.server
+        result = operation.result
+        operation.result = None
+        try:
+            if not isinstance(result, OSError):
+                self._take_or_close(result)
+            elif server._sockets is not None and not _concerns_one(result):
+                self._rest(result)
+        finally:
+            if not operation.pending:
+                operation.target = None  # or else the two would keep each other alive
+                if server._sockets is not None and self.retry is None:
+                    self._listen()
+
+    def _take_or_close(self, fd: int) -> None:
+        if self.server._sockets is None:
+            socket.close(fd)
+            return
+        connection = socket.socket(*self.kind, fileno=fd)
+        try:
+            address = connection.getpeername()
+        except OSError:
+            address = None  # reset already; the first receive will tell
+        self._take(connection, address)
+
+
+def _concerns_one(exc: OSError) -> bool:
+    """Tell whether `exc` is about one connection only, or about nothing."""
+    return isinstance(exc, BlockingIOError | InterruptedError | ConnectionAbortedError)

@@ -1,0 +1,43 @@
+cimport cython
+
+from loopcore.kernel.completions cimport Completions
+from loopcore.operations cimport Receive, Send
+from loopcore.transports.driver cimport Sink
+from loopcore.transports.driver_queue cimport QueueingDriver
+from loopcore.transports.inflow cimport Inflow
+
+cdef Py_ssize_t _VECTOR_LIMIT
+cdef Py_ssize_t _AWAITED_LIMIT
+
+
+cdef class CompletionDriver(QueueingDriver):
+    cdef Completions _completions
+    cdef Receive _receiving
+    cdef Inflow _inflow
+    cdef Send _sending
+    cdef Py_ssize_t _in_flight
+    cdef bint _is_sending
+    cdef bint _is_counted
+    cdef bint _is_awaited
+
+    cpdef object start_reading(self)
+    cpdef object stop_reading(self)
+    @cython.locals(sink=Sink)
+    cpdef object _arrived(self, object result)
+    @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t)
+    cdef object _fill(self, object data, object lent)
+    cdef object _keep(self, bytes rest)
+    cpdef object write(self, object item, Py_ssize_t size)
+    cpdef Py_ssize_t write_some(self, object item) except -1
+    @cython.locals(sending=Send)
+    cpdef object flush(self)
+    cpdef object take_turn(self)
+    @cython.locals(sending=Send, first=list)
+    cdef object _submit(self)
+    @cython.locals(sending=Send, sent=Py_ssize_t)
+    cdef object _end_sending(self)
+    @cython.locals(sending=Send, rest=list)
+    cdef object _note_sent(self, Py_ssize_t sent)
+    cpdef object discard(self)
+    cpdef object release(self)
+    cpdef object describe(self)

@@ -1,0 +1,292 @@
+"""The driver for completion ports: one operation that receives, one that sends, both used again and again.
+
+Receiving is an Inflow's. A BufferedProtocol's bytes stay in the port's memory until they are copied into its buffer,
+in several rounds if that is smaller.
+
+Sending: what a tick has written leaves as one Send, given to the port near its end. While it is in flight, what is
+written behind it waits: two sends at a time could overtake each other. Who must know now whether the kernel has room,
+to close, to pause a protocol, calls `flush`; so as long as nothing is in flight `flush` asks the kernel itself, by
+send(2), and only what is refused becomes a Send.
+
+That also says who waits for a Send. After a `flush` that left something the transport does; and whatever is written
+behind a Send does. The success of any other is `quiet`: it need not end the loop's wait.
+
+`unsent` counts what the port has not said to be sent. What a Send holds belongs to the port until it has ended: it is
+replaced, not changed.
+"""
+
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.kernel.completions import Completions
+from loopcore.operations import Receive, Send
+from loopcore.transports.driver import Buffer, Sink
+from loopcore.transports.driver_queue import READ_FAILED, VECTOR_LIMIT, WRITE_FAILED, QueueingDriver
+from loopcore.transports.inflow import Inflow
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.sockets import copy_into
+else:
+    from loopcore.native.interpreted_sockets import copy_into
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+
+RECEIVE_LIMIT: Final = 120 * 1024
+"""Bytes of one result at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0005)."""
+
+AWAITED_LIMIT: Final = 256 * 1024
+"""Bytes of one Send while the transport waits for room. A port may end it only when all is sent."""
+
+_VECTOR_LIMIT = VECTOR_LIMIT
+_AWAITED_LIMIT = AWAITED_LIMIT
+
+
+class CompletionDriver(QueueingDriver):
+    """One connected, non-blocking socket over a completion port. The contract is StreamDriver's."""
+
+    __slots__ = (
+        "_completions",
+        "_receiving",
+        "_inflow",
+        "_sending",
+        "_in_flight",
+        "_is_sending",
+        "_is_counted",
+        "_is_awaited",
+    )
+
+    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        QueueingDriver.__init__(self, scheduler, sink, sock, context)
+        self._completions: Completions = scheduler.completions
+        self._receiving: Receive = Receive(self.fd, RECEIVE_LIMIT)
+        self._inflow: Inflow = Inflow(scheduler, self, self._receiving)
+        self._sending: Send = Send(self.fd)
+        self._in_flight: int = 0
+        """Bytes that `_sending` is about; 0 if nobody wants to know any more what becomes of them."""
+        self._is_sending: bool = False
+        """Whether `_sending` is the port's, or has ended and was not dispatched yet."""
+        self._is_counted: bool = False
+        """Whether what it has sent is accounted for, before its turn has come."""
+        self._is_awaited: bool = False
+        """Whether the transport waits until less is unsent."""
+
+    # Receiving
+
+    def start_reading(self) -> None:
+        if not self.reading:
+            if not self._receiving.pending:
+                self._receiving.lend = self.buffered
+            self.reading = True
+            self._inflow.start()
+
+    def stop_reading(self) -> None:
+        if self.reading:
+            self.reading = False
+            self._inflow.stop()
+
+    def _arrived(self, result: Any) -> None:
+        sink = self.sink
+        if isinstance(result, bytes):
+            if not result:
+                sink._end_of_file()
+            elif self.buffered:
+                self._fill(result, None)
+            else:
+                self.count_received(len(result))
+                sink._received(result)
+        elif isinstance(result, OSError):
+            sink._failed(result, READ_FAILED)
+        else:
+            self._fill(result.view, result)
+
+    def _fill(self, data: Any, lent: Any) -> None:
+        """Copy `data` into the protocol's buffers. What it does not want any more is held, or goes where it does."""
+        sink = self.sink
+        size = len(data)
+        position = 0
+        try:
+            while position < size and self.reading and self.buffered:
+                buffer = sink._get_buffer()
+                if buffer is None or not self.reading:  # get_buffer() may have closed or paused the transport
+                    break
+                count: int = copy_into(buffer, data, position)
+                position += count
+                self.count_received(count)
+                sink._buffer_updated(count)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._failed(exc, READ_FAILED)
+        finally:
+            rest = bytes(data[position:])
+            if lent is not None:
+                lent.give_back()
+            if rest:
+                self._keep(rest)
+
+    def _keep(self, rest: bytes) -> None:
+        if self.reading and not self.buffered:
+            self._arrived(rest)  # the protocol was changed in the middle
+        else:
+            self._inflow.hold_first(rest)
+
+    # Sending
+
+    def write(self, item: Buffer, size: int) -> None:
+        if self.unsent == self._in_flight:
+            self._single = item
+        else:
+            if self._single is not None:
+                self._queue.append(self._single)
+                self._single = None
+            self._queue.append(item)
+        self.unsent += size
+        if self._is_sending:
+            self._sending.quiet = False
+        elif not self._turn_asked:
+            self._turn_asked = True
+            self.scheduler.flush_soon(self.sink)
+
+    def write_some(self, item: Buffer) -> int:
+        self.flush()
+        return self._send_some(item)
+
+    def flush(self) -> None:
+        if self.unsent == 0:
+            return
+        sending = self._sending
+        if self._is_sending and not isinstance(sending.result, int):
+            self._is_awaited = True
+            sending.quiet = False
+            return
+        try:
+            if self._is_sending and not self._is_counted:
+                # It came back with the wait of this tick, and others run before it. Nothing is in flight any more.
+                self._is_counted = True
+                self._note_sent(sending.result)
+            if self.unsent:
+                self._send_queued()
+            self._is_awaited = self.unsent > 0
+            if self.unsent and not self._is_sending:
+                self._submit()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.discard()
+            self.sink._failed(exc, WRITE_FAILED)
+            return
+        self.sink._written()
+
+    def take_turn(self) -> None:
+        if self._is_sending:
+            if not self._sending.pending:
+                self._end_sending()
+            else:
+                self._turn_asked = False  # a flush came before, and was refused
+        else:
+            self._turn_asked = False
+            if self.unsent:
+                self._submit()
+
+    def _submit(self) -> None:
+        """Give what is queued to the port, which has nothing of ours to send."""
+        sending = self._sending
+        if (self._is_awaited and self.unsent > _AWAITED_LIMIT) or len(self._queue) > _VECTOR_LIMIT:
+            first = self._take_first(_AWAITED_LIMIT)
+            sending.buffers = first
+            self._in_flight = sum(map(len, first)) - self._head
+        else:
+            if self._single is not None:
+                sending.buffers = (self._single,)
+                self._single = None
+            else:
+                sending.buffers = self._queue
+                self._queue = []
+            self._in_flight = self.unsent
+        sending.head = self._head
+        self._head = 0
+        sending.quiet = not self._is_awaited and self._in_flight == self.unsent
+        sending.target = self.sink
+        self._completions.submit(sending)
+        self._is_sending = True
+
+    def _end_sending(self) -> None:
+        """Go on after a Send that has ended."""
+        sending = self._sending
+        result = sending.result
+        sending.result = None
+        sending.target = None
+        self._is_sending = False
+        if self._is_counted:
+            self._is_counted = False
+            if self.unsent:
+                self._submit()
+            return
+        sent = 0
+        if not isinstance(result, OSError):
+            sent = result
+        elif self._in_flight and not isinstance(result, BlockingIOError | InterruptedError):
+            sending.buffers = ()
+            self.discard()
+            self.sink._failed(result, WRITE_FAILED)
+            return
+        if self._in_flight == 0:  # nobody wants to know, but those who count
+            sending.buffers = ()
+            self.count_sent(sent)
+            return
+        self._note_sent(sent)
+        if self.unsent:
+            self._submit()
+        else:
+            self._is_awaited = False
+        self.sink._written()
+
+    def _note_sent(self, sent: int) -> None:
+        """Count what the Send has sent, and put what it has left before what was queued behind it."""
+        sending = self._sending
+        self.count_sent(sent)
+        self.unsent -= sent
+        if sent < self._in_flight:
+            rest = list(sending.buffers)
+            if self._single is not None:
+                rest.append(self._single)
+                self._single = None
+            else:
+                rest.extend(self._queue)
+            self._queue = rest
+            self._head = sending.head
+            self._drop(sent)
+        sending.buffers = ()
+        self._in_flight = 0
+
+    # Ending
+
+    def discard(self) -> None:
+        self._drop_all()
+        self._in_flight = 0
+        if self._is_sending:
+            self._completions.cancel(self._sending)  # if it has ended, that changes nothing
+
+    def release(self) -> None:
+        sock = self.sock
+        if sock is None:
+            return
+        self.reading = False
+        self.discard()
+        self._inflow.release()
+        self.sock = None  # type: ignore[assignment]
+        self.sink = None  # type: ignore[assignment]
+        sock.close()
+
+    def describe(self) -> str:
+        read = "polling" if self.reading else "idle"
+        write = "polling" if self._is_sending else "idle"
+        return f"read={read} write=<{write}, bufsize={self.unsent}>"

@@ -1,0 +1,57 @@
+"""The datagram driver for completion ports: what comes in is an operation's, what goes out is a system call.
+
+Receiving is an Inflow's; an error of the socket (ICMP) ends the operation, is told, and it begins anew.
+
+Sending is the readiness driver's: at once, because asyncio's `sendto` raises or reports a datagram's error inside the
+call, and because nothing can be joined. Only when the kernel has no room is anything waited for, and that through POLL.
+
+Thread: the loop's own.
+"""
+
+import errno
+import socket
+from typing import TYPE_CHECKING, Any
+
+from loopcore.native.interpreted_datagrams import DATAGRAM_LIMIT
+from loopcore.operations import ReceiveFrom
+from loopcore.transports.driver import Sink
+from loopcore.transports.driver_datagram import READ_FAILED, ReadinessDatagramDriver
+from loopcore.transports.inflow import Inflow
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+
+
+class CompletionDatagramDriver(ReadinessDatagramDriver):
+    """One datagram socket, non-blocking, over a completion port. The contract is DatagramDriver's."""
+
+    __slots__ = ("_inflow",)
+
+    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        ReadinessDatagramDriver.__init__(self, scheduler, sink, sock, context)
+        self._inflow: Inflow = Inflow(scheduler, self, ReceiveFrom(self.fd, DATAGRAM_LIMIT))
+
+    def start_reading(self) -> None:
+        if not self.reading:
+            self.reading = True
+            self._inflow.start()
+
+    def stop_reading(self) -> None:
+        if self.reading:
+            self.reading = False
+            self._inflow.stop()
+
+    def _arrived(self, result: Any) -> None:
+        if isinstance(result, tuple):
+            self.count_received(len(result[0]))
+            self.sink._datagram(result[0], result[1])
+        elif result.errno in (errno.EBADF, errno.ENOTSOCK):
+            self.sink._failed(result, READ_FAILED)  # closed by somebody else: to ask again would not end
+        else:
+            self.sink._refused(result)
+
+    def release(self) -> None:
+        self._inflow.release()
+        ReadinessDatagramDriver.release(self)

@@ -1,0 +1,162 @@
+"""The drivers of pipes over a completion port: Read and Write operations for pipes, FIFOs and sockets.
+
+Beside what `loopcore.transports.driver_pipe` says of pipes. Terminals and other devices are not for these but for the
+drivers there, which work through POLL: a read that is called off has taken nothing then, and a terminal is often
+shared.
+
+Reading is an Inflow's. Writes leave at once, by write(2); what the pipe has no room for goes as one Write after the
+other. That the reader of a pipe leaves is noticed through POLL. On Windows, where a pipe can neither be polled nor
+written to but by operations, every write is a Write, and a small Read notices that the reader leaves.
+
+Thread: the loop's own.
+"""
+
+import os
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.kernel.completions import Completions
+from loopcore.operations import Read, Write
+from loopcore.transports.driver import Buffer, Sink
+from loopcore.transports.driver_completion import AWAITED_LIMIT
+from loopcore.transports.driver_pipe import (
+    READ_FAILED,
+    READ_LIMIT,
+    VECTOR_LIMIT,
+    WRITE_FAILED,
+    PipeDriver,
+    PipeWriter,
+)
+from loopcore.transports.inflow import Inflow
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+
+HAS_DESCRIPTORS: Final = os.name == "posix"
+"""Whether a pipe can be polled, and written to by write(2)."""
+
+LOOK_LIMIT: Final = 16
+"""Bytes read from a pipe that is written to, where that is how its end is noticed; none are expected."""
+
+
+class CompletionPipeReader(PipeDriver):
+    """The end that is read."""
+
+    __slots__ = ("_inflow",)
+
+    def __init__(self, scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context") -> None:
+        PipeDriver.__init__(self, scheduler, sink, pipe, context)
+        self._inflow = Inflow(scheduler, self, Read(self.fd, READ_LIMIT))
+
+    def start_reading(self) -> None:
+        if not self.reading:
+            self.reading = True
+            self._inflow.start()
+
+    def stop_reading(self) -> None:
+        if self.reading:
+            self.reading = False
+            self._inflow.stop()
+
+    def _arrived(self, result: Any) -> None:
+        if isinstance(result, OSError):
+            self.sink._failed(result, READ_FAILED)
+        elif result:
+            self.count_received(len(result))
+            self.sink._received(result)
+        else:
+            self.sink._end_of_file()
+
+    def _let_go(self) -> None:
+        self._inflow.release()
+        PipeDriver._let_go(self)
+
+
+class CompletionPipeWriter(PipeWriter):
+    """The end that is written. `_blocked` says that a Write is in flight."""
+
+    __slots__ = ("_completions", "_inflow", "_writing")
+
+    def __init__(
+        self, scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", *, is_socket: bool = False
+    ) -> None:
+        PipeWriter.__init__(self, scheduler, sink, pipe, context, is_socket=is_socket)
+        self._completions: Completions = scheduler.completions
+        self._inflow: Inflow | None = None if HAS_DESCRIPTORS else Inflow(scheduler, self, Read(self.fd, LOOK_LIMIT))
+        self._writing = Write(self.fd)
+
+    def start_reading(self) -> None:
+        if self._inflow is None:
+            PipeWriter.start_reading(self)
+        elif not self.reading:
+            self.reading = True
+            self._inflow.start()
+
+    def stop_reading(self) -> None:
+        if self._inflow is None:
+            PipeWriter.stop_reading(self)
+        elif self.reading:
+            self.reading = False
+            self._inflow.stop()
+
+    def _arrived(self, result: Any) -> None:
+        if isinstance(result, bytes) and result:
+            return  # for whoever reads from this end, not for us
+        self.sink._end_of_file()
+
+    def write_some(self, item: Buffer) -> int:
+        return PipeWriter.write_some(self, item) if HAS_DESCRIPTORS else 0
+
+    def write(self, item: Buffer, size: int) -> None:
+        self._queue.append(memoryview(item))
+        self.unsent += size
+        if not self._blocked:
+            self._submit()
+
+    def _submit(self) -> None:
+        writing = self._writing
+        writing.buffers = self._first()
+        writing.target = self.sink
+        self._completions.submit(writing)
+        self._blocked = True
+
+    def _first(self) -> list[memoryview]:
+        """Return so much of the queue that its end is news: a port may end a Write only when all is written."""
+        first: list[memoryview] = []
+        left = AWAITED_LIMIT
+        for item in islice(self._queue, VECTOR_LIMIT):
+            first.append(item[:left])
+            left -= len(first[-1])
+            if not left:
+                break
+        return first
+
+    def take_turn(self) -> None:
+        writing = self._writing
+        result = writing.result
+        writing.result = writing.target = None
+        writing.buffers = ()
+        self._blocked = False
+        if not isinstance(result, OSError):
+            self.count_sent(result)
+        if not self.unsent:
+            return  # it was discarded
+        if isinstance(result, OSError):
+            self.discard()
+            self.sink._failed(result, WRITE_FAILED)
+            return
+        self._drop(result)
+        if self.unsent:
+            self._submit()
+        self.sink._written()
+
+    def _unblock(self) -> None:
+        if self._blocked:
+            self._completions.cancel(self._writing)  # it stays blocked until that has ended
+
+    def _let_go(self) -> None:
+        if self._inflow is not None:
+            self._inflow.release()
+        PipeWriter._let_go(self)

@@ -1,0 +1,25 @@
+cimport cython
+
+from loopcore.transports.driver cimport StreamDriver
+
+cdef Py_ssize_t _VECTOR_LIMIT
+
+
+cdef class QueueingDriver(StreamDriver):
+    cdef object _single
+    cdef list _queue
+    cdef Py_ssize_t _head
+    cdef bint _turn_asked
+
+    @cython.locals(sent=Py_ssize_t)
+    cdef Py_ssize_t _send_some(self, object item) except -1
+    cpdef object shut_down_writing(self)
+    @cython.locals(sent=Py_ssize_t)
+    cdef object _send_queued(self)
+    @cython.locals(queue=list, sent=Py_ssize_t, count=Py_ssize_t)
+    cdef object _send_many(self)
+    @cython.locals(queue=list, first=list, left=Py_ssize_t, size=Py_ssize_t)
+    cdef list _take_first(self, Py_ssize_t limit)
+    @cython.locals(queue=list, gone=Py_ssize_t, size=Py_ssize_t)
+    cdef object _drop(self, Py_ssize_t sent)
+    cdef object _drop_all(self)

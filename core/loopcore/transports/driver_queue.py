@@ -1,0 +1,145 @@
+"""The write queue that both drivers of streams have: what it holds, and how it is sent without waiting.
+
+What is queued is either one item, as nearly always, or a list of them: a list that fills and empties with each
+message would allocate and free its table each time. Sent is the queue as a whole, in one vectored call.
+
+Thread: the loop's own.
+"""
+
+import socket
+from typing import TYPE_CHECKING
+
+from loopcore.transports.driver import Buffer, Sink, StreamDriver
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.sockets import send_many, send_one
+else:
+    from loopcore.native.interpreted_sockets import send_many, send_one
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+
+VECTOR_LIMIT = 1024
+"""Buffers that one vectored send takes at most (IOV_MAX on Linux, the BSDs and macOS)."""
+_VECTOR_LIMIT = VECTOR_LIMIT
+READ_FAILED = "Fatal read error on socket transport"
+WRITE_FAILED = "Fatal write error on socket transport"
+
+
+class QueueingDriver(StreamDriver):
+    """A StreamDriver that has a write queue."""
+
+    __slots__ = ("_single", "_queue", "_head", "_turn_asked")
+
+    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        StreamDriver.__init__(self, scheduler, sink, sock, context)
+        self._single: Buffer | None = None
+        self._queue: list[Buffer] = []
+        self._head: int = 0  # bytes of the first item that have gone
+        self._turn_asked: bool = False
+
+    def _send_some(self, item: Buffer) -> int:
+        """Send some of `item` now, if nothing is unsent; return how many bytes have gone."""
+        if self.unsent or self.sock is None:
+            return 0
+        try:
+            sent: int = send_one(self.sock, self.fd, item, 0)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.sink._failed(exc, WRITE_FAILED)
+            return 0
+        if sent <= 0:
+            return 0
+        self.count_sent(sent)
+        return sent
+
+    def shut_down_writing(self) -> None:
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def _send_queued(self) -> None:
+        """Send as much of the queue as the kernel takes now; `unsent` says what is left. Raises what the socket raises.
+
+        Nothing but the queue may be unsent.
+        """
+        if self._single is None:
+            self._send_many()
+            return
+        sent = send_one(self.sock, self.fd, self._single, self._head)
+        if sent > 0:
+            self.count_sent(sent)
+        if sent == self.unsent:
+            self._single = None
+            self._head = 0
+            self.unsent = 0
+        elif sent > 0:
+            self._head += sent
+            self.unsent -= sent
+
+    def _send_many(self) -> None:
+        queue = self._queue
+        while True:
+            count = len(queue)
+            sent = send_many(self.sock, self.fd, queue, self._head)
+            if sent < 0:
+                return
+            self.count_sent(sent)
+            self.unsent -= sent
+            if self.unsent == 0:
+                queue.clear()
+                self._head = 0
+                return
+            self._drop(sent)
+            if count <= VECTOR_LIMIT:
+                return  # all was offered and not all was taken: the next call would be refused
+
+    def _take_first(self, limit: int) -> list[Buffer]:
+        """Take what one vectored send can have off the front of the queue, at most `limit` bytes after `_head`.
+
+        The last item is split if it has to be.
+        """
+        if self._single is not None:
+            self._queue = [self._single]
+            self._single = None
+        queue = self._queue
+        left = limit + self._head
+        first: list[Buffer] = []
+        for item in queue[:_VECTOR_LIMIT]:
+            size = len(item)
+            if size > left:
+                break
+            first.append(item)
+            left -= size
+        del queue[: len(first)]
+        if left and queue and len(first) < _VECTOR_LIMIT:
+            whole = memoryview(queue[0])
+            first.append(whole[:left])
+            queue[0] = whole[left:]
+        return first
+
+    def _drop(self, sent: int) -> None:
+        """Forget the `sent` first bytes of the list; more than that is in it."""
+        queue = self._queue
+        gone = 0
+        sent += self._head
+        while True:
+            size = len(queue[gone])
+            if sent < size:
+                break
+            sent -= size
+            gone += 1
+        del queue[:gone]
+        self._head = sent
+
+    def _drop_all(self) -> None:
+        self._single = None
+        self._queue.clear()
+        self._head = 0
+        self.unsent = 0

@@ -1,0 +1,28 @@
+cimport cython
+
+from loopcore.kernel.completions cimport Completions
+from loopcore.kernel.runnable cimport Runnable
+from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.operations cimport Operation
+from loopcore.transports.driver cimport Driver
+
+
+cdef class Inflow(Runnable):
+    cdef Completions _completions
+    cdef Scheduler _scheduler
+    cdef Driver _driver
+    cdef Operation _operation
+    cdef object _held
+    cdef bint _turn_asked
+    cdef bint _cancelled
+
+    cpdef object start(self)
+    cpdef object stop(self)
+    cpdef object release(self)
+    cdef object _submit(self)
+    @cython.locals(operation=Operation, driver=Driver)
+    cpdef object _run(self)
+    cdef object _hand_over(self, Driver driver, object result)
+    cdef object _run_seldom(self, Driver driver, object result)
+    cpdef object hold_first(self, object result)
+    cdef bint _says_nothing(self, object error) except -1

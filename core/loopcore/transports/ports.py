@@ -1,0 +1,60 @@
+"""Which driver stands on which port: the one place where that is decided.
+
+A transport asks here for its driver and does not know which port is below it. Called once for each transport or
+listening socket, in the loop's own thread.
+"""
+
+import socket
+import stat
+from typing import TYPE_CHECKING, Any
+
+from loopcore.transports.acceptor import Acceptor, CompletionAcceptor
+from loopcore.transports.driver import DatagramDriver, Sink, StreamDriver
+from loopcore.transports.driver_completion import CompletionDriver
+from loopcore.transports.driver_completion_datagram import CompletionDatagramDriver
+from loopcore.transports.driver_completion_pipe import CompletionPipeReader, CompletionPipeWriter
+from loopcore.transports.driver_datagram import ReadinessDatagramDriver
+from loopcore.transports.driver_pipe import PipeDriver, PipeReader, PipeWriter
+from loopcore.transports.driver_readiness import ReadinessDriver
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+    from loopcore.transports.server import Server
+
+
+def make_stream_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> StreamDriver:
+    """Return the driver of a connected stream socket."""
+    if scheduler.completions is None:
+        return ReadinessDriver(scheduler, sink, sock, context)
+    return CompletionDriver(scheduler, sink, sock, context)
+
+
+def make_datagram_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> DatagramDriver:
+    """Return the driver of a datagram socket."""
+    if scheduler.completions is None:
+        return ReadinessDatagramDriver(scheduler, sink, sock, context)
+    return CompletionDatagramDriver(scheduler, sink, sock, context)
+
+
+def make_pipe_reader(scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", mode: int) -> PipeDriver:
+    """Return the driver of an end that is read; `mode` is that of fstat(2)."""
+    if scheduler.completions is None or stat.S_ISCHR(mode):
+        return PipeReader(scheduler, sink, pipe, context)
+    return CompletionPipeReader(scheduler, sink, pipe, context)
+
+
+def make_pipe_writer(scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", mode: int) -> PipeWriter:
+    """Return the driver of an end that is written; `mode` is that of fstat(2)."""
+    is_socket = stat.S_ISSOCK(mode)
+    if scheduler.completions is None or stat.S_ISCHR(mode):
+        return PipeWriter(scheduler, sink, pipe, context, is_socket=is_socket)
+    return CompletionPipeWriter(scheduler, sink, pipe, context, is_socket=is_socket)
+
+
+def make_acceptor(server: "Server", sock: socket.socket, backlog: int) -> Acceptor:
+    """Return what accepts from a listening socket."""
+    if server._loop.completions is None:
+        return Acceptor(server, sock, backlog)
+    return CompletionAcceptor(server, sock, backlog)

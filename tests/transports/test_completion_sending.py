@@ -1,0 +1,233 @@
+"""What the stream driver over a completion port sends, by a port that ends operations as a test wants."""
+
+import asyncio
+import errno
+import socket
+from typing import Any
+
+import pytest
+
+from loopcore.operations import Send
+from tests.transports.recorder import Recorder, settle, tcp_pair, unix_pair
+from tests.transports.scripted import ScriptedPort, connection, content, running, scripted_loop
+
+CANCELLED = OSError(errno.ECANCELED, "cancelled")
+
+
+def test_writes_of_a_tick_are_one_send() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()) as (transport, _):
+            transport.write(b"one ")
+            transport.writelines([b"two ", b"three"])
+            assert transport.get_write_buffer_size() == 13
+            await settle()
+            send = port.only(Send)
+            assert content(send) == b"one two three"
+            assert transport.get_write_buffer_size() == 13
+            port.complete(send, 13)
+            await settle()
+            assert transport.get_write_buffer_size() == 0
+            assert loop.counters().bytes_sent == 13
+
+    running(main)
+
+
+def test_rest_of_a_short_send_goes_before_what_was_written_meanwhile() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()) as (transport, _):
+            transport.writelines([b"abc", b"def"])
+            await settle()
+            transport.write(b"ghi")
+            await settle()
+            send = port.only(Send)
+            assert content(send) == b"abcdef", "one send at a time"
+            port.complete(send, 4)
+            await settle()
+            assert content(port.only(Send)) == b"efghi"
+            port.complete(send, 1)
+            await settle()
+            assert content(port.only(Send)) == b"fghi"
+            port.complete(send, 4)
+            await settle()
+            assert (transport.get_write_buffer_size(), loop.counters().bytes_sent) == (0, 9)
+
+    running(main)
+
+
+def test_more_buffers_than_one_call_takes_leave_in_turn() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()) as (transport, _):
+            transport.writelines([b"%04d" % number for number in range(3000)])
+            await settle()
+            sent = b""
+            while transport.get_write_buffer_size():
+                send = port.only(Send)
+                assert len(send.buffers) <= 1024
+                sent += content(send)
+                port.complete(send, len(content(send)))
+                await settle()
+            assert sent == b"".join(b"%04d" % number for number in range(3000))
+
+    running(main)
+
+
+def test_success_is_quiet_until_somebody_waits_for_it() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()) as (transport, _):
+            transport.write(b"first")
+            await settle()
+            send = port.only(Send)
+            assert send.quiet
+            transport.write(b"behind it")
+            assert not send.quiet
+            port.complete(send, 5)
+            await settle()
+            assert port.only(Send).quiet
+            transport.close()
+            assert not send.quiet
+            assert transport.is_closing()
+            port.complete(send, 9)
+            await settle()
+            assert transport._sock is None
+
+    running(main)
+
+
+def test_what_the_kernel_has_no_room_for_is_a_send_that_is_waited_for() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol, tcp_pair) as (transport, _):
+            for sock in (transport.get_extra_info("socket"),):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
+            while "pause" not in protocol.kinds():
+                transport.write(bytes(60_000))
+            unsent = transport.get_write_buffer_size()
+            send = port.only(Send)
+            assert not send.quiet
+            assert len(content(send)) == min(unsent, 256 * 1024)
+            while "resume" not in protocol.kinds():
+                port.complete(send, 10_000 if len(content(send)) > 10_000 else len(content(send)))
+                await settle()
+            assert transport.get_write_buffer_size() <= 16384
+
+    running(main)
+
+
+def test_write_and_close_in_the_tick_in_which_a_send_came_back() -> None:
+    """What is ready runs before the completions of a tick are dispatched."""
+
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (transport, peer):
+            transport.write(b"by the port")
+            await settle()
+            port.complete(port.only(Send), 11)
+            await asyncio.sleep(0)
+            transport.write(b"at once")
+            transport.abort()
+            assert peer.recv(100) == b"at once"
+            await settle()
+            assert protocol.lost_with() is None
+            assert loop.counters().bytes_sent == 18
+
+    running(main)
+
+
+def test_short_send_that_came_back_in_this_tick_is_completed_by_a_flush() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()) as (transport, peer):
+            transport.write(b"in two parts")
+            await settle()
+            port.complete(port.only(Send), 3)
+            await asyncio.sleep(0)
+            transport.write_eof()
+            assert peer.recv(100) == b"two parts"
+            assert peer.recv(100) == b""
+            await settle()
+            assert loop.counters().bytes_sent == 12
+
+    running(main)
+
+
+def test_error_of_a_send_ends_the_connection() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (transport, _):
+            transport.write(b"x")
+            await settle()
+            transport.write(b"y")
+            port.complete(port.only(Send), BrokenPipeError(errno.EPIPE, "gone"))
+            await settle()
+            assert isinstance(protocol.lost_with(), BrokenPipeError)
+            assert transport.get_write_buffer_size() == 0
+
+    running(main)
+
+
+@pytest.mark.parametrize("result", [5, CANCELLED, BrokenPipeError(errno.EPIPE, "gone")])
+def test_abort_calls_off_a_send_and_hears_of_it_no_more(result: Any) -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (transport, _):
+            transport.write(b"first")
+            await settle()
+            send = port.only(Send)
+            transport.abort()
+            assert send in port.cancelled
+            assert transport.get_write_buffer_size() == 0
+            await settle()
+            assert protocol.lost_with() is None
+            port.complete(send, result)
+            await settle()
+            assert protocol.kinds() == ["made", "lost"]
+            assert loop.counters().bytes_sent == (5 if result == 5 else 0)
+
+    running(main)
+
+
+def test_what_was_written_in_the_last_tick_is_begun_before_the_run_ends() -> None:
+    async def main() -> Any:
+        near, far = unix_pair()
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(Recorder, near)
+        await settle()
+        transport.write(b"last words")
+        return transport, far
+
+    loop, port = scripted_loop()
+    waits: list[int] = []
+    submit = port.submit
+
+    def note(operation: Any) -> None:
+        submit(operation)
+        if isinstance(operation, Send):
+            waits.append(port.waits)
+
+    port.submit = note  # type: ignore[method-assign]
+    transport, far = loop.run_until_complete(main())
+    with far:
+        assert waits, "nothing was sent"
+        assert port.waits > waits[0], "a wait, in which the port begins, must follow"
+        transport.abort()
+        loop.run_until_complete(settle())
+        loop.close()
+
+
+def test_closing_the_loop_ends_what_is_in_flight() -> None:
+    async def main() -> Any:
+        near, far = unix_pair()
+        transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(Recorder, near)
+        await settle()
+        transport.write(b"in flight")
+        await settle()
+        return transport, protocol, far
+
+    loop, port = scripted_loop()
+    transport, protocol, far = loop.run_until_complete(main())
+    with far:
+        loop.close()
+        assert (port.is_closed, port.in_flight) == (True, [])
+        with pytest.raises(RuntimeError, match="closed"):
+            transport.abort()
+        transport._sock.close()
+        transport._driver.sock = None
+        assert protocol.kinds() == ["made"]
