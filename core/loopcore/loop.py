@@ -108,8 +108,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._asyncgens.install()
         asyncio_events._set_running_loop(self)
         try:
+            self._signals.begin_run()
             self.run_ticks()
         finally:
+            self._signals.end_run()
             asyncio_events._set_running_loop(None)
             self._origins.track(False)
             self._asyncgens.restore()

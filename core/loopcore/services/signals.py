@@ -94,13 +94,14 @@ class _Channel(Runnable):
 class Signals:
     """The signal handlers of one loop. Thread: the main one only."""
 
-    __slots__ = ("_channel", "_handlers", "_host", "_loop")
+    __slots__ = ("_channel", "_handlers", "_host", "_is_kept", "_loop")
 
     def __init__(self, host: SignalHost, loop: Any) -> None:
         self._host = host
         self._loop = loop  # handed on to the handles, which belong to it; not used here
         self._handlers: dict[int, Handle] = {}
         self._channel: _Channel | None = None
+        self._is_kept = False  # for a run of the loop, also without handlers
 
     def add(self, sig: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
         """Run `callback(*args)` for every signal `sig`; replaces an earlier handler of it.
@@ -137,13 +138,38 @@ class Signals:
             if exc.errno == errno.EINVAL:
                 raise RuntimeError(f"sig {sig} cannot be caught") from exc
             raise
-        if not self._handlers:
+        if not self._handlers and not self._is_kept:
             self._close_channel()
         return True
+
+    def begin_run(self) -> None:
+        """Have every signal end the loop's wait while it runs, on Windows, where by itself none does.
+
+        CPython's handlers run in the main thread, as soon as it runs Python; there Ctrl-C comes in a thread of its own
+        and interrupts no call. Does nothing in another thread than the main one, and if the program listens itself.
+        """
+        if sys.platform == "win32":
+            try:
+                before = signal.set_wakeup_fd(-1)
+                if before == -1:
+                    self._open_channel()
+                    self._is_kept = True
+                else:
+                    signal.set_wakeup_fd(before)
+            except (ValueError, RuntimeError):
+                pass  # not the main thread, which alone gets signals
+
+    def end_run(self) -> None:
+        """Take back `begin_run`. The channel stays for the next run: a socket pair takes a handshake there."""
+        if self._is_kept:
+            self._is_kept = False
+            if not self._handlers:
+                self._stop_listening()
 
     def close(self) -> None:
         """Remove all handlers. When the interpreter is ending that is too late: they are dropped with a warning."""
         if not self._handlers:
+            self._close_channel()
             return
         if not sys.is_finalizing():
             for sig in list(self._handlers):
@@ -191,17 +217,20 @@ class Signals:
             self._host.readiness.set_reader(channel.reading, channel)
 
     def _close_channel(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is None:
+        if self._channel is None:
             return
+        self._stop_listening()
+        channel, self._channel = self._channel, None
+        self._host.readiness.clear_reader(channel.reading)
+        channel.close()
+
+    def _stop_listening(self) -> None:
         try:
             taken_over = signal.set_wakeup_fd(-1)
-            if taken_over not in (-1, channel.writing):
+            if self._channel is not None and taken_over not in (-1, self._channel.writing):
                 signal.set_wakeup_fd(taken_over)
         except (ValueError, OSError) as exc:
             report_logger.info("set_wakeup_fd(-1) failed: %s", exc)
-        self._host.readiness.clear_reader(channel.reading)
-        channel.close()
 
 
 def check_signal(sig: object) -> None:
