@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from tests.backends import kqueues
+from tests.backends import kqueues, ports
 
 kqueues.install()  # before anything looks at what this platform has
 
@@ -59,40 +59,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
-BACKEND_TESTS = Path(__file__).parent / "backends"
-
-
-def available_backends() -> list[str]:
-    """The names of the backends that can run here, or of those LOOPCORE_BACKEND narrows them to."""
-    from loopcore.discovery import list_backends
-
-    names = [row.name for row in list_backends() if row.available]
-    wanted = [name.strip() for name in os.environ.get("LOOPCORE_BACKEND", "").split(",") if name.strip()]
-    if wanted and "auto" not in wanted:
-        missing = set(wanted) - set(names)
-        if missing:
-            raise pytest.UsageError(f"LOOPCORE_BACKEND names {sorted(missing)}; available here: {names}")
-        names = [name for name in names if name in wanted]
-    return names
-
-
-def backends_with_port(path: Path) -> list[str]:
-    """The backends that a test in `path` is for: a contract is that of one port, all else holds over both."""
-    from loopcore.completion import is_completion_backend
-    from loopcore.discovery import choose_backend
-
-    names = available_backends()
-    if not path.is_relative_to(BACKEND_TESTS):
-        return names
-    completes = path.is_relative_to(BACKEND_TESTS / "completion")
-    return [name for name in names if is_completion_backend(choose_backend(name).factory) == completes]
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend_name" not in metafunc.fixturenames:
         return
     alone = "loopcore_factory" in metafunc.fixturenames or metafunc.definition.get_closest_marker("loopcore_only")
-    names = backends_with_port(metafunc.definition.path)
+    names = ports.backends_for(metafunc.definition.path)
     metafunc.parametrize("backend_name", names if alone else [*names, ORACLE], indirect=True)
 
 

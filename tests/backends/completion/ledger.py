@@ -1,0 +1,71 @@
+"""A ledger: every operation that went into a port, and every completion that came out, looked at as it comes."""
+
+from typing import Any
+
+from loopcore.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation
+
+PATIENCE = 30.0
+"""Seconds that are waited out only when a test fails."""
+
+MULTISHOT = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})
+
+
+class Ledger:
+    """Submits to `port`, waits in it, and fails as soon as it says what the contract forbids."""
+
+    def __init__(self, port: Any) -> None:
+        self.port = port
+        self.in_flight: set[Operation] = set()
+        self.results: dict[Operation, list[Any]] = {}
+
+    def submit(self, *operations: Any) -> None:
+        for operation in operations:
+            self.port.submit(operation)
+            assert operation not in self.in_flight, "an operation in flight was accepted"
+            self.in_flight.add(operation)
+            self.results.setdefault(operation, [])
+
+    def cancel(self, *operations: Operation) -> None:
+        for operation in operations:
+            self.port.cancel(operation)
+
+    def wait(self, timeout: float | None = 0.0) -> list[tuple[Operation, Any, bool]]:
+        """Wait once."""
+        completions = [*self.port.wait(timeout)]
+        for operation, result, more in completions:
+            assert operation in self.in_flight, f"{operation} has ended, or was never submitted: {result!r}"
+            assert not (more and isinstance(result, OSError)), "an error ends an operation"
+            if more:
+                assert operation.code in MULTISHOT, f"{operation} has one result only"
+            else:
+                self.in_flight.remove(operation)
+            self.results[operation].append(result)
+        return completions
+
+    def results_of(self, operation: Operation, count: int = 1) -> list[Any]:
+        """Wait until there are `count` results of `operation`, and take those that there are."""
+        while len(self.results[operation]) < count:
+            assert self.wait(PATIENCE), f"{operation} got no further than {self.results[operation]}"
+        results, self.results[operation] = self.results[operation], []
+        return results
+
+    def result_of(self, operation: Operation) -> Any:
+        """Wait for the next result of `operation`, and take it."""
+        if not self.results[operation]:
+            while not self.results[operation]:
+                assert self.wait(PATIENCE), f"{operation} has no result"
+        return self.results[operation].pop(0)
+
+    def outcome_of(self, operation: Operation) -> Any:
+        """Submit `operation`, which has one result, and wait for that."""
+        self.submit(operation)
+        return self.result_of(operation)
+
+    def settle(self, *operations: Operation) -> None:
+        """Wait until these have ended, all if none is named."""
+        while self.in_flight.intersection(operations or self.in_flight):
+            assert self.wait(PATIENCE), f"{self.in_flight} did not end"
+
+    def has_nothing_new(self) -> bool:
+        """Tell whether two looks bring nothing: the first may only have begun something."""
+        return not self.wait(0.0) and not self.wait(0.0)

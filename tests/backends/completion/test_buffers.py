@@ -1,0 +1,147 @@
+"""Buffers: an operation keeps them until it has ended; what is lent stays as it is until it was given back."""
+
+import gc
+import weakref
+
+import pytest
+
+from loopcore.operations import Receive, Send
+
+
+class Buffer(bytearray):
+    """Bytes that can be referred to weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.fixture
+def stuck(pair, fill):
+    """A socket that takes nothing for the time being."""
+    fill(pair[0])
+    return pair[0]
+
+
+def send_of(end, *buffers):
+    operation = Send(end.fileno())
+    operation.buffers = buffers
+    return operation
+
+
+def test_buffer_of_a_send_in_flight_cannot_be_resized(ledger, stuck):
+    buffer = bytearray(b"to be sent")
+    sending = send_of(stuck, buffer)
+    ledger.submit(sending)
+    ledger.wait(0.0)
+    with pytest.raises(BufferError):
+        buffer.clear()
+    ledger.cancel(sending)
+    ledger.settle()
+    buffer.clear()
+
+
+def test_buffer_can_be_resized_when_the_send_has_ended(ledger, stuck, pair):
+    buffer = bytearray(b"to be sent")
+    sending = send_of(stuck, buffer)
+    ledger.submit(sending)
+    while sending in ledger.in_flight:
+        pair[1].recv(1 << 20)
+        ledger.wait(0.0)
+    assert ledger.result_of(sending) == 10
+    buffer.clear()
+
+
+def test_buffers_live_until_the_send_has_ended_and_no_longer(ledger, stuck, pair):
+    buffer = Buffer(b"to be sent")
+    looked_at = weakref.ref(buffer)
+    sending = send_of(stuck, buffer)
+    ledger.submit(sending)
+    del buffer
+    gc.collect()
+    assert looked_at() is not None
+    ledger.cancel(sending)
+    ledger.settle()
+    sending.buffers = ()
+    gc.collect()
+    assert looked_at() is None
+
+
+def test_port_forgets_an_operation_that_has_ended(ledger, pair):
+    class Watched(Receive):
+        __slots__ = ("__weakref__",)
+
+    receiving = Watched(pair[0].fileno(), 100)
+    looked_at = weakref.ref(receiving)
+    ledger.submit(receiving)
+    pair[1].close()
+    ledger.settle()
+    ledger.results.clear()
+    ledger.wait(0.0)
+    del receiving
+    gc.collect()
+    assert looked_at() is None
+
+
+def lending(end, limit=1000):
+    operation = Receive(end.fileno(), limit)
+    operation.lend = True
+    return operation
+
+
+def next_of(ledger, receiving):
+    if receiving not in ledger.in_flight and not ledger.results.get(receiving):
+        ledger.submit(receiving)
+    return ledger.result_of(receiving)
+
+
+def test_lent_memory_holds_what_came_in(ledger, pair):
+    receiving = lending(pair[0])
+    ledger.submit(receiving)
+    pair[1].send(b"hello")
+    lent = ledger.result_of(receiving)
+    assert bytes(lent.view) == b"hello"
+    lent.give_back()
+
+
+def test_lent_memory_is_not_written_to_before_it_is_given_back(ledger, pair):
+    receiving = lending(pair[0])
+    pieces = []
+    for number in range(20):
+        pair[1].send(b"message %d" % number)
+        pieces.append(next_of(ledger, receiving))
+    assert [bytes(piece.view) for piece in pieces] == [b"message %d" % number for number in range(20)]
+    for piece in pieces:
+        piece.give_back()
+
+
+def test_memory_given_back_is_lent_again(ledger, pair):
+    receiving = lending(pair[0])
+    for number in range(200):
+        pair[1].send(b"message %d" % number)
+        piece = next_of(ledger, receiving)
+        assert bytes(piece.view) == b"message %d" % number
+        piece.give_back()
+
+
+def test_end_of_the_stream_is_not_lent(ledger, pair):
+    receiving = lending(pair[0])
+    ledger.submit(receiving)
+    pair[1].close()
+    assert ledger.result_of(receiving) == b""
+
+
+def test_lent_memory_outlives_the_operation(ledger, pair):
+    receiving = lending(pair[0])
+    pair[1].send(b"hello")
+    piece = next_of(ledger, receiving)
+    ledger.cancel(receiving)
+    ledger.settle()
+    assert bytes(piece.view) == b"hello"
+    piece.give_back()
+
+
+def test_lent_memory_may_be_given_back_after_close(ledger, port, pair):
+    receiving = lending(pair[0])
+    pair[1].send(b"hello")
+    piece = next_of(ledger, receiving)
+    port.close()
+    piece.give_back()

@@ -1,0 +1,204 @@
+"""Completion model: random use of a port, compared with a naive table of what must have ended and what must not.
+
+The model knows of every descriptor how many bytes can be read, and whether the peer is gone; and of every operation
+what it waits for. A wait has to end what the model says can be done, and must leave the rest in flight.
+"""
+
+import socket
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from loopcore.interest import READ
+from loopcore.operations import Poll, Receive, Send
+from tests.backends import ports
+from tests.backends.completion.ledger import Ledger
+
+MOST_PAIRS = 3
+choices = st.integers(0, 1000)
+
+
+@dataclass(eq=False)
+class End:
+    """One of two connected sockets, and what the model knows of it."""
+
+    sock: socket.socket
+    number: int
+    peer: "End | None" = None
+    unread: int = 0
+    receiving: Receive | None = None
+    polling: list[Poll] = field(default_factory=list)
+    sending: Send | None = None
+
+    def is_readable(self):
+        return bool(self.unread) or self.peer is None
+
+
+class CompletionModel(RuleBasedStateMachine):
+    def __init__(self, factory):
+        super().__init__()
+        self.port = factory()
+        self.ledger = Ledger(self.port)
+        self.ends = []
+        self.cancelled = set()
+
+    def teardown(self):
+        unfinished = [*self.port.close()]
+        assert len(unfinished) == len(set(unfinished))
+        assert set(unfinished) == self.ledger.in_flight
+        for end in self.ends:
+            end.sock.close()
+
+    def pick(self, choice):
+        return self.ends[choice % len(self.ends)]
+
+    @precondition(lambda self: len(self.ends) < 2 * MOST_PAIRS)
+    @rule()
+    def open_pair(self):
+        ends = [End(sock, sock.fileno()) for sock in socket.socketpair()]
+        for end, peer in (ends, reversed(ends)):
+            end.sock.setblocking(False)
+            end.peer = peer
+        self.ends += ends
+
+    @precondition(lambda self: self.ends)
+    @rule(choice=choices, limit=st.sampled_from([1, 3, 1000]))
+    def receive(self, choice, limit):
+        end = self.pick(choice)
+        if end.receiving is None:
+            end.receiving = Receive(end.number, limit)
+            self.ledger.submit(end.receiving)
+
+    @precondition(lambda self: self.ends)
+    @rule(choice=choices)
+    def poll(self, choice):
+        end = self.pick(choice)
+        if len(end.polling) < 2:
+            end.polling.append(Poll(end.number, READ))
+            self.ledger.submit(end.polling[-1])
+
+    @precondition(lambda self: self.ends)
+    @rule(choice=choices, size=st.integers(1, 5))
+    def send(self, choice, size):
+        end = self.pick(choice)
+        if end.sending is None:
+            end.sending = Send(end.number)
+            end.sending.buffers = [bytes(size)]
+            self.ledger.submit(end.sending)
+
+    @precondition(lambda self: self.ends)
+    @rule(choice=choices, size=st.integers(1, 5))
+    def peer_sends(self, choice, size):
+        end = self.pick(choice)
+        if end.peer is not None:
+            end.peer.unread += end.sock.send(bytes(size))
+
+    @precondition(lambda self: self.ends)
+    @rule(choice=choices)
+    def somebody_else_reads(self, choice):
+        end = self.pick(choice)
+        if end.peer is not None and end.unread and end.receiving is None:
+            end.unread -= len(end.sock.recv(1 << 20))
+
+    @precondition(lambda self: self.ledger.in_flight)
+    @rule(choice=choices)
+    def cancel(self, choice):
+        operations = sorted(self.ledger.in_flight, key=lambda operation: (operation.fd, operation.code))
+        operation = operations[choice % len(operations)]
+        self.ledger.cancel(operation)
+        self.cancelled.add(operation)
+
+    @precondition(lambda self: self.ends)
+    @rule(choice=choices)
+    def close(self, choice):
+        """Cancel and close, as the contract asks; the terminal completions come later."""
+        end = self.pick(choice)
+        mine = [operation for operation in (end.receiving, end.sending, *end.polling) if operation is not None]
+        self.ledger.cancel(*mine)
+        self.cancelled.update(mine)
+        self.settle(end)
+        end.sock.close()
+        self.ends.remove(end)
+        if end.peer is not None:
+            end.peer.peer = None
+
+    def settle(self, end):
+        while end.receiving is not None or end.sending is not None or end.polling:
+            self.look(30.0)
+
+    @rule()
+    def wait(self):
+        """What can be done is done, after as many looks as there are bytes, and whatever cannot is still in flight."""
+        due = self.due()
+        for _ in range(100):
+            if not due & self.ledger.in_flight:
+                break
+            self.look(30.0)
+            due &= self.due() | self.cancelled
+        assert not due & self.ledger.in_flight - self.multishot()
+
+    def due(self):
+        """Operations of which something must be heard."""
+        due = set(self.cancelled & self.ledger.in_flight)
+        for end in self.ends:
+            if end.is_readable():
+                due.update(end.polling)
+                if end.receiving is not None:
+                    due.add(end.receiving)
+            if end.sending is not None:
+                due.add(end.sending)
+        return due & self.ledger.in_flight
+
+    def multishot(self):
+        return {end.receiving for end in self.ends if end.receiving is not None}
+
+    def look(self, timeout):
+        expected = self.due()
+        for operation, result, more in self.ledger.wait(timeout if expected else 0.0):
+            end = next(end for end in self.ends if operation in (end.receiving, end.sending, *end.polling))
+            if operation is end.receiving:
+                self.received(end, result)
+            elif operation is end.sending:
+                self.sent(end, result)
+            elif isinstance(result, OSError):
+                assert operation in self.cancelled
+            if more:
+                continue
+            self.cancelled.discard(operation)
+            if operation is end.receiving:
+                end.receiving = None
+            elif operation is end.sending:
+                end.sending = None
+            else:
+                end.polling.remove(operation)
+
+    def received(self, end, result):
+        if isinstance(result, OSError):
+            assert end.receiving in self.cancelled or end.peer is None
+        elif result:
+            assert len(result) <= min(end.receiving.limit, end.unread), "more has come in than was sent"
+            end.unread -= len(result)
+        else:
+            assert end.peer is None, "the stream has not ended"
+            assert not end.unread, "what came before the end is lost"
+
+    def sent(self, end, result):
+        if isinstance(result, OSError):
+            assert end.sending in self.cancelled or end.peer is None
+        elif end.peer is not None:
+            end.peer.unread += result
+
+
+def test_port_agrees_with_the_model(port_kind):
+    factory = ports.maker_of(port_kind)
+    run_state_machine_as_test(
+        lambda: CompletionModel(factory),
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,75 @@
+"""Signals: a handler that returns does not end a wait, one that raises does, and no completion is lost."""
+
+import signal
+
+import pytest
+
+from loopcore.operations import Receive, Send
+from tests.backends.completion.ledger import PATIENCE
+
+
+@pytest.fixture
+def on_alarm():
+    """Sets a handler for SIGALRM and sends the signal that many seconds from now."""
+    before = signal.getsignal(signal.SIGALRM)
+
+    def arm(handler, delay=0.01):
+        signal.signal(signal.SIGALRM, lambda signum, frame: handler())
+        signal.setitimer(signal.ITIMER_REAL, delay)
+
+    yield arm
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt():
+    raise Interrupted
+
+
+def test_handler_that_returns_does_not_end_the_wait(ledger, pair, on_alarm):
+    receiving = Receive(pair[0].fileno(), 100)
+    ledger.submit(receiving)
+    on_alarm(lambda: pair[1].send(b"from the handler"))
+    assert ledger.wait(PATIENCE) == [(receiving, b"from the handler", receiving in ledger.in_flight)]
+
+
+def test_handler_that_raises_ends_the_wait(ledger, port, pair, on_alarm):
+    ledger.submit(Receive(pair[0].fileno(), 100))
+    on_alarm(interrupt)
+    with pytest.raises(Interrupted):
+        port.wait(PATIENCE)
+
+
+def test_handler_that_wakes_ends_the_wait(port, on_alarm):
+    on_alarm(port.wake)
+    assert [*port.wait(PATIENCE)] == []
+
+
+def test_what_had_completed_comes_with_the_next_wait(ledger, port, pair, on_alarm):
+    receiving, sending = Receive(pair[0].fileno(), 100), Send(pair[0].fileno())
+    sending.buffers = [b"x"]
+    sending.quiet = True
+    ledger.submit(receiving, sending)
+    on_alarm(interrupt)
+    with pytest.raises(Interrupted):
+        port.wait(PATIENCE)
+    pair[1].send(b"y")
+    assert ledger.result_of(receiving) == b"y"
+    assert ledger.result_of(sending) == 1
+
+
+def test_port_works_on_after_many_interruptions(ledger, port, pair, on_alarm):
+    receiving = Receive(pair[0].fileno(), 100)
+    ledger.submit(receiving)
+    for number in range(20):
+        on_alarm(interrupt, 0.001)
+        with pytest.raises(Interrupted):
+            port.wait(PATIENCE)
+        pair[1].send(b"%d" % number)
+        assert ledger.result_of(receiving) == b"%d" % number
+        if receiving not in ledger.in_flight:
+            ledger.submit(receiving)

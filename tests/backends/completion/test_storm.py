@@ -1,0 +1,188 @@
+"""A storm of cancellations: operations are submitted and cancelled at random moments, while peers come and go.
+
+At the end each has ended once, every byte that was taken has arrived or still lies in the kernel, and nothing is left:
+no descriptor, no buffer, no slot. LOOPCORE_STORM says how many operations; the default keeps the suite short.
+"""
+
+import gc
+import os
+import random
+import socket
+import weakref
+from pathlib import Path
+
+from loopcore.interest import READ, WRITE
+from loopcore.operations import Accept, Connect, Poll, Receive, Send
+
+OPERATIONS = int(os.environ.get("LOOPCORE_STORM", "3000"))
+MOST_IN_FLIGHT = 64
+LANES = 6
+
+
+class Buffer(bytearray):
+    """Bytes that can be referred to weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Lane:
+    """Two connected sockets, and how many bytes the first was told to have sent, the second to have received."""
+
+    def __init__(self):
+        self.ends = socket.socketpair()
+        for end in self.ends:
+            end.setblocking(False)
+        self.taken = 0
+        self.came = 0
+        self.in_flight = set()
+        self.is_sending = False
+
+    def left_over(self):
+        """Bytes that nobody has received."""
+        size = 0
+        try:
+            while part := self.ends[1].recv(1 << 20):
+                size += len(part)
+        except BlockingIOError:
+            pass
+        return size
+
+    def close(self):
+        for end in self.ends:
+            end.close()
+
+
+class Storm:
+    def __init__(self, ledger, listener, chance):
+        self.ledger = ledger
+        self.listener = listener
+        self.chance = chance
+        self.lanes = [Lane() for _ in range(LANES)]
+        self.lane_of = {}
+        self.buffers = []
+        self.clients = {}
+        self.submitted = 0
+        self.ended = 0
+
+    def submit(self):
+        lane = self.chance.choice(self.lanes)
+        kind = self.chance.choice(["receive", "lend", "send", "send", "poll", "accept", "connect"])
+        operation = getattr(self, kind)(lane)
+        if operation is None:
+            return
+        self.lane_of[operation] = lane
+        lane.in_flight.add(operation)
+        self.ledger.submit(operation)
+        self.submitted += 1
+
+    def receive(self, lane):
+        return Receive(lane.ends[1].fileno(), self.chance.choice([1, 100, 65536]))
+
+    def lend(self, lane):
+        operation = self.receive(lane)
+        operation.lend = True
+        return operation
+
+    def send(self, lane):
+        if lane.is_sending:
+            return None  # the order of two at once is nobody's
+        lane.is_sending = True
+        operation = Send(lane.ends[0].fileno())
+        operation.buffers = [Buffer(self.chance.choice([1, 1000, 300_000])) for _ in range(self.chance.randrange(1, 4))]
+        operation.quiet = self.chance.random() < 0.5
+        self.buffers += map(weakref.ref, operation.buffers)
+        return operation
+
+    def poll(self, lane):
+        return Poll(self.chance.choice(lane.ends).fileno(), self.chance.choice([READ, WRITE, READ | WRITE]))
+
+    def accept(self, lane):
+        return Accept(self.listener.fileno())
+
+    def connect(self, lane):
+        client = socket.socket()
+        client.setblocking(False)
+        operation = Connect(client.fileno(), self.listener.getsockname())
+        self.clients[operation] = client
+        return operation
+
+    def cancel(self):
+        if self.ledger.in_flight:
+            self.ledger.cancel(self.chance.choice([*self.ledger.in_flight]))
+
+    def wait(self):
+        self.note(self.ledger.wait(self.chance.choice([0.0, 0.0, 0.001])))
+
+    def note(self, completions):
+        for operation, result, more in completions:
+            lane = self.lane_of[operation]
+            if isinstance(operation, Receive) and not isinstance(result, OSError):
+                lane.came += len(result) if isinstance(result, bytes) else len(result.view)
+                if not isinstance(result, bytes):
+                    result.give_back()
+            elif isinstance(operation, Send) and not isinstance(result, OSError):
+                lane.taken += result
+            elif isinstance(operation, Accept) and not isinstance(result, OSError):
+                socket.close(result)
+            if not more:
+                self.end(operation, lane)
+
+    def end(self, operation, lane):
+        self.ended += 1
+        del self.lane_of[operation]
+        lane.in_flight.remove(operation)
+        assert operation.slot is None
+        self.ledger.results.pop(operation)
+        if isinstance(operation, Send):
+            lane.is_sending = False
+        elif isinstance(operation, Connect):
+            self.clients.pop(operation).close()
+
+    def replace_lane(self):
+        """Cancel what is in flight on a lane and close it at once, so that its numbers are used again."""
+        index = self.chance.randrange(LANES)
+        lane = self.lanes[index]
+        self.ledger.cancel(*lane.in_flight)
+        if lane.in_flight:
+            while lane.in_flight:
+                self.note(self.ledger.wait(30.0))
+        assert lane.taken == lane.came + lane.left_over()
+        lane.close()
+        self.lanes[index] = Lane()
+
+    def run(self):
+        while self.submitted < OPERATIONS:
+            what = self.chance.random()
+            if what < 0.45 and len(self.ledger.in_flight) < MOST_IN_FLIGHT:
+                self.submit()
+            elif what < 0.75:
+                self.cancel()
+            elif what < 0.995:
+                self.wait()
+            else:
+                self.replace_lane()
+        self.ledger.cancel(*self.ledger.in_flight)
+        while self.ledger.in_flight:
+            self.note(self.ledger.wait(30.0))
+        for lane in self.lanes:
+            assert lane.taken == lane.came + lane.left_over()
+            lane.close()
+
+
+def test_storm_of_cancellations_loses_and_leaves_nothing(ledger, port):
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir())) if descriptors.is_dir() else 0
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+        listener.setblocking(False)
+        storm = Storm(ledger, listener, random.Random(5))
+        storm.run()
+        assert storm.ended == storm.submitted >= OPERATIONS
+        assert ledger.has_nothing_new()
+        gc.collect()
+        assert not any(buffer() is not None for buffer in storm.buffers), (
+            "the port keeps buffers of operations that have ended"
+        )
+    assert not storm.clients
+    if before:
+        assert len(list(descriptors.iterdir())) == before
+    assert [*port.close()] == []
