@@ -148,6 +148,20 @@ def test_what_was_read_ahead_is_dropped_when_the_file_changes(port_loop: Loop, p
     port_loop.run_until_complete(main())
 
 
+def test_what_was_read_ahead_before_a_write_had_ended_is_dropped(port_loop: Loop, port: FilesPort, path: Path) -> None:
+    async def main() -> None:
+        async with files.open(path, "r+b") as file:
+            port.hold = lambda operation: operation.code == ops.WRITE_FILE
+            writing = asyncio.create_task(file.write_at(4, b"TWO"))
+            await asyncio.sleep(0)
+            assert await file.readline() == b"one\n"
+            port.let_go()
+            await writing
+            assert await file.readline() == b"TWO\n"
+
+    port_loop.run_until_complete(main())
+
+
 def test_appends_of_two_files_do_not_overwrite_each_other(loop: Loop, tmp_path: Path) -> None:
     path = tmp_path / "log"
 
