@@ -169,8 +169,8 @@ class File:
                 return len(data)
 
     async def readline(self, size: int | None = -1, /) -> bytes:
-        r"""Read to the next b"\n" and with it, at most `size` bytes; b"" at the end. Reads ahead."""
-        limit = self._check_reading(size)
+        r"""Read to the next b"\n" and with it, at most `size` bytes unless that is negative; b"" at the end."""
+        limit = self._check_reading(-1 if size is None or size < 0 else size)
         async with self._turn:
             pieces: list[bytes] = []
             position = self._position
