@@ -27,6 +27,14 @@ from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection
 from loopcore.transports.ports import make_datagram_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, resolve
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.transports.datagram import give_instance_dicts
+
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
@@ -56,6 +64,7 @@ class DatagramTransport(Connection):
         "_lost_writes",
         "_paused",
         "__weakref__",
+        "__dict__",
     )
 
     def __init__(
@@ -126,6 +135,9 @@ class DatagramTransport(Connection):
             self._failed(exc, "Fatal error on transport")
 
     def _datagram(self, data: bytes, address: Any) -> None:
+        self._on_datagram(data, address)
+
+    def _on_datagram(self, data: bytes, address: Any) -> None:
         try:
             self._protocol.datagram_received(data, address)  # type: ignore[attr-defined]
         except (SystemExit, KeyboardInterrupt):
@@ -190,8 +202,15 @@ class DatagramTransport(Connection):
         self._driver.take_turn()
 
     def _written(self) -> None:
+        self._on_written()
+
+    def _on_written(self) -> None:
         unsent = self._driver.unsent
         if self._protocol_paused and unsent <= self._low_water:
             self._resume_protocol()
         if self._state == CLOSING and self._driver.unsent == 0:
             self._lose(None)
+
+
+if cython.compiled:
+    give_instance_dicts()

@@ -3,6 +3,9 @@ from loopcore.kernel.scheduler cimport Scheduler
 
 
 cdef class Sink(Runnable):
+    cdef object _on_received(self, bytes data)
+    cdef object _on_datagram(self, bytes data, object address)
+    cdef object _on_written(self)
     cpdef object _received(self, bytes data)
     cpdef object _get_buffer(self)
     cpdef object _buffer_updated(self, Py_ssize_t nbytes)

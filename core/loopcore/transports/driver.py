@@ -38,9 +38,23 @@ Buffer: TypeAlias = "bytes | memoryview"
 
 
 class Sink(Runnable):
-    """What a driver calls back. To run it is to give the driver its turn to write."""
+    """What a driver calls back. To run it is to give the driver its turn to write.
+
+    What comes with every message has two names that do the same. The drivers of sockets call `_on_received`,
+    `_on_datagram` and `_on_written`: compiled, C methods, without a look for an override in the dict that a transport
+    may have (docs/adr/0014). A driver in Python does not see those, and calls `_received`, `_datagram`, `_written`.
+    """
 
     __slots__ = ()
+
+    def _on_received(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def _on_datagram(self, data: bytes, address: Any) -> None:
+        raise NotImplementedError
+
+    def _on_written(self) -> None:
+        raise NotImplementedError
 
     def _received(self, data: bytes) -> None:
         """Some bytes came in; never empty."""

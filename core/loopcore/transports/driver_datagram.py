@@ -114,7 +114,7 @@ class ReadinessDatagramDriver(DatagramDriver):
                 self._full_events = 0
                 return
             self.count_received(len(received[0]))
-            sink._datagram(received[0], received[1])
+            sink._on_datagram(received[0], received[1])
         self._full_events += 1
         if self._full_events == EVENTS_BEFORE_MORE:
             self._full_events = 0
@@ -175,7 +175,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         if not queue:
             self._unblock()
         if gone:
-            self.sink._written()
+            self.sink._on_written()
 
     def _drop_first(self, size: int) -> None:
         self._queue.popleft()

@@ -86,7 +86,7 @@ class ReadinessDriver(QueueingDriver):
             return
         if received:
             self.count_received(len(received))
-            sink._received(received)
+            sink._on_received(received)
         else:
             sink._end_of_file()
 
@@ -153,7 +153,7 @@ class ReadinessDriver(QueueingDriver):
             self.discard()
             self.sink._failed(exc, WRITE_FAILED)
             return
-        self.sink._written()
+        self.sink._on_written()
 
     def _unblock(self) -> None:
         if self._blocked:

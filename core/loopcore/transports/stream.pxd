@@ -1,5 +1,7 @@
 cimport cython
+from cpython.object cimport PyObject
 
+from loopcore.native.attributes cimport open_dict
 from loopcore.transports.driver cimport Driver, StreamDriver
 from loopcore.transports.lifecycle cimport Connection
 
@@ -13,9 +15,11 @@ cdef class StreamTransport(Connection):
     cdef public bint _eof_written
     cdef public bint _eof_received
     cdef object __weakref__
+    cdef PyObject *_instance_dict
 
     @cython.locals(driver=StreamDriver)
     cpdef object set_protocol(self, object protocol)
+    cdef object _on_received(self, bytes data)
     cpdef object _received(self, bytes data)
     cpdef object _get_buffer(self)
     cpdef object _buffer_updated(self, Py_ssize_t nbytes)
@@ -25,8 +29,14 @@ cdef class StreamTransport(Connection):
     @cython.locals(driver=StreamDriver, size=Py_ssize_t)
     cdef object _write_other(self, object data)
     cdef bint _refuse(self, object name, object verb, Py_ssize_t size) except -1
-    cpdef object _run(self)
+    cdef object _run(self)
     @cython.locals(driver=Driver)
+    cdef object _on_written(self)
     cpdef object _written(self)
     cdef object _drained(self)
     cpdef object _let_go(self)
+
+
+cdef inline object give_instance_dicts():
+    cdef StreamTransport sample = StreamTransport.__new__(StreamTransport)
+    open_dict(StreamTransport, <char *>&sample._instance_dict - <char *><PyObject *>sample)

@@ -23,6 +23,14 @@ from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
 from loopcore.transports.ports import make_stream_driver
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.transports.stream import give_instance_dicts
+
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import Server
@@ -71,6 +79,7 @@ class StreamTransport(Connection):
         "_eof_written",
         "_eof_received",
         "__weakref__",
+        "__dict__",
     )
 
     _start_tls_compatible = True
@@ -158,6 +167,9 @@ class StreamTransport(Connection):
             self._failed(exc, "Fatal error on transport")
 
     def _received(self, data: bytes) -> None:
+        self._on_received(data)
+
+    def _on_received(self, data: bytes) -> None:
         try:
             self._on_data(data)
         except (SystemExit, KeyboardInterrupt):
@@ -292,6 +304,9 @@ class StreamTransport(Connection):
         self._driver.take_turn()
 
     def _written(self) -> None:
+        self._on_written()
+
+    def _on_written(self) -> None:
         driver = self._driver
         if self._protocol_paused and driver.unsent <= self._low_water:
             self._resume_protocol()
@@ -336,3 +351,7 @@ class StreamTransport(Connection):
     def _let_go(self) -> None:
         Connection._let_go(self)
         self._on_data = self._on_get_buffer = self._on_buffer_updated = None
+
+
+if cython.compiled:
+    give_instance_dicts()

@@ -1,7 +1,9 @@
 cimport cython
+from cpython.object cimport PyObject
 
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.native.attributes cimport open_dict
 from loopcore.transports.stream cimport StreamTransport
 from loopcore.transports.tls_engine cimport TlsEngine
 
@@ -43,10 +45,11 @@ cdef class TlsSending(Runnable):
     cdef public object _on_get_buffer
     cdef public object _on_buffer_updated
     cdef object __weakref__
+    cdef PyObject *_instance_dict
 
     cdef object _wake_waiter(self, object exc)
     cdef object _cancel_timer(self)
-    cpdef object _run(self)
+    cdef object _run(self)
     @cython.locals(engine=TlsEngine, data=bytes)
     cdef object _flush(self)
     @cython.locals(plain=StreamTransport, sent=Py_ssize_t)
@@ -62,3 +65,8 @@ cdef class TlsSending(Runnable):
     cdef object _fail(self, object exc, object message)
     cpdef object _force_close(self, object exc)
     cdef object _report(self, object exc, object message)
+
+
+cdef inline object give_instance_dicts():
+    cdef TlsSending sample = TlsSending.__new__(TlsSending)
+    open_dict(TlsSending, <char *>&sample._instance_dict - <char *><PyObject *>sample)

@@ -37,6 +37,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import run_in_context
+    from cython.cimports.loopcore.transports.tls_sending import give_instance_dicts
 else:
     from loopcore.native.interpreted import run_in_context
 
@@ -103,6 +104,7 @@ class TlsSending(Runnable):
         "_on_get_buffer",
         "_on_buffer_updated",
         "__weakref__",
+        "__dict__",
     )
 
     def __init__(self, loop: "Scheduler", engine: TlsEngine, *, connected: bool) -> None:
@@ -305,3 +307,7 @@ class TlsSending(Runnable):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+if cython.compiled:
+    give_instance_dicts()

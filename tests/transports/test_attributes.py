@@ -1,0 +1,94 @@
+"""Attributes that a program puts on a transport, and methods that it replaces; asyncio's own loop is the oracle."""
+
+import asyncio
+import contextlib
+import gc
+import weakref
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from tests.transports.recorder import Recorder, opened, receive, run, settle
+from tests.transports.tls_support import secured
+
+Opened = Callable[[], contextlib.AbstractAsyncContextManager[Any]]
+
+
+@contextlib.asynccontextmanager
+async def stream() -> AsyncIterator[Any]:
+    async with opened(Recorder()) as (transport, _):
+        yield transport
+
+
+@contextlib.asynccontextmanager
+async def tls() -> AsyncIterator[Any]:
+    async with secured(Recorder()) as (transport, _):
+        yield transport
+
+
+@contextlib.asynccontextmanager
+async def datagrams() -> AsyncIterator[Any]:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0))
+    yield transport
+    transport.abort()
+    await settle()
+
+
+every_kind = pytest.mark.parametrize("kind", [stream, tls, datagrams])
+
+
+@every_kind
+def test_an_attribute_is_kept_and_taken_back(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
+    async def main() -> None:
+        async with kind() as transport:
+            transport.note = 7
+            assert vars(transport)["note"] == transport.note == 7
+            del transport.note
+            assert not hasattr(transport, "note")
+
+    run(loop, main())
+
+
+@every_kind
+def test_a_method_can_be_replaced_on_one_transport(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
+    async def main() -> None:
+        async with kind() as transport:
+            transport.is_closing = mock.Mock(return_value="asked")
+            assert transport.is_closing() == "asked"
+            del transport.is_closing
+            assert transport.is_closing() is False
+
+    run(loop, main())
+
+
+def test_a_replaced_write_may_call_the_real_one(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, far):
+            real, seen = transport.write, []
+
+            def write(data: bytes) -> None:
+                seen.append(data)
+                real(data.upper())
+
+            transport.write = write
+            transport.write(b"words")
+            assert seen == [b"words"]
+            assert await receive(far, 5) == b"WORDS"
+
+    run(loop, main())
+
+
+@every_kind
+def test_a_cycle_through_an_attribute_is_collected(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
+    async def main() -> "weakref.ref[Any]":
+        async with kind() as transport:
+            transport.itself = transport
+            return weakref.ref(transport)
+
+    reference = run(loop, main())
+    run(loop, settle())
+    gc.collect()
+    assert reference() is None
