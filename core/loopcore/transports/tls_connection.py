@@ -139,9 +139,11 @@ class TlsConnection(TlsSending):
         self._agreed()
         if self._loop.watching_transports:
             tell_of(self, "opened")
-        self._flush()
+        # As asyncio: what came along is handed over first. If sending fails, the carrier's `connection_lost` is
+        # scheduled, and what the protocol schedules for its data is to run before that.
         if self._engine.state == _OPEN and not self._paused:
             self._deliver()
+        self._flush()
 
     def _agreed(self) -> None:
         """The handshake is over. What the protocol writes at once leaves together with our last part of it."""
@@ -226,6 +228,8 @@ class TlsConnection(TlsSending):
         """Reading was resumed: pass on what has come in meanwhile, and the end if that has come, too."""
         if self._engine.state != _OPEN or self._paused:
             return
+        if self._carrier is not None and self._carrier.is_closing():
+            return  # sending has failed meanwhile: `connection_lost` is the next that the protocol is to hear
         self._deliver()
         if self._carrier_ended and self._engine.state == _OPEN and not self._paused:
             self._end_of_stream()
