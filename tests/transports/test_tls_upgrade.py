@@ -294,8 +294,12 @@ def test_a_transport_that_is_aborted_during_the_upgrade_fails_it(loopcore_factor
     run(loopcore_factory(), main())
 
 
+@pytest.mark.differs(
+    "EventLoop.start_tls",
+    why="For a connection that was closed before it raises ConnectionAbortedError; asyncio's returns None or never.",
+)
 def test_a_transport_that_has_closed_cannot_be_upgraded(loopcore_factory: Any) -> None:
-    """asyncio waits until the handshake times out."""
+    """Python 3.11 never returns; 3.12 and 3.13 return None, or never if `connection_lost` was called already."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
