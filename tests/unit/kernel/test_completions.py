@@ -1,0 +1,358 @@
+"""The kernel over a completion port: what is told, to whom, and what becomes of it when a tick is cut short."""
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from loopcore.backend import Capability, ProbeResult
+from loopcore.completion import Completion
+from loopcore.interest import ERROR, READ, WRITE
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.reactor import POLL_SKIP_TICKS, Reactor
+from loopcore.operations import Accept, Operation, Poll, Receive
+from tests.unit.kernel.fakes import VirtualClock
+
+
+class FakePort:
+    """Records what it is asked; a wait tells what `script` says next, cancelled operations first."""
+
+    name = "fake"
+    capabilities: frozenset[Capability] = frozenset()
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Operation]] = []
+        self.in_flight: list[Operation] = []
+        self.script: deque[Sequence[Completion]] = deque()
+        self.cancelled: list[Operation] = []
+        self.timeouts: list[float | None] = []
+        self.refuse: BaseException | None = None
+        self.interrupt: BaseException | None = None
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        return ProbeResult(True)
+
+    def submit(self, operation: Operation) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        assert operation not in self.in_flight
+        self.calls.append(("submit", operation))
+        self.in_flight.append(operation)
+
+    def cancel(self, operation: Operation) -> None:
+        self.calls.append(("cancel", operation))
+        if operation in self.in_flight and operation not in self.cancelled:
+            self.cancelled.append(operation)
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        self.timeouts.append(timeout)
+        if self.interrupt is not None:
+            exc, self.interrupt = self.interrupt, None
+            raise exc
+        told: list[Completion] = [(operation, OSError(errno.ECANCELED, ""), False) for operation in self.cancelled]
+        self.cancelled.clear()
+        told += self.script.popleft() if self.script else ()
+        for operation, _, more in told:
+            if not more:
+                self.in_flight.remove(operation)
+        assert told or timeout is not None, "a wait without limit that nothing would ever end"
+        return told
+
+    def wake(self) -> None:
+        pass
+
+    def close(self) -> Sequence[Operation]:
+        unfinished, self.in_flight = self.in_flight, []
+        return unfinished
+
+    def polls(self, fd: int) -> list[Poll]:
+        """The Polls of `fd` that are in flight."""
+        return [each for each in self.in_flight if isinstance(each, Poll) and each.fd == fd]
+
+
+@pytest.fixture
+def port() -> FakePort:
+    return FakePort()
+
+
+@pytest.fixture
+def reactor(port: FakePort) -> Reactor:
+    return Reactor(port, clock=VirtualClock())
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    reader, writer = os.pipe()
+    yield reader
+    os.close(reader)
+    os.close(writer)
+
+
+def handle(reactor: Reactor, callback: Callable[..., Any], *args: Any) -> Handle:
+    return Handle(callback, args, reactor)  # type: ignore[arg-type]
+
+
+def receive(reactor: Reactor, log: list[Any], each: Callable[[Any], Any] = lambda result: None) -> Receive:
+    """A Receive whose target notes each result, and then calls `each` with it."""
+    operation = Receive(7, 100)
+
+    def told() -> None:
+        result = operation.result
+        log.append(result)
+        each(result)
+
+    operation.target = handle(reactor, told)
+    return operation
+
+
+def test_target_runs_once_for_each_completion(reactor: Reactor, port: FakePort) -> None:
+    log: list[Any] = []
+    operation = receive(reactor, log)
+    reactor.completions.submit(operation)
+    port.script.append([(operation, b"one", True), (operation, b"two", True)])
+    reactor.tick()
+    assert log == [b"one", b"two"]
+    assert operation.pending
+    port.script.append([(operation, b"", False)])
+    reactor.completions.submitted = True
+    reactor.tick()
+    assert log == [b"one", b"two", b""]
+    assert not operation.pending
+
+
+def test_operation_that_the_port_refuses_is_not_pending(reactor: Reactor, port: FakePort) -> None:
+    operation = receive(reactor, [])
+    port.refuse = ValueError("in flight")
+    with pytest.raises(ValueError, match="in flight"):
+        reactor.completions.submit(operation)
+    assert not operation.pending
+
+
+def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: FakePort) -> None:
+    def again() -> None:
+        reactor.call_soon(again)
+
+    again()
+    for _ in range(POLL_SKIP_TICKS // 2):
+        reactor.tick()
+    before = len(port.timeouts)
+    reactor.completions.submit(receive(reactor, []))
+    reactor.tick()
+    assert port.timeouts[before:] == [0.0]
+    reactor.tick()
+    assert len(port.timeouts) == before + 1, "there is nothing new, so the poll is skipped again"
+
+
+def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: FakePort) -> None:
+    log: list[Any] = []
+    operation = receive(reactor, log)
+    reactor.completions.submit(operation)
+    reactor.call_soon(int)
+    reactor.tick()
+    reactor.call_soon(int)
+    reactor.completions.cancel(operation)
+    reactor.tick()
+    assert [result.errno for result in log] == [errno.ECANCELED]
+
+
+def test_cancel_of_what_is_not_pending_does_not_reach_the_port(reactor: Reactor, port: FakePort) -> None:
+    operation = receive(reactor, [])
+    reactor.completions.cancel(operation)
+    assert port.calls == []
+
+
+def test_operation_cancelled_between_wait_and_dispatch_is_told_what_it_had(reactor: Reactor, port: FakePort) -> None:
+    """Its completion is collected already: it comes, and the port has nothing left to end."""
+    log: list[Any] = []
+    second = receive(reactor, log)
+    first = receive(reactor, log, lambda result: reactor.completions.cancel(second))
+    for operation in (first, second):
+        reactor.completions.submit(operation)
+    port.script.append([(first, b"", False), (second, b"", False)])
+    reactor.tick()
+    assert log == [b"", b""]
+    assert not port.in_flight
+    assert not second.pending
+
+
+def test_operation_may_be_submitted_again_by_its_own_target(reactor: Reactor, port: FakePort) -> None:
+    log: list[Any] = []
+    operation = receive(reactor, log, lambda result: reactor.completions.submit(operation) if result else None)
+    reactor.completions.submit(operation)
+    for result in (b"one", b"two", b""):
+        port.script.append([(operation, result, False)])
+        reactor.tick()
+    assert log == [b"one", b"two", b""]
+    assert not operation.pending
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_completions_behind_an_interruption_come_with_the_next_tick(
+    reactor: Reactor, port: FakePort, interruption: type[BaseException]
+) -> None:
+    log: list[Any] = []
+
+    def leave(result: Any) -> None:
+        raise interruption
+
+    operations = [receive(reactor, log), receive(reactor, log, leave), receive(reactor, log), receive(reactor, log)]
+    for operation in operations:
+        reactor.completions.submit(operation)
+    port.script.append([(operation, b"%d" % number, False) for number, operation in enumerate(operations)])
+    with pytest.raises(interruption):
+        reactor.tick()
+    assert log == [b"0", b"1"]
+    assert [operation.pending for operation in operations] == [False, False, True, True]
+    newcomer = receive(reactor, log)
+    reactor.completions.submit(newcomer)
+    port.script.append([(newcomer, b"new", False)])
+    reactor.tick()
+    assert log == [b"0", b"1", b"2", b"3", b"new"]
+    assert port.timeouts[-1] == 0.0, "with completions left over, the port is only looked at"
+
+
+def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, port: FakePort) -> None:
+    log: list[Any] = []
+    operation = receive(reactor, log)
+    reactor.completions.submit(operation)
+    port.in_flight.remove(operation)
+    reactor.completions.late.append((operation, b"late", False))
+    port.interrupt = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        reactor.tick()
+    assert log == []
+    reactor.completions.submitted = True
+    reactor.tick()
+    assert log == [b"late"]
+
+
+def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Reactor, port: FakePort) -> None:
+    log: list[Any] = []
+    operation, late = receive(reactor, log), receive(reactor, log)
+    for each in (operation, late):
+        reactor.completions.submit(each)
+    port.in_flight.remove(late)
+    reactor.completions.late.append((late, b"late", False))
+    reactor.close_scheduler()
+    assert not operation.pending
+    assert not late.pending
+    assert log == []
+
+
+def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Reactor, port: FakePort) -> None:
+    accepting = Accept(7)
+    reactor.completions.submit(accepting)
+    one, other = socket.socketpair()
+    with other:
+        other.settimeout(30.0)
+        reactor.completions.late.append((accepting, one.detach(), True))
+        reactor.close_scheduler()
+        assert other.recv(1) == b""
+
+
+def test_cancel_after_close_does_nothing(reactor: Reactor, port: FakePort) -> None:
+    operation = receive(reactor, [])
+    reactor.completions.submit(operation)
+    reactor.close_scheduler()
+    operation.pending = True
+    before = len(port.calls)
+    reactor.completions.cancel(operation)
+    assert len(port.calls) == before
+
+
+# Readiness over completions
+
+
+def watch(reactor: Reactor, fd: int, log: list[Any], each: Callable[[], Any] = int) -> None:
+    def ready() -> None:
+        log.append(fd)
+        each()
+
+    reactor.readiness.set_reader(fd, handle(reactor, ready))
+
+
+def fire(reactor: Reactor, port: FakePort, fd: int, result: Any = READ) -> None:
+    """Let the Poll of `fd` end with `result`, and run a tick."""
+    (polling,) = port.polls(fd)
+    port.script.append([(polling, result, False)])
+    reactor.completions.submitted = True
+    reactor.tick()
+
+
+def test_descriptor_that_stays_ready_is_reported_by_every_wait(reactor: Reactor, port: FakePort, fd: int) -> None:
+    log: list[Any] = []
+    watch(reactor, fd, log)
+    for _ in range(3):
+        fire(reactor, port, fd)
+        reactor.completions.polls.rearm()
+    assert log == [fd] * 3
+    assert len(port.polls(fd)) == 1
+
+
+def test_descriptor_is_asked_for_again_only_after_its_callback(reactor: Reactor, port: FakePort, fd: int) -> None:
+    in_flight: list[Any] = []
+    watch(reactor, fd, [], lambda: in_flight.append(port.polls(fd)))
+    fire(reactor, port, fd)
+    assert in_flight == [[]]
+
+
+def test_descriptor_that_is_no_longer_watched_is_not_asked_for(reactor: Reactor, port: FakePort, fd: int) -> None:
+    watch(reactor, fd, [], lambda: reactor.readiness.clear_reader(fd))
+    fire(reactor, port, fd)
+    reactor.completions.polls.rearm()
+    assert port.polls(fd) == []
+
+
+def test_event_of_a_registration_that_is_gone_is_dropped(reactor: Reactor, port: FakePort, fd: int) -> None:
+    """A callback of the same tick removes the reader, and another one comes in its place: that one was not ready."""
+    log: list[Any] = []
+    watch(reactor, fd, log)
+    (stale,) = port.polls(fd)
+    reactor.readiness.clear_reader(fd)
+    watch(reactor, fd, log)
+    port.cancelled.clear()
+    port.script.append([(stale, READ, False)])
+    reactor.completions.submitted = True
+    reactor.tick()
+    assert log == []
+    fire(reactor, port, fd)
+    assert log == [fd]
+
+
+def test_poll_that_ends_with_an_error_lets_the_callback_find_out(reactor: Reactor, port: FakePort, fd: int) -> None:
+    log: list[Any] = []
+    watch(reactor, fd, log)
+    fire(reactor, port, fd, OSError(errno.EIO, "broken"))
+    assert log == [fd]
+
+
+def test_error_is_for_both_directions(reactor: Reactor, port: FakePort, fd: int) -> None:
+    log: list[Any] = []
+    watch(reactor, fd, log)
+    reactor.readiness.set_writer(fd, handle(reactor, log.append, "writer"))
+    port.cancelled.clear()
+    port.in_flight = port.in_flight[-1:]
+    fire(reactor, port, fd, ERROR)
+    assert log == [fd, "writer"]
+
+
+def test_change_of_interest_replaces_the_poll(reactor: Reactor, port: FakePort, fd: int) -> None:
+    watch(reactor, fd, [])
+    reactor.readiness.set_writer(fd, handle(reactor, int))
+    old, new = port.polls(fd)
+    assert port.cancelled == [old]
+    assert (old.interest, new.interest) == (READ, READ | WRITE)
+
+
+def test_number_that_is_no_descriptor_cannot_be_watched(reactor: Reactor, port: FakePort) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.close(writer)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        watch(reactor, writer, [])
+    assert port.calls == []
