@@ -5,15 +5,20 @@ import contextlib
 import io
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.transports import windows_pipes
 
 Pair = tuple[Any, Any]
 """The end to read from and the end to write to."""
 
 
 def pipe_pair() -> Pair:
+    if sys.platform == "win32":
+        return windows_pipes.make_pair()
     reading, writing = os.pipe()
     return open(reading, "rb", 0), open(writing, "wb", 0)
 
@@ -51,23 +56,36 @@ def fifo_pair(folder: Path) -> Pair:
 
 def put(pipe: Any, data: bytes) -> None:
     """Write to the raw end of a pipe, whatever it is."""
-    assert os.write(pipe.fileno(), data) == len(data)
+    if sys.platform == "win32":
+        assert windows_pipes.write(pipe, data) == len(data)
+    else:
+        assert os.write(pipe.fileno(), data) == len(data)
 
 
 def is_closed(pipe: Any) -> bool:
     if isinstance(pipe, socket.socket):
         return pipe.fileno() == -1
+    if sys.platform == "win32":
+        return windows_pipes.is_closed(pipe)
     assert isinstance(pipe, io.IOBase)
     return pipe.closed
 
 
+def read_some(pipe: Any, count: int) -> bytes:
+    """Read at most `count` bytes. Raises BlockingIOError if there are none yet."""
+    if sys.platform == "win32":
+        return windows_pipes.read_some(pipe, count)
+    return os.read(pipe.fileno(), count)
+
+
 async def drain(pipe: Any, count: int) -> bytes:
     """Read exactly `count` bytes from the raw end of a pipe, or less at its end, while the loop goes on."""
-    os.set_blocking(pipe.fileno(), False)
+    if sys.platform != "win32":
+        os.set_blocking(pipe.fileno(), False)
     got = bytearray()
     while len(got) < count:
         try:
-            part = os.read(pipe.fileno(), count - len(got))
+            part = read_some(pipe, count - len(got))
         except BlockingIOError:
             await asyncio.sleep(0)
             continue

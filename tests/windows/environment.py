@@ -75,8 +75,9 @@ class Windows:
             self._build_launcher()
             self._build_stable_interface()
             _pip("install", "--target", str(self._packages), "--require-hashes", "-r", str(HERE / "packages.txt"))
-            self._write_script()
+            subprocess.run(["wineboot", "--init"], env=self._wine_environment(), check=True, capture_output=True)
             done.touch()
+        self._write_script()
         self._install_loopcore()
 
     def run(self, arguments: list[str], patience: float) -> int | None:
@@ -136,12 +137,11 @@ class Windows:
 
     def _write_script(self) -> None:
         sources = ";".join("Z:" + str(ROOT / name).replace("/", "\\") for name in ("core", "backends", "plugins"))
-        self.script.parent.mkdir()
+        self.script.parent.mkdir(exist_ok=True)
         self.script.write_text(
             SCRIPT.format(prefix=self.folder / "prefix", python=self.home / "python.exe", path=sources)
         )
         self.script.chmod(0o755)
-        subprocess.run(["wineboot", "--init"], env=self._wine_environment(), check=True, capture_output=True)
 
     def _wine_environment(self) -> dict[str, str]:
         return {**os.environ, "WINEPREFIX": str(self.folder / "prefix"), "WINEDEBUG": "-all"}

@@ -104,6 +104,9 @@ class CompletionPipeWriter(PipeWriter):
     def _arrived(self, result: Any) -> None:
         if isinstance(result, bytes) and result:
             return  # for whoever reads from this end, not for us
+        if isinstance(result, PermissionError):
+            self.stop_reading()  # it may only be written to: that the reader has left, the next write will tell
+            return
         self.sink._end_of_file()
 
     def write_some(self, item: Buffer) -> int:
