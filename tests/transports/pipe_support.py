@@ -56,7 +56,9 @@ def fifo_pair(folder: Path) -> Pair:
 
 def put(pipe: Any, data: bytes) -> None:
     """Write to the raw end of a pipe, whatever it is."""
-    if sys.platform == "win32":
+    if isinstance(pipe, socket.socket):
+        pipe.sendall(data)
+    elif sys.platform == "win32":
         assert windows_pipes.write(pipe, data) == len(data)
     else:
         assert os.write(pipe.fileno(), data) == len(data)
@@ -73,6 +75,8 @@ def is_closed(pipe: Any) -> bool:
 
 def read_some(pipe: Any, count: int) -> bytes:
     """Read at most `count` bytes. Raises BlockingIOError if there are none yet."""
+    if isinstance(pipe, socket.socket):
+        return pipe.recv(count)
     if sys.platform == "win32":
         return windows_pipes.read_some(pipe, count)
     return os.read(pipe.fileno(), count)
@@ -80,7 +84,9 @@ def read_some(pipe: Any, count: int) -> bytes:
 
 async def drain(pipe: Any, count: int) -> bytes:
     """Read exactly `count` bytes from the raw end of a pipe, or less at its end, while the loop goes on."""
-    if sys.platform != "win32":
+    if isinstance(pipe, socket.socket):
+        pipe.setblocking(False)
+    elif sys.platform != "win32":
         os.set_blocking(pipe.fileno(), False)
     got = bytearray()
     while len(got) < count:

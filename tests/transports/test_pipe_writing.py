@@ -17,6 +17,7 @@ from tests.transports.pipe_support import (
     made,
     pipe_pair,
     put,
+    read_some,
     socket_pair,
     terminal_pair,
 )
@@ -38,9 +39,9 @@ def test_write_is_there_at_once(loop: asyncio.AbstractEventLoop, make: Callable[
         with made(make) as (reading, writing):
             transport, protocol = await connected(writing)
             transport.write(b"now")
-            assert os.read(reading.fileno(), 10) == b"now"
+            assert read_some(reading, 10) == b"now"
             transport.writelines([b"and", bytearray(b" "), memoryview(b"then")])
-            assert os.read(reading.fileno(), 10) == b"and then"
+            assert read_some(reading, 10) == b"and then"
             transport.close()
             await protocol.seen("lost")
             await settle()

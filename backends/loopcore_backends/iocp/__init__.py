@@ -93,6 +93,18 @@ class System(Protocol):
     def close(self) -> None: ...
 
 
+class Lent:
+    """What came in, lent. Here it is memory of its own, so that to give it back is to let go of it."""
+
+    __slots__ = ("view",)
+
+    def __init__(self, received: bytes) -> None:
+        self.view = memoryview(received)
+
+    def give_back(self) -> None:
+        self.view.release()
+
+
 class _Flight:
     """An accepted operation's place in the books."""
 
@@ -271,6 +283,8 @@ class IocpBackend:
             else:
                 self._end(flight, translated(exc))
             return
+        if operation.code == RECEIVE and result and getattr(operation, "lend", False):
+            result = Lent(result)
         if operation.code not in MULTISHOT or flight.is_cancelled or (operation.code == RECEIVE and not result):
             self._end(flight, result)
             return

@@ -108,6 +108,11 @@ def error_from_status(status: int) -> OSError:
     return ctypes.WinError(error_of_status(status))
 
 
+def transferred_by(address: int) -> int:
+    """Return the count in the OVERLAPPED at `address`, which the kernel is done with: its second word."""
+    return c_size_t.from_address(address + ctypes.sizeof(c_size_t)).value
+
+
 def open_device(name: str) -> int:
     """Open a device by its name in the object manager, and return its handle. Raises OSError."""
     text = _Name(2 * len(name), 2 * len(name) + 2, name)

@@ -49,7 +49,8 @@ JOINED: Final = 128 * 1024
 LONGEST_FILE_PART: Final = 2**31 - 2
 """Bytes that TransmitFile takes at most."""
 
-BROKEN_PIPE: Final = 109
+LONGEST_DATAGRAM: Final = 65535
+"""Bytes that a datagram of UDP can have, and some more."""
 
 
 class Request:
@@ -71,6 +72,16 @@ class Request:
 
     def drop(self) -> None:
         """Release what nobody will take: after a result that is not wanted."""
+
+    def _taken(self) -> int:
+        """Return how many bytes were taken, also if a cancellation came in between."""
+        try:
+            count: int = self.overlapped.getresult()
+        except OSError:
+            count = api.transferred_by(self.key)
+            if not count:
+                raise
+        return count
 
 
 class ReceiveRequest(Request):
@@ -101,15 +112,23 @@ class SendRequest(Request):
         Request.__init__(self)
         self.overlapped.WSASend(operation.fd, joined(operation.buffers, operation.head), 0)
 
+    def result(self) -> int:
+        return self._taken()
+
 
 class ReceiveFromRequest(Request):
-    """WSARecvFrom."""
+    """WSARecvFrom into memory for any datagram: one that does not fit would be an error, or a part, as it happens."""
 
-    __slots__ = ()
+    __slots__ = ("_limit",)
 
     def __init__(self, operation: ReceiveFrom) -> None:
         Request.__init__(self)
-        self.overlapped.WSARecvFrom(operation.fd, operation.limit, 0)
+        self._limit = operation.limit
+        self.overlapped.WSARecvFrom(operation.fd, LONGEST_DATAGRAM, 0)
+
+    def result(self) -> tuple[bytes, Any]:
+        received, address = self.overlapped.getresult()
+        return received[: self._limit], address
 
 
 class SendToRequest(Request):
@@ -205,6 +224,9 @@ class WriteRequest(Request):
     def __init__(self, operation: Write) -> None:
         Request.__init__(self)
         self.overlapped.WriteFile(operation.fd, joined(operation.buffers, operation.head))
+
+    def result(self) -> int:
+        return self._taken()
 
 
 class SendFileRequest(Request):

@@ -70,14 +70,19 @@ def _check_handle(pipe: Any) -> None:
         import _winapi  # no other system has it
 
         try:
-            is_pipe = _winapi.GetFileType(pipe.fileno()) == _winapi.FILE_TYPE_PIPE
+            if _winapi.GetFileType(pipe.fileno()) == _winapi.FILE_TYPE_PIPE:
+                return
+        except OSError:  # a number of the C library's, for instance
+            pass
+        try:
+            mode = os.fstat(pipe.fileno()).st_mode
         except OSError:
-            is_pipe = False
-        if not is_pipe:
-            raise ValueError(
-                f"Pipe transport is for pipes that were made for overlapped work, and {pipe!r} is none; make one with "
-                "asyncio.windows_utils.pipe(), and read and write a file in a thread, with asyncio.to_thread()"
-            )
+            mode = 0
+        kind = next((name for is_kind, name in KINDS if is_kind(mode)), "none")
+        raise ValueError(
+            f"Pipe transport is for pipes that were made for overlapped work, and {pipe!r} is {kind}; make one with "
+            "asyncio.windows_utils.pipe(), and read and write a file in a thread, with asyncio.to_thread()"
+        )
 
 
 class PipeEnd:
