@@ -1,9 +1,9 @@
 """One program with something of everything, and the stream of hook calls that it makes, as text.
 
-    python -m tests.plugins.stream [backend]     write the stream anew to stream.txt, after a change that is meant
+    python -m tests.plugins.stream [backend]     write the stream anew, after a change that is meant
 
-The stream is the same on every backend, build, Python and run because of how the program is made; nothing is
-left out of it:
+There are two, one for readiness ports and one for completion ports, where sends are events, too. Each is the same on
+every such backend, build, Python and run because of how the program is made; nothing is left out of it:
 
 - Polls are skipped without limit while there is work, so every wait of the program's is for exactly one event: the
   peer's bytes, a child's end, a signal. Never are two descriptors ready at a time.
@@ -22,10 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import loopcore
+from loopcore.completion import is_completion_backend
+from loopcore.discovery import choose_backend
 from tests.plugins.recorder import Recorder
 from tests.unit.kernel.fakes import VirtualClock
 
 REFERENCE = Path(__file__).with_name("stream.txt")
+COMPLETIONS = Path(__file__).with_name("stream_completions.txt")
+REFERENCES = [REFERENCE, COMPLETIONS]
 
 CHILD = 'read word; echo "$word"; read word; exec 1>&-; read word; exec 0<&-; read word <&2'
 """Echoes a line; closes its output when it gets another, its input at the third; ends when 2 does."""
@@ -217,6 +221,11 @@ async def program(loop: Any) -> None:
         await loop.create_task(part(loop), name=part.__name__)
 
 
+def reference_of(backend: str) -> Path:
+    """Return the file that the stream of `backend` is to be compared with."""
+    return COMPLETIONS if is_completion_backend(choose_backend(backend).factory) else REFERENCE
+
+
 def record(backend: str) -> list[str]:
     """Run the program on `backend`; return its hook calls, a line each."""
     clock = VirtualClock()
@@ -231,7 +240,30 @@ def record(backend: str) -> list[str]:
             loop.run_until_complete(main)
         finally:
             loop.close()
-    return Script(loop).write(recorder.seen)
+    return in_one_order(Script(loop).write(recorder.seen))
+
+
+def in_one_order(lines: list[str]) -> list[str]:
+    """Sort what each io phase has run: a port may tell what one wait has brought in any order."""
+    ordered: list[str] = []
+    runs: list[list[str]] = []
+    is_io = False
+    for line in lines:
+        if line == "phase_begin loop=loop phase=io":
+            is_io = True
+            ordered.append(line)
+        elif line.startswith("phase_end loop=loop phase=io "):
+            is_io = False
+            ordered.extend(step for run in sorted(runs) for step in run)
+            runs.clear()
+            ordered.append(line)
+        elif not is_io:
+            ordered.append(line)
+        elif line.startswith("handle_begin ") or not runs:
+            runs.append([line])
+        else:
+            runs[-1].append(line)
+    return ordered
 
 
 class Script:
@@ -274,4 +306,5 @@ class Script:
 
 
 if __name__ == "__main__":
-    REFERENCE.write_text("\n".join(record(sys.argv[1] if len(sys.argv) > 1 else "select")) + "\n", encoding="utf-8")
+    name = sys.argv[1] if len(sys.argv) > 1 else "select"
+    reference_of(name).write_text("\n".join(record(name)) + "\n", encoding="utf-8")

@@ -66,6 +66,8 @@ def test_without_descriptors_accepting_rests_and_then_goes_on(backend_name: str)
         program = OUT_OF_DESCRIPTORS.format(module="asyncio", name="SelectorEventLoop", argument="")
     else:
         program = OUT_OF_DESCRIPTORS.format(module="loopcore", name="new_event_loop", argument=repr(backend_name))
+    if backend_name == "uring":
+        pytest.skip("io_uring goes by the limit of the moment in which Accept was submitted")
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=30, check=False
     )

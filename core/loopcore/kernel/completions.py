@@ -17,7 +17,7 @@ from typing import Any
 
 from loopcore.completion import Completion, CompletionBackend
 from loopcore.interest import ERROR, READ, WRITE
-from loopcore.operations import ACCEPT, SEND, Operation, Poll
+from loopcore.operations import ACCEPT, CLOSE, OPEN, SEND, Operation, Poll
 
 _SEND = SEND
 
@@ -87,7 +87,7 @@ class Completions:
             self.late.extend(self._noted(self.backend.wait(0.0)))
 
     def close(self) -> None:
-        """Close the port. What it has ended or was in the middle of runs nobody any more; connections are closed."""
+        """Close the port. What it has ended or was in the middle of runs nobody any more; no descriptor stays open."""
         self._is_closed = True
         self.polls.clear()
         late, self.late = self.late, []
@@ -100,9 +100,17 @@ class Completions:
 
 
 def _drop(operation: Operation, result: Any) -> None:
+    """Let go of an operation whose target will not run; `result` is what it has brought, None if it had not ended."""
     operation.target = None  # a driver, which keeps the operation
     if operation.code == ACCEPT and isinstance(result, int):
         socket.close(result)
+    elif operation.code == OPEN and isinstance(result, int):
+        os.close(result)
+    elif operation.code == CLOSE and result is None:
+        try:
+            os.close(operation.fd)
+        except OSError:
+            pass  # it had ended, and nobody was told
     elif hasattr(result, "give_back"):
         result.give_back()
 
