@@ -1,0 +1,189 @@
+"""What is the proactor's own: what it stands on, when it changes registrations, and numbers nobody cancelled for."""
+
+import errno
+import os
+import socket
+
+import pytest
+
+from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore.interest import READ, WRITE
+from loopcore.operations import Poll, Read, Receive, Send
+from loopcore_backends.poll_ import PollBackend
+from loopcore_backends.proactor import ProactorBackend
+from loopcore_backends.proactor._registrations import GRACE
+from loopcore_backends.select_ import SelectBackend
+from tests.backends.completion.ledger import Ledger
+
+pytestmark = pytest.mark.skipif(not PollBackend.probe().available, reason="counts on poll(2)")
+
+
+class Counting(PollBackend):
+    """Notes what it is asked, beside waiting."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def register(self, fd, interest):
+        self.calls.append("register")
+        super().register(fd, interest)
+
+    def modify(self, fd, interest):
+        self.calls.append("modify")
+        super().modify(fd, interest)
+
+    def unregister(self, fd):
+        self.calls.append("unregister")
+        super().unregister(fd)
+
+    def taken(self):
+        calls, self.calls = self.calls, []
+        return calls
+
+
+@pytest.fixture
+def counting():
+    return Counting()
+
+
+@pytest.fixture
+def port(counting):
+    made = ProactorBackend(over=counting)
+    yield made
+    made.close()
+
+
+def test_it_stands_on_what_it_is_told():
+    for over in ("poll", "select", SelectBackend()):
+        port = ProactorBackend(over=over)
+        assert port.over == (over if isinstance(over, str) else "select")
+        port.close()
+
+
+def test_variable_names_what_it_stands_on(monkeypatch):
+    monkeypatch.setenv("LOOPCORE_PROACTOR_OVER", "select")
+    port = ProactorBackend()
+    assert port.over == "select"
+    port.close()
+
+
+def test_argument_wins_over_the_variable(monkeypatch):
+    monkeypatch.setenv("LOOPCORE_PROACTOR_OVER", "select")
+    port = ProactorBackend("poll")
+    assert port.over == "poll"
+    port.close()
+
+
+def test_name_that_is_none_is_an_error(monkeypatch):
+    with pytest.raises(UsageError, match=r"over='pol'.*knows no 'pol'"):
+        ProactorBackend("pol")
+    monkeypatch.setenv("LOOPCORE_PROACTOR_OVER", "pol")
+    available, reason = ProactorBackend.probe()
+    assert not available
+    assert "LOOPCORE_PROACTOR_OVER=pol" in reason
+
+
+def test_multiplexer_that_cannot_run_here_is_an_error(monkeypatch):
+    monkeypatch.setattr(PollBackend, "probe", classmethod(lambda cls: (False, "no poll here")))
+    with pytest.raises(BackendUnavailableError, match="no poll here"):
+        ProactorBackend("poll")
+
+
+def test_receive_is_registered_once(ledger, counting, pair):
+    receiving = Receive(pair[0].fileno(), 100)
+    ledger.submit(receiving)
+    for _ in range(10):
+        pair[1].send(b"x")
+        ledger.result_of(receiving)
+    assert counting.taken() == ["register"]
+    ledger.cancel(receiving)
+    assert counting.taken() == ["unregister"]
+
+
+def test_send_that_does_not_wait_is_not_registered(ledger, counting, pair):
+    sending = Send(pair[0].fileno())
+    sending.buffers = [b"x"]
+    for _ in range(10):
+        ledger.outcome_of(sending)
+    assert counting.taken() == []
+
+
+def test_poll_that_is_submitted_again_stays_registered(ledger, counting, pair):
+    polling = Poll(pair[0].fileno(), READ)
+    pair[1].send(b"x")
+    for _ in range(10):
+        ledger.outcome_of(polling)
+    assert counting.taken() == ["register"] + ["modify"] * 9
+
+
+def test_descriptor_that_is_read_again_soon_stays_registered(ledger, counting, pair):
+    reading = Read(pair[0].fileno(), 100)
+    for _ in range(5):
+        pair[1].send(b"x")
+        ledger.outcome_of(reading)
+        ledger.wait(0.0)
+        ledger.wait(0.0)
+    assert counting.taken() == ["register"] + ["modify"] * 4
+
+
+def test_idle_descriptor_is_dropped_after_some_waits(ledger, counting, pair):
+    reading = Read(pair[0].fileno(), 100)
+    pair[1].send(b"x")
+    ledger.outcome_of(reading)
+    for _ in range(GRACE + 2):
+        ledger.wait(0.0)
+    assert counting.taken() == ["register", "unregister"]
+
+
+def test_idle_descriptor_that_fires_is_dropped(ledger, counting, pair):
+    reading = Read(pair[0].fileno(), 100)
+    pair[1].send(b"x")
+    ledger.outcome_of(reading)
+    ledger.wait(0.0)
+    pair[1].send(b"y")
+    ledger.wait(0.0)
+    assert counting.taken() == ["register", "unregister"]
+    assert ledger.outcome_of(reading) == b"y"
+
+
+def test_descriptor_that_would_fire_all_the_time_is_not_kept(ledger, counting, pair):
+    ledger.outcome_of(Poll(pair[0].fileno(), WRITE))
+    ledger.wait(0.0)
+    assert counting.taken() == ["register", "unregister"]
+
+
+def test_what_comes_and_goes_between_two_waits_is_not_registered(ledger, counting, pair):
+    receiving = Receive(pair[0].fileno(), 100)
+    ledger.submit(receiving)
+    ledger.cancel(receiving)
+    ledger.settle()
+    assert counting.taken() == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a SOCKET cannot be told from another")
+@pytest.mark.parametrize("over", ["epoll", "poll", "select"])
+def test_number_closed_without_a_cancel_does_not_serve_the_old_operation(over):
+    """The owner's mistake; still the bytes of the new file are not his."""
+    try:
+        port = ProactorBackend(over)
+    except BackendUnavailableError as exc:
+        pytest.skip(str(exc))
+    ledger = Ledger(port)
+    one, other = socket.socketpair()
+    one.setblocking(False)
+    number = one.fileno()
+    old, new = Receive(number, 100), Receive(number, 100)
+    ledger.submit(old)
+    ledger.wait(0.0)
+    one.close()
+    fresh, peer = socket.socketpair()
+    assert fresh.fileno() == number
+    fresh.setblocking(False)
+    ledger.submit(new)
+    peer.send(b"for the new one")
+    assert ledger.result_of(new) == b"for the new one"
+    assert ledger.result_of(old).errno == errno.EBADF
+    port.close()
+    for end in (other, fresh, peer):
+        end.close()
