@@ -124,7 +124,9 @@ def hold(item: Any) -> Any:
     if not view.c_contiguous:
         raise BufferError("a buffer that is sent must be contiguous")
     flat = view.cast("B") if view.nbytes else b""
-    return (ctypes.c_char * view.nbytes).from_buffer_copy(flat)
+    held = (ctypes.c_char * view.nbytes).from_buffer_copy(flat)
+    held.view = view  # type: ignore[attr-defined]  # what is sent must not be resized, though there is a copy
+    return held
 
 
 def address_of(held: Any) -> int:

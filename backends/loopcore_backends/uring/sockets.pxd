@@ -4,7 +4,7 @@ from loopcore_backends.uring.buffers cimport Buffers
 from loopcore_backends.uring.ring cimport Ring
 from loopcore_backends.uring.slots cimport Slot
 
-cdef unsigned int _SEND, _SENDMSG, _INLINE_FLAGS, _SKIP_SUCCESS
+cdef unsigned int _SEND, _SENDMSG, _INLINE_FLAGS, _SKIP_SUCCESS, _RECEIVE_ONCE
 cdef int _PLAIN, _INLINE, _CONNECTING, _BLOCKED
 cdef Py_ssize_t _SCRATCH_VECTORS, _VECTOR_LIMIT
 cdef unsigned int _VECTORS_AT, _NAME_AT
@@ -39,6 +39,7 @@ cdef class Sockets:
     cdef unsigned long long _message(self, unsigned long long name_at, unsigned long long name_size)
     @cython.locals(at=cython.uint, name_at=cython.ulonglong)
     cdef object _send_to(self, Slot slot)
+    @cython.locals(limit=Py_ssize_t)
     cdef object _receive(self, Slot slot)
     @cython.locals(at=cython.ulonglong, words=cython.p_ulonglong, size=Py_ssize_t)
     cdef object _receive_from(self, Slot slot)

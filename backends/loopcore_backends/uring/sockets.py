@@ -61,6 +61,7 @@ POLL_OUT = 4
 _SEND = layout.OP_SEND
 _SENDMSG = layout.OP_SENDMSG
 _INLINE_FLAGS = getattr(socket, "MSG_DONTWAIT", 0) | MSG_WAITALL
+_RECEIVE_ONCE = layout.OP_RECV | layout.SQE_BUFFER_SELECT
 _SKIP_SUCCESS = layout.SQE_CQE_SKIP_SUCCESS
 _PLAIN = slots.PLAIN
 _INLINE = slots.INLINE
@@ -233,7 +234,12 @@ class Sockets:
         if self.streams is not None:
             if self.receives >= self.streams.provided:
                 self.streams.grow(2 * self.streams.provided)
-            self._put(slot, self._receive_head, slot.fd, 0, 0, 0, 0, STREAM_GROUP)
+            limit: int = slot.operation.limit
+            if limit >= self.streams.size:
+                self._put(slot, self._receive_head, slot.fd, 0, 0, 0, 0, STREAM_GROUP)
+            else:
+                # One that takes all there is would have to be cut into pieces, perhaps into a million of one byte.
+                self._put(slot, _RECEIVE_ONCE, slot.fd, 0, 0, limit, 0, STREAM_GROUP)
         else:
             slot.size = min(slot.operation.limit, RECEIVE_LIMIT)
             slot.keep = room(slot.size)
