@@ -12,6 +12,15 @@ BACKEND_TESTS = Path(__file__).parent
 OVER = ("kqueue", "epoll", "poll", "select")
 """What the proactor stands on, which is tried in turn."""
 
+MASKS = (
+    "defer_taskrun",
+    "buffer_ring",
+    "multishot_receive+multishot_accept+multishot_poll",
+    "bundles",
+    "inline_sends+waitid+files",
+)
+"""What uring does without, in turn."""
+
 
 def available_backends() -> list[str]:
     """The names of the backends that can run here, or of those LOOPCORE_BACKEND narrows them to."""
@@ -47,6 +56,8 @@ def completion_kinds(path: Path) -> Iterator[str]:
     for name in backends_for(path):
         if name == "proactor":
             yield from (f"proactor-{over}" for over in OVER if over in readiness)
+        elif name == "uring":
+            yield from ("uring", *(f"uring-{mask}" for mask in MASKS))
         else:
             yield name
 
@@ -57,4 +68,6 @@ def maker_of(kind: str) -> Callable[[], Any]:
 
     name, _, over = kind.partition("-")
     factory: Any = choose_backend(name).factory
+    if name == "uring":
+        return lambda: factory(without=over.split("+") if over else ())
     return (lambda: factory(over=over)) if over else factory

@@ -26,7 +26,7 @@ Sources: io_uring(7), io_uring_enter(2), io_uring_prep_cancel(3). Thread: the lo
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from loopcore import operations
@@ -78,11 +78,14 @@ class UringBackend:
             return ProbeResult(False, str(exc).removeprefix("backend 'uring' cannot run here: "))
         return ProbeResult(True)
 
-    def __init__(self) -> None:
-        """Make a ring. Raises BackendUnavailableError where there can be none, UsageError for a wrong mask."""
+    def __init__(self, without: Collection[str] = ()) -> None:
+        """Make a ring, and do without some features (see `features.NAMES`).
+
+        Raises BackendUnavailableError where there can be none, UsageError for a wrong name.
+        """
         self._closed: bool = False
         self._watched: bool = False
-        self._without: frozenset[str] = features.masked()
+        self._without: frozenset[str] = features.masked(without)
         self._pid: int = os.getpid()
         self._slots: Slots = Slots()
         self._results: Results = Results(self._slots)

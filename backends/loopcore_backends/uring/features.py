@@ -16,6 +16,7 @@ import errno
 import os
 import platform
 import sys
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from loopcore.errors import BackendUnavailableError, UsageError
@@ -64,13 +65,14 @@ class Features(NamedTuple):
     files: bool
 
 
-def masked() -> frozenset[str]:
-    """Return what LOOPCORE_URING_WITHOUT names. Raises UsageError for a name that means nothing."""
+def masked(without: Collection[str] = ()) -> frozenset[str]:
+    """Return `without`, and what LOOPCORE_URING_WITHOUT names. Raises UsageError for a name that means nothing."""
     asked = {name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()}
-    unknown = asked.difference(NAMES)
-    if unknown:
-        raise UsageError(f"{VARIABLE} names {', '.join(sorted(unknown))}; it can name {', '.join(NAMES)}")
-    return frozenset(asked)
+    for source, names in ((VARIABLE, asked), ("without=", without)):
+        unknown = set(names).difference(NAMES)
+        if unknown:
+            raise UsageError(f"{source} names {', '.join(sorted(unknown))}; it can name {', '.join(NAMES)}")
+    return frozenset(asked.union(without))
 
 
 def refusal_by_machine() -> str:

@@ -31,6 +31,8 @@ seen = {}
 while len(seen) < 2:
     for operation, result, more in port.wait(30.0):
         seen[operation] = result
+        if operation is receiving and not more:
+            port.submit(receiving)  # a port may want to be asked again
 assert seen[receiving] == b"x" and seen[polling] & 1, seen
 port.cancel(receiving)
 while [more for operation, _, more in port.wait(0.0) if operation is receiving] != [False]:

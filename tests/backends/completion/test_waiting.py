@@ -54,7 +54,11 @@ def test_readiness_that_brings_nothing_does_not_end_a_wait(port, ledger, pair):
     ledger.submit(receiving)
     ledger.wait(0.0)
     pair[1].send(b"x")
-    pair[0].recv(10)
+    try:
+        pair[0].recv(10)
+    except BlockingIOError:
+        assert ledger.result_of(receiving) == b"x"  # the kernel received by itself, as soon as it was woken
+        return
     completions = []
     start = monotonic()
     while monotonic() - start < 0.02 and not completions:
