@@ -14,3 +14,5 @@ cdef class Inbox:
     cpdef object interrupt(self)
     @cython.locals(batch=list)
     cpdef list take(self)
+    @cython.locals(handle=Handle)
+    cpdef object discard(self)

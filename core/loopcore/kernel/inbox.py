@@ -4,7 +4,8 @@ Other threads append, the loop's thread empties, and the backend is woken once a
 callback: whoever finds the flag down raises it and wakes; the loop lowers it *before* it empties, so a
 callback that comes in meanwhile wakes again. A wake too many is harmless, a wake too few would hang.
 
-Safe without a lock: `deque.append` and `deque.popleft` are atomic, on free-threaded builds too.
+Safe without a lock: `deque.append` and `deque.popleft` are atomic, on free-threaded builds too, where each is a full
+barrier besides: who appends and then finds the flag up has been seen by whoever lowered it.
 """
 
 from collections import deque
@@ -52,3 +53,12 @@ class Inbox:
         for _ in range(len(self._handles)):  # no more: others may post faster than this takes
             batch.append(self._handles.popleft())
         return batch
+
+    def discard(self) -> None:
+        """Cancel what has come in, for a loop that is closed and will fetch nothing. Thread: any, several at a time."""
+        while True:
+            try:
+                handle = self._handles.popleft()
+            except IndexError:
+                return
+            handle.cancel()

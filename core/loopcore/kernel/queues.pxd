@@ -55,6 +55,7 @@ cdef class Queues:
     @cython.locals(handles=list, handle=Handle)
     cdef object _empty_inbox(self)
     cdef object _empty_inbox_while_idle(self)
+    cdef object _take_back(self, Handle handle)
     cdef object _set_attention(self, int flag, bint on)
     cdef object _note_observers(self)
     cdef object _set_timing(self, bint on)

@@ -190,7 +190,8 @@ class Queues:
     ) -> Handle:
         """Call `callback(*args)` soon in the loop's thread. Thread: any; also from a signal handler.
 
-        Callbacks of one thread run in the order in which it posted them.
+        Callbacks of one thread run in the order in which it posted them. Raises RuntimeError if the loop is closed;
+        what was posted before that and has not run by then is cancelled, so its handle says that it never will.
         """
         if self._attention & ~_IDLE:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
@@ -205,6 +206,8 @@ class Queues:
             if self._stopwatch is not None:
                 self._stopwatch.stamp(handle, _THREADSAFE)
             self.inbox.post(handle)
+            if self._attention & _CLOSED:
+                self._take_back(handle)
         return handle
 
     # Scheduling, as in Node
@@ -327,6 +330,12 @@ class Queues:
     def _check_thread(self) -> None:
         if self._thread_id is not None and self._thread_id != threading.get_ident():
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
+
+    def _take_back(self, handle: Handle) -> None:
+        # The loop was closed during the call. It may have run the handle before; what is in the inbox nobody fetches.
+        self.inbox.discard()
+        if handle.cancelled():
+            self._check_closed()
 
     def _empty_inbox_while_idle(self) -> None:
         # Before the run no tick fetches them, and what is scheduled after them must not overtake them.

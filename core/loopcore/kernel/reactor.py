@@ -25,6 +25,7 @@ from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.errors import UsageError
 from loopcore.kernel import phases
 from loopcore.kernel.counters import Counters, take_counters
+from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import CLOCK_TICKS, LONGEST_WAIT, POLL_SKIP_TICKS, POLL_SKIP_TIME
 from loopcore.kernel.meter import Meter, Stopwatch
 from loopcore.kernel.policies import PolicyDispatcher
@@ -131,8 +132,11 @@ class Reactor(PolicyDispatcher):
 
     def _drop_all(self) -> None:
         self._order = None
+        self.inbox.discard()
+        for runnable in self.ready.take():
+            if isinstance(runnable, Handle):
+                runnable.cancel()  # it may be another thread's, which can ask whether it will ever run
         self.ready.clear()
-        self.inbox.take()
         self.timers.clear()
         self.urgent.clear()
         self.phase_callbacks.clear()
@@ -339,11 +343,11 @@ class Reactor(PolicyDispatcher):
         self._poll_observed = self._shortens_waits or bool(self._attention & _WATCHING_TICKS)
 
     def _note_plugins(self) -> None:
-        PolicyDispatcher._note_plugins(self)
         if self._thread_id is None or self._thread_id == threading.get_ident():
+            PolicyDispatcher._note_plugins(self)
             self._note_policies()
         else:
-            self.call_soon_threadsafe(self._note_policies)  # a plugin has raised in the thread of a pool
+            self.call_soon_threadsafe(self._note_plugins)  # a plugin has raised in the thread of a pool
 
 
 def _as_timeout(value: Any) -> float:

@@ -1,0 +1,147 @@
+"""Posting from other threads while the loop runs, stops and is closed: each callback once, in order, and none lost.
+
+Bounded by counts, never by time. Meant for free-threaded Pythons and right on all: there several threads are inside
+`call_soon_threadsafe` at the same instant, elsewhere between any two of its steps.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Loop = asyncio.AbstractEventLoop
+WRITERS = 6
+POSTS = 200
+ROUNDS = 8
+
+
+def in_threads(*functions: Callable[[], None]) -> list[threading.Thread]:
+    """Start each function in a thread of its own, all past one barrier."""
+    start = threading.Barrier(len(functions))
+
+    def released(function: Callable[[], None]) -> None:
+        start.wait()
+        function()
+
+    threads = [threading.Thread(target=released, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_posts_of_many_threads_run_once_each_and_in_the_order_of_their_thread(loop: Loop) -> None:
+    ran: list[list[int]] = [[] for _ in range(WRITERS)]
+    left = WRITERS
+
+    def end() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            loop.stop()
+
+    def writer(mine: list[int]) -> Callable[[], None]:
+        def post() -> None:
+            for number in range(POSTS):
+                loop.call_soon_threadsafe(mine.append, number)
+            loop.call_soon_threadsafe(end)
+
+        return post
+
+    threads = in_threads(*map(writer, ran))
+    loop.run_forever()
+    for thread in threads:
+        thread.join()
+    assert ran == [list(range(POSTS))] * WRITERS
+
+
+def test_threads_that_hand_a_turn_round_are_never_left_waiting(loop: Loop) -> None:
+    """One post at a time, each to a loop that has nothing else to do: a lost wake would hang here."""
+    turns = [threading.Event() for _ in range(WRITERS)]
+    rounds = 100
+
+    def member(number: int) -> Callable[[], None]:
+        def take_turns() -> None:
+            for _ in range(rounds):
+                turns[number].wait()
+                turns[number].clear()
+                loop.call_soon_threadsafe(turns[(number + 1) % WRITERS].set)
+            if number == WRITERS - 1:
+                loop.call_soon_threadsafe(loop.stop)
+
+        return take_turns
+
+    threads = in_threads(*map(member, range(WRITERS)))
+    turns[0].set()
+    loop.run_forever()
+    for thread in threads:
+        thread.join()
+    assert turns[0].is_set()  # handed on by the last one, and by nobody else
+    assert not any(turn.is_set() for turn in turns[1:])
+
+
+@pytest.mark.loopcore_only  # asyncio drops what comes between its look and the closing, and says nothing
+def test_a_post_to_a_loop_that_is_being_closed_runs_or_is_refused_or_cancelled(loop_factory: Any) -> None:
+    for _ in range(ROUNDS):
+        loop = loop_factory()
+        ran: list[list[int]] = [[] for _ in range(WRITERS)]
+        handles: list[list[Any]] = [[] for _ in range(WRITERS)]
+        refused = [0] * WRITERS
+
+        def writer(
+            number: int, loop: Loop = loop, ran: Any = ran, handles: Any = handles, refused: Any = refused
+        ) -> Any:
+            def post() -> None:
+                for post in range(POSTS):
+                    try:
+                        handles[number].append(loop.call_soon_threadsafe(ran[number].append, post))
+                    except RuntimeError:
+                        refused[number] += 1
+                        return
+
+            return post
+
+        def owner(loop: Loop = loop, ran: Any = ran) -> None:
+            while not any(ran):  # at least one post has come through
+                loop.call_soon(loop.stop)
+                loop.run_forever()
+            loop.close()
+
+        for thread in in_threads(owner, *map(writer, range(WRITERS))):
+            thread.join()
+        for mine, own, refusals in zip(ran, handles, refused, strict=True):
+            cancelled = [handle.cancelled() for handle in own]
+            assert mine == [post for post, gone in enumerate(cancelled) if not gone]
+            assert refusals or len(own) == POSTS
+
+
+@pytest.mark.loopcore_only
+def test_what_was_ready_when_the_loop_was_closed_says_that_it_will_not_run(loop: Loop) -> None:
+    handles = [loop.call_soon(print), loop.call_soon_threadsafe(print)]
+    thread = threading.Thread(target=lambda: handles.append(loop.call_soon_threadsafe(print)))
+    thread.start()
+    thread.join()
+    loop.close()
+    assert [handle.cancelled() for handle in handles] == [True, True, True]
+
+
+@pytest.mark.loopcore_only
+def test_loops_of_several_threads_post_to_each_other(loop_factory: Any) -> None:
+    loops = [loop_factory() for _ in range(4)]
+    counts = [0] * len(loops)
+    hops = 100
+
+    def arrive(place: int, left: int) -> None:
+        counts[place] += 1
+        after = (place + 1) % len(loops)
+        if left:
+            loops[after].call_soon_threadsafe(arrive, after, left - 1)
+        else:
+            for loop in loops:
+                loop.call_soon_threadsafe(loop.stop)
+
+    loops[0].call_soon_threadsafe(arrive, 0, hops * len(loops) - 1)
+    for thread in in_threads(*(loop.run_forever for loop in loops)):
+        thread.join()
+    assert counts == [hops] * len(loops)
