@@ -15,6 +15,10 @@ install without `require` removes them. A wheel leaves nothing behind: the roots
 temporary directory and compiled there, by a child process, so that Cython sees relative paths (which is
 what tracebacks show) and setuptools' patches of distutils stay out of hatchling.
 
+Two interpreters get the pure build under `auto`, and say so: PyPy, which runs extensions through an imitation of
+CPython's C API and so gains nothing (`require` fails), and free-threaded CPython, whose GIL an extension that
+was not made for it switches on again (`require` compiles).
+
 All modules are compiled or none is: a compiled module calls the others at the C level.
 """
 
@@ -27,6 +31,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -65,6 +70,11 @@ UNCHECKED: Final = "loopcore.kernel."
 objects a program may get hold before `__init__` has run, or without: they raise AttributeError, and do not crash."""
 COMPLAINT: Final = re.compile(r"[^ :]+:\d+(:\d+)?: ")
 """`loopcore/x.py:3:4: ...` is how Cython begins a complaint, `loopcore/x.c:3:4: error: ...` a C compiler."""
+NOT_CPYTHON: Final = "runs the pure build, which its own compiler speeds up; extensions are for CPython"
+FREE_THREADED: Final = (
+    "a compiled loopcore would switch the GIL on again in this free-threaded Python; "
+    f"{VARIABLE}=require compiles it all the same"
+)
 MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
 
 
@@ -95,6 +105,15 @@ def hot_modules(source: Path) -> list[Path]:
 def root_of(source: Path, module: Path) -> Path:
     """Return the source root (`core/`, ...) that `module` lies in."""
     return next(source / root for root, package in ROOTS.items() if module.parts[0] == package)
+
+
+def unsuited_interpreter(mode: str) -> str:
+    """Return why this interpreter gets no compiled modules under `mode`; empty if it does."""
+    if sys.implementation.name != "cpython":
+        return f"{platform.python_implementation()} {NOT_CPYTHON}"
+    if mode == "auto" and sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return FREE_THREADED
+    return ""
 
 
 def last_words(output: str) -> str:
@@ -161,6 +180,8 @@ class CompileHook(BuildHookInterface):
         scratch = Path(self._scratch.name)
         extensions: list[Path] = []
         reason = self._why_not(mode, modules, editable)
+        if reason and mode == "require":
+            self.app.abort(f"{VARIABLE}=require, but loopcore cannot be compiled: {reason}")
         if not reason:
             try:
                 extensions = compile_modules(source, modules, scratch)
@@ -186,6 +207,9 @@ class CompileHook(BuildHookInterface):
             return f"{VARIABLE}=no"
         if not modules:
             return "no module has a .pxd"
+        unsuited = unsuited_interpreter(mode)
+        if unsuited:
+            return unsuited
         if editable and mode != "require":
             return f"an editable install compiles only under {VARIABLE}=require"
         return ""
