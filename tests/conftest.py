@@ -23,8 +23,10 @@ from typing import Any
 
 import pytest
 
+from tests import interpreter
 from tests.backends import kqueues, ports
 
+interpreter.install()
 kqueues.install()  # before anything looks at what this platform has
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
@@ -53,10 +55,14 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item, reason in interpreter.skipped(items):
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     # What exists now lives as long as the session: frozen, it costs the collection after each test nothing.
-    gc.collect()
-    gc.freeze()
+    interpreter.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -11,6 +11,7 @@ Facts: poll(2). Threads: see `loopcore.backend`.
 import os
 import select
 from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Final, NoReturn
 
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
@@ -108,9 +109,9 @@ class PollBackend:
         self._list.unregister(fd)
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        # select.poll.poll rounds up to whole milliseconds by itself.
+        # CPython's select.poll.poll rounds up to whole milliseconds by itself, PyPy's down.
         try:
-            events = self._poll(None if timeout is None else timeout * 1000.0)
+            events = self._poll(None if timeout is None else ceil(timeout * 1000.0))
         except OverflowError:
             events = self._poll(LONGEST_MS)
         if self._woken:

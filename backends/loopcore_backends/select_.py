@@ -80,9 +80,9 @@ class SelectBackend:
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         self._must_be_open()
         try:
-            events = _select(self._readers, self._writers, timeout)
-        except OverflowError:
-            events = _select(self._readers, self._writers, LONGEST)
+            # Cut here: what is too long for a timeval is OverflowError in CPython, but EINVAL in PyPy.
+            limit = timeout if timeout is None or timeout < LONGEST else LONGEST
+            events = _select(self._readers, self._writers, limit)
         except OSError:
             # EBADF; ENOTSOCK on Windows, where a number that was a socket's says no more than that.
             closed = {fd for fd in self._registered if not _is_open(fd)}

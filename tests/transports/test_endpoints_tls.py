@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
+from tests.transports.authority import CA
 from tests.transports.endpoints_support import echo, finish, run, stop
 
 LARGE = b"0123456789abcdef" * 65536  # 1 MiB: many records, more than any buffer on the way
 
 
 @pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
+def authority() -> CA:
+    return CA()
 
 
 @pytest.fixture(scope="module")
-def server_context(authority: trustme.CA) -> ssl.SSLContext:
+def server_context(authority: CA) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
     return context
 
 
 @pytest.fixture(scope="module")
-def client_context(authority: trustme.CA) -> ssl.SSLContext:
+def client_context(authority: CA) -> ssl.SSLContext:
     context = ssl.create_default_context()
     authority.configure_trust(context)
     return context
@@ -164,7 +164,7 @@ def test_a_certificate_for_another_name_is_refused(
 
 @pytest.mark.covers("EventLoop.create_connection(server_hostname)")
 def test_an_empty_server_hostname_switches_the_check_of_the_name_off(
-    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, authority: trustme.CA
+    loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, authority: CA
 ) -> None:
     context = ssl.create_default_context()
     context.check_hostname = False

@@ -12,8 +12,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import trustme
-
+from tests.transports.authority import CA, LeafCert
 from tests.transports.recorder import settle, unix_pair
 
 RECORD_HEADER = 5
@@ -21,12 +20,12 @@ ALERT, HANDSHAKE, APPLICATION_DATA = 21, 22, 23
 
 
 @functools.cache
-def authority() -> trustme.CA:
-    return trustme.CA()
+def authority() -> CA:
+    return CA()
 
 
 @functools.cache
-def certificate() -> trustme.LeafCert:
+def certificate() -> LeafCert:
     return authority().issue_cert("localhost", "127.0.0.1")
 
 

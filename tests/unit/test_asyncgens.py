@@ -69,7 +69,7 @@ def test_generator_that_fails_to_close_is_reported(loop: Loop) -> None:
     loop.run_until_complete(main())
     loop.run_until_complete(loop.shutdown_asyncgens())
     (fault,) = faults
-    assert fault["message"].startswith("an error occurred during closing of asynchronous generator <async_generator")
+    assert fault["message"] == f"an error occurred during closing of asynchronous generator {kept[0]!r}"
     assert fault["asyncgen"] is kept[0]
     assert isinstance(fault["exception"], ZeroDivisionError)
 

@@ -180,7 +180,8 @@ def test_other_threads_are_refused(loop: Loop) -> None:
     thread = threading.Thread(target=add)
     thread.start()
     thread.join()
-    assert [str(error) for error in errors] == ["set_wakeup_fd only works in main thread of the main interpreter"]
+    (error,) = errors
+    assert str(error).startswith("set_wakeup_fd only works in main thread")  # of what, each interpreter says in its way
 
 
 def test_closed_loop_refuses_handlers(loop: Loop) -> None:

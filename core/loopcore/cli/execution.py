@@ -17,7 +17,10 @@ from typing import Any, Final, NamedTuple
 from loopcore.runner import run
 
 OURS: Final = str(Path(__file__).parent.parent / "cli") + os.sep
-ENTRANCE: Final = str(Path(__file__).parent.parent / "__main__.py")
+ENTRANCE: Final = (
+    str(Path(__file__).parent.parent / "__main__.py"),
+    os.path.join(os.path.dirname(os.__file__), "runpy.py"),  # CPython has it frozen, PyPy has not
+)
 
 
 class Program(NamedTuple):
@@ -53,7 +56,7 @@ def call_program(function: Callable[..., Coroutine[Any, Any, Any]], arguments: S
 
 def is_ours(filename: str) -> bool:
     """Tell whether a frame belongs to the command and not to the program."""
-    return filename.startswith((OURS, "<frozen ")) or filename == ENTRANCE
+    return filename.startswith((OURS, "<frozen ")) or filename in ENTRANCE
 
 
 def show_program_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

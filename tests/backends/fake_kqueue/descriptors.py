@@ -14,7 +14,9 @@ from typing import Final, TypeAlias
 
 Identity: TypeAlias = tuple[int, int]
 
-ENDED: Final = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
+RDHUP: Final = 0x2000
+"""EPOLLRDHUP of Linux, which PyPy's `select` does not name."""
+ENDED: Final = select.EPOLLHUP | select.EPOLLERR | RDHUP
 HALF_CLOSED: Final = {4, 5, 9, 11}
 """TCP states in which this end has finished sending: FIN_WAIT1, FIN_WAIT2, LAST_ACK, CLOSING."""
 UNACKED_OFFSET: Final = 24
@@ -33,7 +35,7 @@ def identify(fd: int) -> Identity | None:
 
 def is_unconnected(mode: int, bits: int) -> bool:
     """Tell whether `bits` are those of a socket that never was connected: for BSD neither readable nor writable."""
-    return stat.S_ISSOCK(mode) and bool(bits & select.EPOLLHUP) and not bits & (select.EPOLLRDHUP | select.EPOLLERR)
+    return stat.S_ISSOCK(mode) and bool(bits & select.EPOLLHUP) and not bits & (RDHUP | select.EPOLLERR)
 
 
 def has_lost_its_reader(fd: int, mode: int) -> bool:

@@ -139,13 +139,13 @@ def make_knote(change: kevent, dialect: Dialect) -> Knote:
 
 
 def _reading(change: kevent, dialect: Dialect) -> Knote:
-    return _of_file(Reading, change, select.EPOLLIN | select.EPOLLRDHUP, dialect)
+    return _of_file(Reading, change, select.EPOLLIN | descriptors.RDHUP, dialect)
 
 
 def _writing(change: kevent, dialect: Dialect) -> Knote:
     if dialect.broken_pipe and descriptors.has_lost_its_reader(change.ident, os.fstat(change.ident).st_mode):
         raise OSError(dialect.broken_pipe, os.strerror(dialect.broken_pipe))
-    return _of_file(Writing, change, select.EPOLLOUT | select.EPOLLRDHUP, dialect)
+    return _of_file(Writing, change, select.EPOLLOUT | descriptors.RDHUP, dialect)
 
 
 def _of_file(kind: type[Knote], change: kevent, bits: int, dialect: Dialect) -> Knote:

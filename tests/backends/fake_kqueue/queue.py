@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, ClassVar, Final
 
 from tests.backends.fake_kqueue.channel import Channel
-from tests.backends.fake_kqueue.descriptors import identify
+from tests.backends.fake_kqueue.descriptors import RDHUP, identify
 from tests.backends.fake_kqueue.dialects import DIALECTS, Dialect
 from tests.backends.fake_kqueue.faults import Faults, failed
 from tests.backends.fake_kqueue.knotes import Knote, User, make_knote
@@ -167,7 +167,7 @@ class kqueue:
             if knote.enabled:
                 self._polled[key] = knote
             return
-        channel = self._channels[OWNED if knote.owned else knote.bits & ~select.EPOLLRDHUP]
+        channel = self._channels[OWNED if knote.owned else knote.bits & ~RDHUP]
         if knote.enabled:
             channel.add(knote)
         else:

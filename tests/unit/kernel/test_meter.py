@@ -1,5 +1,6 @@
 """The meter: idle and active time, histograms by source, windows; shared, and gone without a trace."""
 
+import gc
 import socket
 import threading
 import weakref
@@ -250,6 +251,7 @@ def test_a_phase_callback_that_was_cancelled_is_not_kept_by_a_window_without_end
         del handle
         reactor.call_soon(int)
         reactor.tick()
+        gc.collect()
         assert dropped() is None
         reactor.add_phase_callback("check", int)
         reactor.call_soon(int)

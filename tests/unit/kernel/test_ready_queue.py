@@ -81,6 +81,7 @@ def test_what_was_popped_is_not_kept_alive() -> None:
 
     queue.push(Watched())
     queue.pop()
+    gc.collect()
     assert freed == [1]
 
 
