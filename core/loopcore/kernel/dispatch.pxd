@@ -22,6 +22,7 @@ cdef int _MICROTASK
 cdef int _PHASE
 cdef int _FLUSH
 cdef tuple _NAMES
+cdef Py_ssize_t _FLUSH_LIMIT
 cdef int _PENDING_PHASE
 cdef int _IO_PHASE
 cdef int _CHECK_PHASE
@@ -61,6 +62,8 @@ cdef class Dispatcher(Queues):
     cdef int _run_check(self) except -1
     cdef int _run_timers(self) except -1
     cdef int _run_close(self) except -1
+    @cython.locals(outer=int)
+    cdef object _flush_early(self)
     cdef object _run_flushes(self)
     @cython.locals(closing=list, count=int)
     cdef int _run_closing(self) except -1

@@ -15,6 +15,7 @@ from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import phases, sources
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.handle import TimerHandle
+from loopcore.kernel.limits import FLUSH_LIMIT
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.queues import Queues
 from loopcore.kernel.readiness import Readiness
@@ -42,6 +43,7 @@ _FLUSH = sources.FLUSH
 _NAMES = phases.PHASES
 _PENDING_PHASE, _IO_PHASE, _CHECK_PHASE, _TIMERS_PHASE, _CLOSE_PHASE = 3, 4, 5, 6, 7
 
+_FLUSH_LIMIT = FLUSH_LIMIT
 _NO_EVENTS: Sequence[Any] = ()
 
 
@@ -178,6 +180,8 @@ class Dispatcher(Queues):
                 runnable._run()
             if self._urgent_pending:
                 self._run_urgent()
+            if self.unflushed > _FLUSH_LIMIT:
+                self._flush_early()
         runnable = None  # interpreted, an error that lives on keeps this frame, and it a task that has ended
         return count
 
@@ -190,6 +194,8 @@ class Dispatcher(Queues):
         count = 0
         for fd, bits in events:
             count += self._run_ready(fd, bits, tick)
+            if self.unflushed > _FLUSH_LIMIT:
+                self._flush_early()
         return count
 
     def _run_ready(self, fd: int, bits: int, tick: int) -> int:
@@ -214,6 +220,8 @@ class Dispatcher(Queues):
             for operation, result, more in events:
                 position += 1
                 count += self._run_completion(operation, result, more, tick)
+                if self.unflushed > _FLUSH_LIMIT:
+                    self._flush_early()
         except BaseException:
             # Unlike readiness, a completion is told once.
             self.completions.late.extend(events[position:])
@@ -242,7 +250,14 @@ class Dispatcher(Queues):
         self._run_flushes()
         return self._run_closing()
 
+    def _flush_early(self) -> None:
+        """Send between two callbacks what waits for the end of the tick: it has become much."""
+        outer, self._source = self._source, _FLUSH
+        self._run_flushes()
+        self._source = outer
+
     def _run_flushes(self) -> None:
+        self.unflushed = 0
         flushes = self._flushes
         self._flushes = []
         try:

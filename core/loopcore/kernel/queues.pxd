@@ -29,6 +29,7 @@ cdef class Queues:
     cdef readonly bint watching_transports
     cdef public long long bytes_received
     cdef public long long bytes_sent
+    cdef public Py_ssize_t unflushed
     cdef readonly Tally tally
     cdef int _attention
     cdef bint _observed

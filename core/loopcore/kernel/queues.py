@@ -69,6 +69,7 @@ class Queues:
         "watching_transports",
         "bytes_received",
         "bytes_sent",
+        "unflushed",
         "tally",
         "_attention",
         "_observed",
@@ -103,6 +104,8 @@ class Queues:
         """Bytes that all transports have received from the kernel."""
         self.bytes_sent: int = 0
         """Bytes that the kernel has taken from all transports."""
+        self.unflushed: int = 0
+        """Bytes that transports have queued since what they had queued was sent, or a little more."""
         self.tally: Tally = Tally()
         self._attention: int = _IDLE
         self._observed: bool = False

@@ -151,7 +151,9 @@ class CompletionDriver(QueueingDriver):
         self.unsent += size
         if self._is_sending:
             self._sending.quiet = False
-        elif not self._turn_asked:
+            return
+        self.scheduler.unflushed += size
+        if not self._turn_asked:
             self._turn_asked = True
             self.scheduler.flush_soon(self.sink)
 

@@ -117,7 +117,10 @@ class ReadinessDriver(QueueingDriver):
                 self._single = None
             self._queue.append(item)
         self.unsent += size
-        if not self._turn_asked and not self._blocked:
+        if self._blocked:
+            return
+        self.scheduler.unflushed += size
+        if not self._turn_asked:
             self._turn_asked = True
             self.scheduler.flush_soon(self.sink)
 

@@ -8,6 +8,7 @@ import pytest
 import loopcore
 from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
+from loopcore.kernel.limits import FLUSH_LIMIT
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
 from tests.unit.kernel.fakes import FakeBackend, VirtualClock
@@ -250,6 +251,26 @@ def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothin
     reactor.tick()
     assert log == ["flush", "close", "second flush", "second close"]
     assert backend.timeouts == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("phase", ["pending", "io"])
+def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it_is_much(
+    reactor: Reactor, backend: FakeBackend, log: list[Any], phase: str
+) -> None:
+    def write(size: int) -> None:
+        log.append(size)
+        reactor.unflushed += size
+        reactor.flush_soon(Step(log, "flush"))
+
+    for number, size in enumerate([FLUSH_LIMIT, 1, 2], 5):
+        if phase == "pending":
+            reactor.call_soon(write, size)
+        else:
+            watch(reactor, number, write, size)
+    backend.script.append([(5, READ), (6, READ), (7, READ)] if phase == "io" else [])
+    reactor.tick()
+    assert log == [FLUSH_LIMIT, 1, "flush", "flush", 2, "flush"]
+    assert reactor.unflushed == 0
 
 
 def test_a_close_that_fails_is_reported_and_the_others_are_closed(
