@@ -270,5 +270,6 @@ def test_close_closes_a_connection_that_nobody_will_get(system):
 
 def test_errors_are_said_in_winsocks_words():
     assert translated(windows_error(2)).winerror == 2
+    assert translated(windows_error(6)).errno == translated(windows_error(10038)).errno == errno.EBADF
     plain = OSError(errno.EBADF, "no")
     assert translated(plain) is plain

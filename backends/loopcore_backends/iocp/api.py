@@ -147,6 +147,15 @@ def type_of_socket(fd: int) -> int:
     return value.value
 
 
+def is_socket(handle: int) -> bool:
+    """Tell whether `handle` is a socket."""
+    try:
+        type_of_socket(handle)
+    except OSError:
+        return False
+    return True
+
+
 def shut_down(fd: int, how: int) -> None:
     """shutdown(2). Raises OSError."""
     if _shutdown(fd, how) != 0:

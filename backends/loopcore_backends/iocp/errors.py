@@ -23,9 +23,16 @@ WINSOCK: Final = {
 }
 
 
+CLOSED: Final = frozenset({6, 10038})
+"""ERROR_INVALID_HANDLE, WSAENOTSOCK: what is said of a number that was closed."""
+
+
 def translated(exc: OSError) -> OSError:
-    """Return `exc`, or the same in Winsock's words."""
-    code = WINSOCK.get(getattr(exc, "winerror", None) or 0)
+    """Return `exc`, or the same in Winsock's words; EBADF for a number that was closed, as the port has it."""
+    given: int = getattr(exc, "winerror", None) or 0
+    if given in CLOSED:
+        return OSError(errno.EBADF, exc.strerror)
+    code = WINSOCK.get(given)
     if code is None:
         return exc
     return OSError(None, exc.strerror, None, code)

@@ -204,26 +204,33 @@ WSAEINVAL: Final = 10022
 
 
 class ReadRequest(Request):
-    """ReadFile from a pipe."""
+    """ReadFile from a pipe; WSARecv where a socket is used as one."""
 
     __slots__ = ()
 
     def __init__(self, operation: Read) -> None:
         Request.__init__(self)
         try:
-            self.overlapped.ReadFile(operation.fd, operation.limit)
+            if api.is_socket(operation.fd):
+                self.overlapped.WSARecv(operation.fd, operation.limit, 0)
+            else:
+                self.overlapped.ReadFile(operation.fd, operation.limit)
         except BrokenPipeError as exc:
             raise Ended(b"") from exc
 
 
 class WriteRequest(Request):
-    """WriteFile to a pipe."""
+    """WriteFile to a pipe; WSASend where a socket is used as one."""
 
     __slots__ = ()
 
     def __init__(self, operation: Write) -> None:
         Request.__init__(self)
-        self.overlapped.WriteFile(operation.fd, joined(operation.buffers, operation.head))
+        data = joined(operation.buffers, operation.head)
+        if api.is_socket(operation.fd):
+            self.overlapped.WSASend(operation.fd, data, 0)
+        else:
+            self.overlapped.WriteFile(operation.fd, data)
 
     def result(self) -> int:
         return self._taken()
@@ -312,6 +319,8 @@ class Ended(Exception):
 
 def joined(buffers: Any, head: int) -> Any:
     """Return the first buffers, without the first `head` bytes of the first one, as one."""
+    if not buffers:
+        return b""
     first = memoryview(buffers[0])[head:] if head else buffers[0]
     if len(buffers) == 1 or len(first) >= JOINED:
         return first

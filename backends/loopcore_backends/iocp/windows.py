@@ -128,6 +128,7 @@ class WindowsSystem:
         except OSError as exc:
             # It says so too of what is tied to our own. The number alone does not tell: it may have been reused.
             if exc.winerror != INVALID_PARAMETER or handle not in self._tied:
+                _winapi.GetFileType(handle)  # raises for what is no handle at all
                 exc.add_note("a socket or pipe works with one completion port only: the one that has seen it first")
                 raise
         self._tied.add(handle)
