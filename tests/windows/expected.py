@@ -74,10 +74,15 @@ def absent(exc: BaseException, node_id: str, raised_in: str) -> str | None:
     if "not supported on Windows" in str(exc) or "not supported by socket module" in str(exc):
         return str(exc)
     if isinstance(exc, AttributeError | ImportError):
-        match = UNIX.search(str(exc))
-        name = next(filter(None, match.groups()), "") if match else ""
-        return name if name in read_absent() else None
+        return asks_for(str(exc))
     return None
+
+
+def asks_for(message: str) -> str | None:
+    """Return the name, of those that Windows does not have, that the message of an error is about."""
+    match = UNIX.search(message)
+    name = next(filter(None, match.groups()), "") if match else ""
+    return name if name in read_absent() else None
 
 
 def of_test(node_id: str, expected: Iterable[Expected]) -> list[Expected]:
