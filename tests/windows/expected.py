@@ -67,13 +67,11 @@ def absent(exc: BaseException, node_id: str, raised_in: str) -> str | None:
     if isinstance(exc, NotImplementedError) and "asyncio" in node_id.partition("[")[2]:
         return "asyncio's selector loop has neither pipes nor subprocesses there"
     file = raised_in.replace("\\", "/")
-    if "/loopcore" in file:
-        return None
     if isinstance(exc, FileNotFoundError) and file.endswith("/subprocess.py"):
         return "a program of Unix"
     if "not supported on Windows" in str(exc) or "not supported by socket module" in str(exc):
         return str(exc)
-    if isinstance(exc, AttributeError | ImportError):
+    if isinstance(exc, AttributeError | ImportError) and "/loopcore" not in file:
         return asks_for(str(exc))
     return None
 
