@@ -30,6 +30,12 @@ def interrupt():
     raise Interrupted
 
 
+def wait_for_alarm(port, on_alarm, delay=0.01):
+    """Wait until an alarm interrupts. It may strike while it is being set."""
+    on_alarm(interrupt, delay)
+    port.wait(PATIENCE)
+
+
 def test_handler_that_returns_does_not_end_the_wait(ledger, pair, on_alarm):
     receiving = Receive(pair[0].fileno(), 100)
     ledger.submit(receiving)
@@ -39,9 +45,8 @@ def test_handler_that_returns_does_not_end_the_wait(ledger, pair, on_alarm):
 
 def test_handler_that_raises_ends_the_wait(ledger, port, pair, on_alarm):
     ledger.submit(Receive(pair[0].fileno(), 100))
-    on_alarm(interrupt)
     with pytest.raises(Interrupted):
-        port.wait(PATIENCE)
+        wait_for_alarm(port, on_alarm)
 
 
 def test_handler_that_wakes_ends_the_wait(port, on_alarm):
@@ -54,9 +59,8 @@ def test_what_had_completed_comes_with_the_next_wait(ledger, port, pair, on_alar
     sending.buffers = [b"x"]
     sending.quiet = True
     ledger.submit(receiving, sending)
-    on_alarm(interrupt)
     with pytest.raises(Interrupted):
-        port.wait(PATIENCE)
+        wait_for_alarm(port, on_alarm)
     pair[1].send(b"y")
     assert ledger.result_of(receiving) == b"y"
     assert ledger.result_of(sending) == 1
@@ -66,9 +70,8 @@ def test_port_works_on_after_many_interruptions(ledger, port, pair, on_alarm):
     receiving = Receive(pair[0].fileno(), 100)
     ledger.submit(receiving)
     for number in range(20):
-        on_alarm(interrupt, 0.001)
         with pytest.raises(Interrupted):
-            port.wait(PATIENCE)
+            wait_for_alarm(port, on_alarm, 0.001)
         pair[1].send(b"%d" % number)
         assert ledger.result_of(receiving) == b"%d" % number
         if receiving not in ledger.in_flight:
