@@ -6,6 +6,7 @@ stacks on stderr; run.py then starts another for the tests that are left.
 """
 
 import faulthandler
+import gc
 import json
 import os
 import sys
@@ -41,6 +42,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        if _outcomes.get(item.nodeid, {}).get("outcome") in ("expected", "skipped"):
+            _clear_away()
         _write(event="end", test=item.nodeid, **_outcomes.pop(item.nodeid, {"outcome": "error", "details": ""}))
 
 
@@ -75,6 +78,15 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     _write(event="complete")
+
+
+def _clear_away() -> None:
+    """Collect what a test that broke off has left, which the next one would be blamed for."""
+    hook, sys.unraisablehook = sys.unraisablehook, lambda event: None
+    try:
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
 
 
 def _ended_before() -> set[str]:
