@@ -34,6 +34,7 @@ from loopcore.operations import (
     CONNECT,
     NAMES,
     READ_FILE,
+    RECEIVE_FROM,
     SEND,
     SEND_FILE,
     SEND_TO,
@@ -48,7 +49,9 @@ from loopcore_backends.proactor._memory import Memory
 from loopcore_backends.proactor._registrations import Registrations
 
 SHOTS: Final = 16
-"""Connections that one Accept takes in one wait."""
+"""Connections or datagrams that one operation takes in one wait."""
+
+COMES_IN_CROWDS: Final = frozenset({ACCEPT, RECEIVE_FROM})
 
 TRIED_AT_ONCE: Final = frozenset({CONNECT, SEND, SEND_TO, SHUTDOWN, WRITE_FILE, SEND_FILE})
 
@@ -253,7 +256,7 @@ class CompletionPort:
                 continue
             self._packets.append((operation, result, True))
             shots -= 1
-            if code != ACCEPT or not shots:
+            if code not in COMES_IN_CROWDS or not shots:
                 return
 
     def _go_on_writing(self, association: Association, bits: int) -> None:
