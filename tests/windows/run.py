@@ -69,7 +69,8 @@ def run_tests(windows: Windows, arguments: list[str]) -> tuple[list[dict[str, An
     results.write_text("")
     os.environ["WINDOWS_TEST_RESULTS"] = str(results)
     command = ["-m", "pytest", "-p", "tests.windows.plugin", "-p", "no:cacheprovider", "-q", *arguments]
-    command += ["--continue-on-collection-errors"]
+    # The plugin's time limit ends the process; pytest's own would take its only timer away.
+    command += ["--continue-on-collection-errors", "-o", "faulthandler_timeout=0"]
     for _ in range(STARTS_LIMIT):
         windows.run(command, PATIENCE)
         events = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
