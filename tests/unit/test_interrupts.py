@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -29,12 +30,27 @@ def test_a_handler_of_the_loop_runs_when_another_thread_gets_the_signal(loop: Lo
 
 @pytest.mark.loopcore_only
 @pytest.mark.skipif(sys.platform != "win32", reason="elsewhere a signal interrupts the call of the main thread")
-def test_an_interrupt_ends_a_wait_without_any_handler(loop: Loop) -> None:
-    threads: list[threading.Thread] = []
-    loop.call_soon(lambda: threads.append(interrupt_from_a_thread()))
+def test_an_interrupt_ends_a_wait_without_any_handler(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = threading.Event()
+    backend = type(loop.backend)  # type: ignore[attr-defined]
+    wait = backend.wait
+
+    def noted_wait(self: Any, timeout: float | None) -> Any:
+        if timeout is None:
+            waits.set()
+        return wait(self, timeout)
+
+    monkeypatch.setattr(backend, "wait", noted_wait)
+
+    def interrupt() -> None:
+        waits.wait()
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         loop.run_forever()
-    threads[0].join()
+    thread.join()
 
 
 @pytest.mark.loopcore_only

@@ -38,6 +38,7 @@ from loopcore.operations import (
     Write,
 )
 from loopcore_backends.iocp import api
+from loopcore_backends.iocp.errors import cancelled
 
 SMALLEST: Final = 4096
 """Bytes that a receive offers at first. The kernel holds the buffer until data comes, for every idle connection; one
@@ -275,8 +276,11 @@ class ProcessRequest(Request):
             raise
 
     def result(self) -> int:
+        ended = _winapi.WaitForSingleObject(self._process, 0) == _winapi.WAIT_OBJECT_0
         code = _winapi.GetExitCodeProcess(self._process)
         self.drop()
+        if not ended:
+            raise cancelled()
         return code << 8  # as os.waitpid says it on Windows
 
     def cancel(self) -> None:
