@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,7 +40,10 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             return SimpleNamespace(name=name, value=f"greetings:{name}", dist=dist, load=load)
 
         entries = [entry(name, load) for name, load in commands.items()]
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+        others = metadata.entry_points  # backends and plugins stay what they are: catalogues remember what they read
+        monkeypatch.setattr(
+            metadata, "entry_points", lambda group: entries if group == COMMANDS.group else others(group=group)
+        )
         monkeypatch.setattr(COMMANDS, "_installed", None)
         monkeypatch.setattr(COMMANDS, "_loaded", {})
 
