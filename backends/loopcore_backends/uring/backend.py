@@ -271,6 +271,7 @@ class UringBackend:
         ring = Ring(self._without)
         self._requests = Requests(ring)
         self._results.watching = False
+        self._watched = False  # a wake that the old ring did not tell is one for the new ring
         self._results.again = []
         consumed = old.ring.consumed()
         for slot in self._slots.living():
