@@ -15,8 +15,9 @@ OVER = ("kqueue", "epoll", "poll", "select")
 MASKS = (
     "defer_taskrun",
     "buffer_ring",
+    "incremental",
+    "incremental+bundles",
     "multishot_receive+multishot_accept+multishot_poll",
-    "bundles",
     "inline_sends+waitid+files",
 )
 """What uring does without, in turn."""

@@ -280,7 +280,9 @@ def test_completions_that_overflowed_while_others_were_cancelled_are_told(ledger
 
 
 @needs_uring
-@pytest.mark.parametrize("mask", [(), ("bundles",), ("multishot_receive",), ("buffer_ring",)])
+@pytest.mark.parametrize(
+    "mask", [(), ("incremental",), ("incremental", "bundles"), ("multishot_receive",), ("buffer_ring",)]
+)
 def test_more_data_than_buffers_arrives_whole(make_port, make_pair, mask):
     ledger = Ledger(make_port(*mask))
     pairs = [make_pair() for _ in range(70)]
@@ -297,8 +299,10 @@ def test_more_data_than_buffers_arrives_whole(make_port, make_pair, mask):
 
 
 @needs_uring
-def test_bundle_of_buffers_that_do_not_lie_side_by_side_is_put_together(port, pair):
-    """Buffers that were lent and given back in another order are no longer in order."""
+@pytest.mark.parametrize("mask", [(), ("incremental",), ("incremental", "bundles")])
+def test_buffers_that_came_back_in_another_order_hold_what_they_should(make_port, pair, mask):
+    """Of a bundle they no longer lie side by side."""
+    port = make_port(*mask)
     receiving = Receive(pair[0].fileno(), 1 << 20)
     receiving.lend = True
     port.submit(receiving)
@@ -321,17 +325,23 @@ def test_bundle_of_buffers_that_do_not_lie_side_by_side_is_put_together(port, pa
 
 
 @needs_uring
-def test_what_nobody_gives_back_does_not_stop_the_others(port, pair):
+@pytest.mark.parametrize("mask", [(), ("incremental",)])
+@pytest.mark.parametrize("size", [4, 5000])
+def test_what_nobody_gives_back_does_not_stop_the_others(make_port, pair, mask, size):
+    port = make_port(*mask)
     receiving = Receive(pair[0].fileno(), LARGE)
     receiving.lend = True
     port.submit(receiving)
     loans = []
     for number in range(1500):  # more than there are buffers
-        pair[1].send(number.to_bytes(4, "big"))
+        pair[1].send(number.to_bytes(4, "big") * (size // 4))
         loans += [result for _, result, _ in port.wait(PATIENCE)]
-    assert [int.from_bytes(loan.view, "big") for loan in loans] == [*range(1500)]
+    expected = b"".join(number.to_bytes(4, "big") * (size // 4) for number in range(1500))
+    assert b"".join(bytes(loan.view) for loan in loans) == expected
     for loan in loans:
         loan.give_back()
+    pair[1].send(b"and on")
+    assert [bytes(result.view) for _, result, _ in port.wait(PATIENCE)] == [b"and on"]
 
 
 @needs_uring

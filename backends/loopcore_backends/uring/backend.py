@@ -7,7 +7,8 @@ Threads
 The ring belongs to the thread of the first wait (see `ring`); the loop may have been made in another. When later
 another thread waits or cancels, the kernel refuses (EEXIST), and everything in flight moves to a new ring. That loses
 nothing: what a request does when its socket becomes ready is done in the thread of its ring, inside its wait, so
-nothing happened meanwhile, and nothing will, for requests of a ring that is given up only end. The exception are calls
+nothing happened meanwhile, and nothing will, for requests of a ring that is given up only end. A thread that ends does
+what became ready once more; that is waited for, and told. The exception are calls
 on files that the kernel left to its own threads: those that must not be made twice end with ECANCELED.
 
 Cancelling
@@ -266,6 +267,7 @@ class UringBackend:
     def _move(self) -> None:
         """Give up the ring, which belongs to another thread, for one of this thread."""
         old = self._requests
+        old.ring.await_owner()
         self._results.harvest(old)
         self._results.settle(old)
         ring = Ring(self._without)

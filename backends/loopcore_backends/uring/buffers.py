@@ -4,7 +4,11 @@ A table in shared memory, again a ring, names the buffers that are to be had; th
 order, and says in the completion which it took. We copy out, or lend, and put the buffer back at the tail. One receive
 may fill several buffers in a row (a bundle): the completion names the first.
 
-Buffers are put back in the order in which they were taken, so that nearly always the ones of a bundle lie side by
+Where the kernel can (Linux 6.12), buffers are large and few, and filled by one receive after another (incrementally):
+so small messages lie close together, and what is in use stays in the processor's cache. A buffer goes back when the
+kernel says that it is full. Otherwise each receive takes a buffer of its own, or several.
+
+Then buffers are put back in the order in which they were taken, so that nearly always the ones of a bundle lie side by
 side, and are copied, or lent, as one.
 
 The memory for all buffers is mapped at once, but what nobody has touched costs nothing; `provided` grows with the
@@ -46,8 +50,14 @@ else:
 
 STREAM_SIZE = 16 * 1024
 STREAM_FIRST = 64
-STREAM_LIMIT = 512
-"""Buffers for streams: 1 MiB at first, 8 MiB at most. A small message touches a page of its buffer, no more."""
+STREAM_LIMIT = 256
+"""Buffers for streams, of one message each or less: 1 MiB at first, 4 MiB at most."""
+
+SHARED_SIZE = 256 * 1024
+SHARED_FIRST = 4
+SHARED_LIMIT = 16
+SHARED_BY = 64
+"""Buffers for streams that are filled incrementally: 1 MiB at first, 4 MiB at most; one for so many receives."""
 
 DATAGRAM_SIZE = 66 * 1024
 DATAGRAM_FIRST = 16
@@ -71,6 +81,9 @@ class Buffers:
         "limit",
         "mask",
         "dead",
+        "incremental",
+        "loans",
+        "spent",
         "tail",
         "address",
         "entries",
@@ -78,7 +91,7 @@ class Buffers:
         "places",
     )
 
-    def __init__(self, ring_fd: int, group: int, size: int, first: int, limit: int) -> None:
+    def __init__(self, ring_fd: int, group: int, size: int, first: int, limit: int, incremental: bool = False) -> None:
         """Register `group` with the ring: `limit`, a power of two, buffers at most. Raises OSError."""
         self.group: int = group
         self.size: int = size
@@ -90,8 +103,14 @@ class Buffers:
         self.mask: int = limit - 1
         self.tail: int = 0
         self.dead: bool = False
+        self.incremental: bool = incremental
+        self.loans: dict[int, int] = {}
+        """How many pieces of a buffer are lent, if it is filled incrementally."""
+        self.spent: set[int] = set()
+        """Full buffers of which some pieces are lent."""
         self.memory: mmap.mmap = mmap.mmap(-1, size * limit)
-        # The table itself, then for each buffer its place in the table, then the registration.
+        # The table itself; then for each buffer its place in the table, or how much of it is used; then the
+        # registration.
         self.table: mmap.mmap = mmap.mmap(-1, _ENTRY_SIZE * limit + 4 * limit + 4096)
         start = address_of(self.table)
         self.address: int = address_of(self.memory)
@@ -101,7 +120,7 @@ class Buffers:
         registration_at = start + _ENTRY_SIZE * limit + 4 * limit
         registration: Any = words64(registration_at, _REGISTRATION_SIZE // 8)
         registration[0] = start
-        registration[1] = limit | group << 32
+        registration[1] = limit | group << 32 | (layout.PBUF_RING_INC << 48 if incremental else 0)
         result = ring_register(ring_fd, layout.REGISTER_PBUF_RING, registration_at, 1)
         if result < 0:
             raise OSError(-result, os.strerror(-result))
@@ -126,7 +145,7 @@ class Buffers:
         word = number
         self.entries[2 * place + 1] = self.size | word << 32
         self.entries[2 * place] = self.address + number * self.size
-        self.places[number] = place
+        self.places[number] = 0 if self.incremental else place
         self.tail += 1
         self.available += 1
         if place == 0:
@@ -142,8 +161,16 @@ class Buffers:
         found: int = (self.entries[2 * place + 1] >> 32) & 0xFFFF
         return found
 
-    def take_out(self, number: int, size: int) -> bytes:
-        """Return `size` bytes that begin in buffer `number`, and put the buffers back."""
+    def take_out(self, number: int, size: int, more: bool) -> bytes:
+        """Return the `size` bytes that have come last in buffer `number`, and put it back, or those that they fill.
+
+        With `more` the kernel goes on filling it.
+        """
+        if self.incremental:
+            used = self.places[number]
+            piece: bytes = take(self.address + number * self.size + used, size)
+            self.consume(number, used + size, more)
+            return piece
         if size <= self.size:
             data: bytes = take(self.address + number * self.size, size)
             self.available -= 1
@@ -179,11 +206,41 @@ class Buffers:
             step += 1
         return b"".join(parts)
 
-    def lend(self, number: int, size: int) -> "Loan":
-        """Return the bytes of one buffer, which comes back when they are given back."""
-        self.available -= 1
+    def consume(self, number: int, used: int, more: bool) -> None:
+        """Note how much of a buffer that is filled incrementally is used; put it back if it is full."""
+        self.places[number] = used
+        if not more:
+            self.available -= 1
+            if number in self.loans:
+                self.spent.add(number)
+            else:
+                self.provide(number)
+
+    def lend(self, number: int, size: int, more: bool) -> "Loan":
+        """Return the bytes that have come last in one buffer, which comes back when they are given back."""
         start = number * self.size
+        if self.incremental:
+            used = self.places[number]
+            start += used
+            self.loans[number] = self.loans.get(number, 0) + 1
+            self.consume(number, used + size, more)
+        else:
+            self.available -= 1
         return Loan(self, number, memoryview(self.memory)[start : start + size])
+
+    def take_back(self, number: int) -> None:
+        """A piece of a buffer that was lent is not needed any more."""
+        if self.incremental:
+            left = self.loans[number] - 1
+            if left:
+                self.loans[number] = left
+                return
+            del self.loans[number]
+            if number not in self.spent:
+                return
+            self.spent.remove(number)
+        self.provide(number)
+        self.publish()
 
 
 class Loan:
@@ -206,5 +263,4 @@ class Loan:
         buffers = self._buffers
         self._buffers = None
         if buffers is not None and not buffers.dead:
-            buffers.provide(self._number)
-            buffers.publish()
+            buffers.take_back(self._number)

@@ -31,6 +31,7 @@ VARIABLE: Final = "LOOPCORE_URING_WITHOUT"
 NAMES: Final = (
     "defer_taskrun",
     "buffer_ring",
+    "incremental",
     "multishot_receive",
     "multishot_accept",
     "multishot_poll",
@@ -55,6 +56,8 @@ class Features(NamedTuple):
 
     defer_taskrun: bool
     buffer_ring: bool
+    incremental: bool
+    """Buffers that are filled by one receive after another, until they are full. It shows when it is tried."""
     multishot_receive: bool
     multishot_accept: bool
     multishot_poll: bool
@@ -132,6 +135,7 @@ def decide(bits: int, opcodes: frozenset[int], defers: bool, without: frozenset[
     return Features(
         defer_taskrun=defers,
         buffer_ring=buffer_ring,
+        incremental=buffer_ring and "incremental" not in without,
         multishot_receive=multishot_receive,
         multishot_accept="multishot_accept" not in without,
         multishot_poll="multishot_poll" not in without,

@@ -58,6 +58,7 @@ ENTER_NO_IOWAIT: Final = 1 << 7
 REGISTER_PROBE: Final = 8
 REGISTER_ENABLE_RINGS: Final = 12
 REGISTER_PBUF_RING: Final = 22
+PBUF_RING_INC: Final = 1 << 1
 
 # Opcodes
 OP_NOP: Final = 0
@@ -96,6 +97,7 @@ FSYNC_DATASYNC: Final = 1 << 0
 # Flags of a completion; the number of its buffer is above them
 CQE_BUFFER: Final = 1 << 0
 CQE_MORE: Final = 1 << 1
+CQE_BUFFER_MORE: Final = 1 << 4
 CQE_BUFFER_SHIFT: Final = 16
 
 # struct io_uring_recvmsg_out, before the name and the payload of a datagram

@@ -13,7 +13,7 @@ from loopcore import operations
 from loopcore.errors import UsageError
 from loopcore_backends.uring import layout, slots
 from loopcore_backends.uring.slots import Slot
-from loopcore_backends.uring.sockets import STREAM_GROUP, Sockets
+from loopcore_backends.uring.sockets import RECEIVE_LIMIT, STREAM_GROUP, Sockets
 
 try:
     import cython
@@ -100,12 +100,13 @@ class Requests(Sockets):
         offset = operation.offset
         if offset < 0:
             self._poll_first(slot, POLL_IN)
-        if offset < 0 and self.streams is not None:
+        # Not into buffers that are filled incrementally: reads need not end in the order in which they took theirs.
+        if offset < 0 and self.streams is not None and not self.streams.incremental:
             slot.size = min(operation.limit, self.streams.size)
             head = layout.OP_READ | layout.SQE_BUFFER_SELECT
             self._put(slot, head, slot.fd, 0xFFFFFFFFFFFFFFFF, 0, slot.size, 0, STREAM_GROUP)
         else:
-            slot.size = operation.limit
+            slot.size = operation.limit if offset >= 0 else min(operation.limit, RECEIVE_LIMIT)
             slot.keep = room(slot.size)
             self._put(
                 slot, layout.OP_READ, slot.fd, offset & 0xFFFFFFFFFFFFFFFF, address_of(slot.keep), slot.size, 0, 0

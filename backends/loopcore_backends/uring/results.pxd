@@ -7,7 +7,7 @@ from loopcore_backends.uring.slots cimport Slot, Slots
 
 cdef int _RECEIVE_CODE
 cdef int _INLINE, _CONNECTING, _BLOCKED
-cdef unsigned int _CQE_BUFFER, _CQE_MORE, _BUFFER_SHIFT
+cdef unsigned int _CQE_BUFFER, _CQE_MORE, _CQE_BUFFER_MORE, _BUFFER_SHIFT
 cdef int _AGAIN_ERROR, _CANCELLED_ERROR, _NO_BUFFERS_ERROR, _INTERRUPTED_ERROR
 cdef unsigned int _WAKE_GENERATION
 
@@ -28,7 +28,7 @@ cdef class Results:
     cpdef object harvest(self, Requests requests)
     @cython.locals(slot=Slot, consumed=cython.ulonglong, waiting=list)
     cpdef object settle(self, Requests requests)
-    @cython.locals(more=cython.bint, streams=Buffers)
+    @cython.locals(more=cython.bint, fills=cython.bint, streams=Buffers)
     cdef object _received(self, Slot slot, int result, unsigned int flags, Requests requests)
     @cython.locals(limit=Py_ssize_t)
     cdef object _hand_out(self, object operation, object received, bint more)

@@ -56,6 +56,7 @@ _CONNECTING = slots.CONNECTING
 _BLOCKED = slots.BLOCKED
 _CQE_BUFFER = layout.CQE_BUFFER
 _CQE_MORE = layout.CQE_MORE
+_CQE_BUFFER_MORE = layout.CQE_BUFFER_MORE
 _BUFFER_SHIFT = layout.CQE_BUFFER_SHIFT
 _AGAIN_ERROR = errno.EAGAIN
 _CANCELLED_ERROR = errno.ECANCELED
@@ -142,10 +143,11 @@ class Results:
         if streams is None:
             received = cut(slot.keep, result)
         elif flags & _CQE_BUFFER:
+            fills = bool(flags & _CQE_BUFFER_MORE)
             if operation.lend and 0 < result <= streams.size and 2 * streams.available > streams.provided:
-                received = streams.lend(flags >> _BUFFER_SHIFT, result)
+                received = streams.lend(flags >> _BUFFER_SHIFT, result, fills)
             else:
-                received = streams.take_out(flags >> _BUFFER_SHIFT, result)
+                received = streams.take_out(flags >> _BUFFER_SHIFT, result, fills)
         if not more:
             requests.receives -= 1
             self._slots.give(slot)
@@ -184,7 +186,9 @@ class Results:
             group = requests.datagrams if code == operations.RECEIVE_FROM else requests.streams
             if group is None:
                 return False
-            group.grow(2 * group.provided)
+            # A few large messages are better served one after the other, in memory that is in the cache.
+            if not group.incremental or group.available <= group.provided // 2:
+                group.grow(2 * group.provided)
         elif error == _AGAIN_ERROR:
             if code in (operations.SEND, operations.SEND_TO, operations.WRITE_FILE):
                 step = _BLOCKED
@@ -219,7 +223,7 @@ class Results:
             if requests.streams is None or slot.keep is not None:
                 return cut(slot.keep, result)
             if flags & _CQE_BUFFER:
-                return requests.streams.take_out(flags >> _BUFFER_SHIFT, result)
+                return requests.streams.take_out(flags >> _BUFFER_SHIFT, result, False)
             return b""
         if code == operations.RECEIVE_FROM:
             return self._datagram(slot, result, flags, requests)

@@ -10,6 +10,7 @@ cdef class Ring:
     cdef public int fd
     cdef public object features
     cdef public bint enabled
+    cdef public object owner
     cdef public bint defers
     cdef public unsigned long long tail
     cdef public unsigned int entries
@@ -56,4 +57,5 @@ cdef class Ring:
     @cython.locals(submit=cython.uint, flags=cython.uint, taken=cython.longlong)
     cdef Py_ssize_t enter(self, unsigned int complete, long long timeout_ns) except? -1
     cpdef object enable(self)
+    cpdef object await_owner(self)
     cpdef object close(self)

@@ -18,6 +18,8 @@ Sources: io_uring(7), io_uring_setup(2), io_uring_enter(2). Thread: the loop's o
 import errno
 import mmap
 import os
+import threading
+import time
 from typing import Any
 
 from loopcore_backends.uring import features as _features
@@ -77,6 +79,7 @@ _NOTHING = layout.OP_NOP | layout.SQE_CQE_SKIP_SUCCESS
 _CONTROL_HEAD = 4096
 _ARGUMENT_SIZE = 24  # struct io_uring_getevents_arg
 _NANOSECONDS = 1_000_000_000
+_PATIENCE_MS = 1000
 
 
 class Ring:
@@ -86,6 +89,7 @@ class Ring:
         "fd",
         "features",
         "enabled",
+        "owner",
         "defers",
         "tail",
         "entries",
@@ -117,6 +121,8 @@ class Ring:
         """Make a ring that belongs to no thread yet. Raises BackendUnavailableError, which says what to do."""
         self.fd: int = -1
         self.enabled: bool = False
+        self.owner: int = 0
+        """The number that the kernel gives to the thread that enabled the ring."""
         self.tail: int = 0
         """How many requests were put in since the beginning."""
         self.rings_at: int = 0
@@ -281,6 +287,20 @@ class Ring:
         if result < 0:
             raise OSError(-result, os.strerror(-result))
         self.enabled = True
+        self.owner = threading.get_native_id()
+
+    def await_owner(self) -> None:
+        """If the thread that owns the ring is ending, wait until it has ended.
+
+        A thread that ends first does what became ready, then ends its requests: then all is told in the queue.
+        """
+        if self.owner in [thread.native_id for thread in threading.enumerate()]:
+            return
+        path = f"/proc/self/task/{self.owner}"
+        for _ in range(_PATIENCE_MS):
+            if not os.path.exists(path):
+                return
+            time.sleep(0.001)
 
     def close(self) -> None:
         """Give up descriptor and memory. The kernel ends what is in flight, soon."""

@@ -12,6 +12,7 @@ Other sends go without MSG_WAITALL: what a send that waits has already sent is k
 Sources: io_uring_enter(2), io_uring_prep_send(3), io_uring_prep_recv_multishot(3), send(2). Thread: the loop's own.
 """
 
+import errno
 import socket
 from typing import Any
 
@@ -61,6 +62,7 @@ POLL_OUT = 4
 _SEND = layout.OP_SEND
 _SENDMSG = layout.OP_SENDMSG
 _INLINE_FLAGS = getattr(socket, "MSG_DONTWAIT", 0) | MSG_WAITALL
+_LARGE = buffers.STREAM_SIZE
 _RECEIVE_ONCE = layout.OP_RECV | layout.SQE_BUFFER_SELECT
 _SKIP_SUCCESS = layout.SQE_CQE_SKIP_SUCCESS
 _PLAIN = slots.PLAIN
@@ -71,6 +73,16 @@ _SCRATCH_VECTORS = SCRATCH_VECTORS
 _VECTOR_LIMIT = VECTOR_LIMIT
 _VECTORS_AT = VECTORS_AT
 _NAME_AT = NAME_AT
+
+
+def _stream_buffers(ring: Ring) -> Buffers:
+    if ring.features.incremental:
+        try:
+            return Buffers(ring.fd, STREAM_GROUP, buffers.SHARED_SIZE, buffers.SHARED_FIRST, buffers.SHARED_LIMIT, True)
+        except OSError as exc:
+            if exc.errno != errno.EINVAL:
+                raise
+    return Buffers(ring.fd, STREAM_GROUP, buffers.STREAM_SIZE, buffers.STREAM_FIRST, buffers.STREAM_LIMIT)
 
 
 class Sockets:
@@ -94,9 +106,7 @@ class Sockets:
         self.ring: Ring = ring
         self.streams: Buffers | None = None
         if features.buffer_ring:
-            self.streams = Buffers(
-                ring.fd, STREAM_GROUP, buffers.STREAM_SIZE, buffers.STREAM_FIRST, buffers.STREAM_LIMIT
-            )
+            self.streams = _stream_buffers(ring)
         self.datagrams: Buffers | None = None
         self.inline: list[Slot] = []
         """Inline sends that were put in since the last `enter`."""
@@ -109,7 +119,7 @@ class Sockets:
             self._receive_head |= layout.SQE_BUFFER_SELECT
             if features.multishot_receive:
                 self._receive_head |= layout.RECV_MULTISHOT
-            if features.bundles:
+            if features.bundles and self.streams is not None and not self.streams.incremental:
                 self._receive_head |= layout.RECVSEND_BUNDLE
         self._vector_at: int = 0
         self._vector_count: int = 0
@@ -232,10 +242,10 @@ class Sockets:
     def _receive(self, slot: Slot) -> None:
         self.receives += 1
         if self.streams is not None:
-            if self.receives >= self.streams.provided:
+            if self.receives >= self.streams.provided * (buffers.SHARED_BY if self.streams.incremental else 1):
                 self.streams.grow(2 * self.streams.provided)
             limit: int = slot.operation.limit
-            if limit >= self.streams.size:
+            if limit >= _LARGE:
                 self._put(slot, self._receive_head, slot.fd, 0, 0, 0, 0, STREAM_GROUP)
             else:
                 # One that takes all there is would have to be cut into pieces, perhaps into a million of one byte.
