@@ -1,0 +1,81 @@
+"""How operations end: with the port, a process, a pipe."""
+
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from loopcore.operations import Accept, Connect, Read, Receive, WaitProcess
+from tests.backends.completion.ledger import PATIENCE, Ledger
+from tests.backends.uring.kit import LARGE, in_thread, needs_uring
+
+
+@needs_uring
+def test_a_connection_that_nobody_was_told_of_is_closed_with_the_port(port, pair):
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
+        listener.setblocking(False)
+        accepting, other = Accept(listener.fileno()), Receive(pair[0].fileno(), LARGE)
+        port.submit(accepting)
+        port.submit(other)
+        port.wait(0.0)
+        client.connect(listener.getsockname())
+        port.cancel(other)  # takes the connection from the kernel, too
+        assert set(port.close()) == {accepting, other}
+        client.settimeout(PATIENCE)
+        assert client.recv(1) == b""
+
+
+@needs_uring
+def test_connect_that_moves_to_another_thread_ends_as_it_would_have(ledger):
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener, socket.socket() as client:
+        client.setblocking(False)
+        connecting = Connect(client.fileno(), listener.getsockname())
+        ledger.submit(connecting)
+        ledger.port.wake()
+
+        def work() -> None:
+            assert ledger.result_of(connecting) is None
+
+        in_thread(work)
+
+
+@needs_uring
+def test_exit_of_a_process_is_told_as_wait_would(ledger):
+    def child(how: Callable[[], Any]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            how()
+            os._exit(99)
+        return pid
+
+    cases = [(lambda: os._exit(7), 7), (lambda: os.kill(os.getpid(), signal.SIGKILL), -signal.SIGKILL)]
+    for how, code in cases:
+        waiting = WaitProcess(child(how))
+        ledger.submit(waiting)
+        assert os.waitstatus_to_exitcode(ledger.result_of(waiting)) == code
+
+
+@needs_uring
+@pytest.mark.parametrize("mask", [(), ("buffer_ring",)])
+def test_read_of_a_pipe_waits_for_data_and_can_be_cancelled(make_port, mask):
+    ledger = Ledger(make_port(*mask))
+    reader, writer = os.pipe()
+    try:
+        for end in (reader, writer):
+            os.set_blocking(end, False)
+        reading = Read(reader, LARGE)
+        ledger.submit(reading)
+        assert ledger.wait(0.01) == []
+        os.write(writer, b"came")
+        assert ledger.result_of(reading) == b"came"
+        ledger.submit(reading)
+        ledger.wait(0.0)
+        ledger.cancel(reading)
+        assert ledger.result_of(reading).errno == errno.ECANCELED
+    finally:
+        os.close(reader)
+        os.close(writer)

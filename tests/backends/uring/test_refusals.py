@@ -1,0 +1,80 @@
+"""What uring can be told to do without, and what it says where it cannot run."""
+
+import errno
+import os
+
+import pytest
+
+from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore_backends.uring import UringBackend, features
+from tests.backends.uring.kit import needs_uring
+
+
+def test_unknown_mask_is_refused_with_what_there_is(monkeypatch):
+    monkeypatch.setenv(features.VARIABLE, "bundles, multishots")
+    with pytest.raises(
+        UsageError, match=r"LOOPCORE_URING_WITHOUT names multishots; it can name defer_taskrun, .*bundles"
+    ):
+        features.masked()
+
+
+def test_unknown_mask_of_an_argument_is_refused():
+    with pytest.raises(UsageError, match="without= names nothing_such"):
+        features.masked(["nothing_such"])
+
+
+def test_masks_of_the_environment_and_of_the_argument_add_up(monkeypatch):
+    monkeypatch.setenv(features.VARIABLE, "bundles,")
+    assert features.masked(["files"]) == {"bundles", "files"}
+
+
+@needs_uring
+def test_wrong_mask_makes_the_backend_unavailable_with_the_reason(monkeypatch):
+    monkeypatch.setenv(features.VARIABLE, "bundle")
+    assert not UringBackend.probe().available
+    assert "names bundle; it can name" in UringBackend.probe().reason
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (errno.ENOSYS, "has no io_uring"),
+        (errno.EPERM, "forbidden"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.ENOMEM, "ulimit -l"),
+        (errno.EIO, "fails"),
+    ],
+)
+def test_refusal_says_what_to_do(error, words):
+    assert words in features.refusal_by_error(error)
+
+
+@pytest.mark.parametrize(
+    ("switch", "words"), [("2\n", "disabled is 2"), ("1\n", "io_uring_group"), ("0\n", "seccomp"), (None, "seccomp")]
+)
+def test_refusal_names_who_forbids(monkeypatch, tmp_path, switch, words):
+    path = tmp_path / "io_uring_disabled"
+    if switch is not None:
+        path.write_text(switch)
+    monkeypatch.setattr(features, "SWITCH", str(path))
+    assert words in features.refusal_by_error(errno.EPERM)
+
+
+def test_an_old_kernel_is_refused_with_its_release():
+    known = features.decide(0, frozenset(), True, frozenset())
+    assert "needs Linux 5.19 or newer" in features.refusal_by_kernel(0, frozenset(), known)
+
+
+@needs_uring
+def test_without_a_descriptor_for_the_ring_the_constructor_says_so():
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 1, hard))  # one more: the waker
+    try:
+        with pytest.raises(BackendUnavailableError, match=r"no descriptor left for the ring .*ulimit -n"):
+            UringBackend()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,105 @@
+"""Sends of which no completion tells, vectors, datagrams."""
+
+import errno
+import os
+import socket
+
+import pytest
+
+from loopcore.operations import ReceiveFrom, Send, SendTo
+from tests.backends.completion.ledger import PATIENCE, Ledger
+from tests.backends.uring.kit import LARGE, fill, needs_uring, send_of
+
+
+@needs_uring
+def test_quiet_send_does_not_end_a_wait_and_is_told_with_what_does(port, pair):
+    sending = send_of(pair[0], b"quiet", quiet=True)
+    port.submit(sending)
+    assert port.wait(0.02) == [(sending, 5, False)]
+    port.submit(sending)
+    port.wake()
+    assert (sending, 5, False) in [*port.wait(PATIENCE), *port.wait(0.0)]
+
+
+@needs_uring
+def test_send_that_is_no_longer_quiet_ends_the_wait(port, pair):
+    sending = send_of(pair[0], b"loud", quiet=True)
+    port.submit(sending)
+    sending.quiet = False
+    assert port.wait(PATIENCE) == [(sending, 4, False)]
+
+
+@needs_uring
+def test_quiet_send_that_finds_no_room_waits_for_it(ledger, pair):
+    before = fill(pair[0])
+    sending = send_of(pair[0], b"after all", quiet=True)
+    ledger.submit(sending)
+    assert ledger.wait(0.01) == []
+    came = b""
+    while len(came) < before + 9:
+        ledger.wait(0.0)
+        try:
+            came += pair[1].recv(1 << 20)
+        except BlockingIOError:
+            pass
+    assert came.endswith(b"after all")
+    assert ledger.result_of(sending) == 9
+
+
+@needs_uring
+def test_quiet_send_to_nobody_is_told_as_an_error(ledger, pair):
+    pair[1].close()
+    sending = send_of(pair[0], b"lost", quiet=True)
+    ledger.submit(sending)
+    assert ledger.result_of(sending).errno == errno.EPIPE
+
+
+@needs_uring
+@pytest.mark.parametrize("count", [2, 8, 9, 1024, 1500])
+def test_vector_of_any_length_arrives_in_order(ledger, pair, count):
+    parts = [bytes([number % 256]) * 3 for number in range(count)]
+    sending = Send(pair[0].fileno())
+    sending.buffers = parts
+    sending.head = 2
+    ledger.submit(sending)
+    sent = ledger.result_of(sending)
+    whole = b"".join(parts)[2:]
+    assert sent == min(len(whole), 3 * 1024 - 2)
+    assert pair[1].recv(LARGE) == whole[:sent]
+
+
+@needs_uring
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("mask", [(), ("multishot_receive",)])
+def test_longest_datagram_arrives_whole_with_its_address(make_port, host, mask):
+    ledger = Ledger(make_port(*mask))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as one, socket.socket(family, socket.SOCK_DGRAM) as other:
+        for sock in (one, other):
+            try:
+                sock.bind((host, 0))
+            except OSError:
+                pytest.skip("no IPv6 here")
+            sock.setblocking(False)
+        receiving = ReceiveFrom(one.fileno(), 256 * 1024)
+        payload = os.urandom(65_507)
+        ledger.submit(receiving, SendTo(other.fileno(), payload, one.getsockname()))
+        assert ledger.result_of(receiving) == (payload, other.getsockname())
+        ledger.cancel(*ledger.in_flight)
+
+
+@needs_uring
+def test_datagram_of_a_path_may_be_longer_than_a_buffer(ledger, tmp_path):
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other,
+    ):
+        path = str(tmp_path / "one")
+        one.bind(path)
+        for sock in (one, other):
+            sock.setblocking(False)
+        payload = os.urandom(100_000)
+        receiving = ReceiveFrom(one.fileno(), 256 * 1024)
+        ledger.submit(receiving, SendTo(other.fileno(), payload, path))
+        assert ledger.result_of(receiving) == (payload, None)
+        ledger.cancel(*ledger.in_flight)
