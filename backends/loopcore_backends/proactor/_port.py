@@ -132,8 +132,10 @@ class CompletionPort:
         if self._is_closed:
             raise _refusals.closed(self._name)
         self._register()
-        if self._packets:
+        if self._packets or self._woken or (timeout is not None and timeout < 0.0):
             timeout = 0.0
+        # Lowered before the multiplexer waits: a wake that comes from now on is seen by this dequeue or by the next.
+        self._woken = False
         for operation, _, _ in self._silent:
             if not operation.quiet:
                 timeout = 0.0
@@ -155,7 +157,6 @@ class CompletionPort:
                 timeout = 0.0
             elif timeout is not None:
                 timeout = max(0.0, deadline - monotonic())
-        self._woken = False
         return self._taken()
 
     def wake(self) -> None:
@@ -219,6 +220,10 @@ class CompletionPort:
             return exc if association.unwatchable else WAIT
         except OSError as exc:
             return exc
+        except Exception as exc:
+            if overlapped.operation.slot is not overlapped:
+                raise  # out of `submit`, to who made the mistake
+            return OSError(errno.EINVAL, f"{overlapped.operation!r}: {exc}")
 
     def _fire(self, association: Association, bits: int) -> None:
         """Go on with what waits for `bits`."""

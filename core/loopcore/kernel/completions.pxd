@@ -10,6 +10,7 @@ cdef class Completions:
     cdef public object backend
     cdef public Polls polls
     cdef public list late
+    cdef public object handed
     cdef public bint submitted
     cdef bint _is_closed
 

@@ -13,13 +13,14 @@ import errno
 import os
 import socket
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from loopcore.completion import Completion, CompletionBackend
 from loopcore.interest import ERROR, READ, WRITE
 from loopcore.operations import ACCEPT, CLOSE, OPEN, SEND, Operation, Poll
 
 _SEND = SEND
+_UNFINISHED: Final = object()
 
 CHECKS_NUMBERS = os.name == "posix"
 """Whether fstat(2) knows every descriptor that can be watched; a SOCKET of Windows it does not."""
@@ -28,13 +29,16 @@ CHECKS_NUMBERS = os.name == "posix"
 class Completions:
     """What is in flight in a completion port. Thread: the loop's own."""
 
-    __slots__ = ("backend", "polls", "late", "submitted", "_is_closed")
+    __slots__ = ("backend", "polls", "late", "handed", "submitted", "_is_closed")
 
     def __init__(self, backend: CompletionBackend) -> None:
         self.backend: CompletionBackend = backend
         self.polls: Polls = Polls(self)
         self.late: list[Completion] = []
         """Taken from the port in a tick that ended early; they come first in the next one."""
+        self.handed: Sequence[Completion] = ()
+        """What the last wait has returned, until the io phase takes it over. A tick may end before it gets there, or
+        another may begin in its middle; unlike readiness, a completion is told once."""
         self.submitted: bool = False
         """Something was submitted since the last wait: the next tick must not skip its poll."""
         self._is_closed: bool = False
@@ -60,14 +64,15 @@ class Completions:
         """Wait in the port; what is left over of an earlier tick comes first."""
         self.polls.rearm()
         self.submitted = False
-        if not self.late:
-            return self._noted(self.backend.wait(timeout))
-        late, self.late = self.late, []
-        try:
-            return [*late, *self._noted(self.backend.wait(0.0))]
-        except BaseException:
-            self.late = late
-            raise
+        if self.handed:
+            self.late = [*self.handed, *self.late]
+            self.handed = ()
+        if self.late:
+            self.late.extend(self._noted(self.backend.wait(0.0)))
+            self.handed, self.late = self.late, []
+        else:
+            self.handed = self._noted(self.backend.wait(timeout))
+        return self.handed
 
     def _noted(self, completions: Sequence[Completion]) -> Sequence[Completion]:
         # What is ready runs first, and may ask a driver to send at once: that must know that nothing is in flight.
@@ -90,23 +95,24 @@ class Completions:
         """Close the port. What it has ended or was in the middle of runs nobody any more; no descriptor stays open."""
         self._is_closed = True
         self.polls.clear()
-        late, self.late = self.late, []
+        late = [*self.handed, *self.late]
+        self.handed, self.late = (), []
         for operation, result, more in late:
             operation.pending = more
             _drop(operation, result)
         for operation in self.backend.close():
             operation.pending = False
-            _drop(operation, None)
+            _drop(operation, _UNFINISHED)
 
 
 def _drop(operation: Operation, result: Any) -> None:
-    """Let go of an operation whose target will not run; `result` is what it has brought, None if it had not ended."""
+    """Let go of an operation whose target will not run; `result` is what it has brought, _UNFINISHED if nothing."""
     operation.target = None  # a driver, which keeps the operation
     if operation.code == ACCEPT and isinstance(result, int):
         socket.close(result)
     elif operation.code == OPEN and isinstance(result, int):
         os.close(result)
-    elif operation.code == CLOSE and result is None:
+    elif operation.code == CLOSE and result is _UNFINISHED:
         try:
             os.close(operation.fd)
         except OSError:

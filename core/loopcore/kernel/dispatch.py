@@ -216,6 +216,7 @@ class Dispatcher(Queues):
         tick = self.readiness.tick
         count = 0
         position = 0
+        self.completions.handed = _NO_EVENTS
         try:
             for operation, result, more in events:
                 position += 1

@@ -8,7 +8,7 @@ import pytest
 
 from loopcore.errors import BackendUnavailableError, UsageError
 from loopcore.interest import READ, WRITE
-from loopcore.operations import Poll, Read, Receive, Send
+from loopcore.operations import Poll, Read, Receive, Send, SendTo
 from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.proactor import ProactorBackend
 from loopcore_backends.proactor._registrations import GRACE
@@ -187,3 +187,31 @@ def test_number_closed_without_a_cancel_does_not_serve_the_old_operation(over):
     port.close()
     for end in (other, fresh, peer):
         end.close()
+
+
+def test_wake_during_the_last_lines_of_a_wait_ends_the_next(port):
+    port.wake()
+    port.wait(None)
+    port._port._woken = True  # where it stands when a wake comes between the multiplexer's return and the end of a wait
+    port.wait(None)
+
+
+def test_negative_timeout_only_looks(port):
+    assert list(port.wait(-1.0)) == []
+
+
+def test_mistake_that_shows_when_its_turn_has_come_ends_the_operation_and_no_wait(port, pair):
+    near, far = pair
+    blocked, mistaken = Send(near.fileno()), SendTo(near.fileno(), b"data", object())
+    blocked.buffers = [bytes(4 << 20)]
+    port.submit(blocked)
+    port.submit(mistaken)
+    told = {}
+    while len(told) < 2:
+        try:
+            far.recv(1 << 20)
+        except BlockingIOError:
+            pass
+        told.update({operation: result for operation, result, _ in port.wait(1.0)})
+    assert told[blocked] == 4 << 20
+    assert told[mistaken].errno == errno.EINVAL

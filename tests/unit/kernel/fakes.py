@@ -1,10 +1,13 @@
 """Stand-ins for what the kernel stands on: a clock that is set by hand, a backend that does as it is told."""
 
+import errno
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
+from loopcore.completion import Completion
+from loopcore.operations import Operation, Poll
 
 
 class VirtualClock:
@@ -66,3 +69,60 @@ class FakeBackend:
         if self.refuse is not None:
             raise self.refuse
         self.calls.append(call)
+
+
+class FakePort:
+    """Records what it is asked; a wait tells what `script` says next, cancelled operations first."""
+
+    name = "fake"
+    capabilities: frozenset[Capability] = frozenset()
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Operation]] = []
+        self.in_flight: list[Operation] = []
+        self.script: deque[Sequence[Completion]] = deque()
+        self.cancelled: list[Operation] = []
+        self.timeouts: list[float | None] = []
+        self.refuse: BaseException | None = None
+        self.interrupt: BaseException | None = None
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        return ProbeResult(True)
+
+    def submit(self, operation: Operation) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        assert operation not in self.in_flight
+        self.calls.append(("submit", operation))
+        self.in_flight.append(operation)
+
+    def cancel(self, operation: Operation) -> None:
+        self.calls.append(("cancel", operation))
+        if operation in self.in_flight and operation not in self.cancelled:
+            self.cancelled.append(operation)
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        self.timeouts.append(timeout)
+        if self.interrupt is not None:
+            exc, self.interrupt = self.interrupt, None
+            raise exc
+        told: list[Completion] = [(operation, OSError(errno.ECANCELED, ""), False) for operation in self.cancelled]
+        self.cancelled.clear()
+        told += self.script.popleft() if self.script else ()
+        for operation, _, more in told:
+            if not more:
+                self.in_flight.remove(operation)
+        assert told or timeout is not None, "a wait without limit that nothing would ever end"
+        return told
+
+    def wake(self) -> None:
+        pass
+
+    def close(self) -> Sequence[Operation]:
+        unfinished, self.in_flight = self.in_flight, []
+        return unfinished
+
+    def polls(self, fd: int) -> list[Poll]:
+        """The Polls of `fd` that are in flight."""
+        return [each for each in self.in_flight if isinstance(each, Poll) and each.fd == fd]

@@ -3,76 +3,16 @@
 import errno
 import os
 import socket
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from loopcore.backend import Capability, ProbeResult
-from loopcore.completion import Completion
 from loopcore.interest import ERROR, READ, WRITE
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.reactor import POLL_SKIP_TICKS, Reactor
-from loopcore.operations import Accept, Operation, Poll, Receive
-from tests.unit.kernel.fakes import VirtualClock
-
-
-class FakePort:
-    """Records what it is asked; a wait tells what `script` says next, cancelled operations first."""
-
-    name = "fake"
-    capabilities: frozenset[Capability] = frozenset()
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, Operation]] = []
-        self.in_flight: list[Operation] = []
-        self.script: deque[Sequence[Completion]] = deque()
-        self.cancelled: list[Operation] = []
-        self.timeouts: list[float | None] = []
-        self.refuse: BaseException | None = None
-        self.interrupt: BaseException | None = None
-
-    @classmethod
-    def probe(cls) -> ProbeResult:
-        return ProbeResult(True)
-
-    def submit(self, operation: Operation) -> None:
-        if self.refuse is not None:
-            raise self.refuse
-        assert operation not in self.in_flight
-        self.calls.append(("submit", operation))
-        self.in_flight.append(operation)
-
-    def cancel(self, operation: Operation) -> None:
-        self.calls.append(("cancel", operation))
-        if operation in self.in_flight and operation not in self.cancelled:
-            self.cancelled.append(operation)
-
-    def wait(self, timeout: float | None) -> Sequence[Completion]:
-        self.timeouts.append(timeout)
-        if self.interrupt is not None:
-            exc, self.interrupt = self.interrupt, None
-            raise exc
-        told: list[Completion] = [(operation, OSError(errno.ECANCELED, ""), False) for operation in self.cancelled]
-        self.cancelled.clear()
-        told += self.script.popleft() if self.script else ()
-        for operation, _, more in told:
-            if not more:
-                self.in_flight.remove(operation)
-        assert told or timeout is not None, "a wait without limit that nothing would ever end"
-        return told
-
-    def wake(self) -> None:
-        pass
-
-    def close(self) -> Sequence[Operation]:
-        unfinished, self.in_flight = self.in_flight, []
-        return unfinished
-
-    def polls(self, fd: int) -> list[Poll]:
-        """The Polls of `fd` that are in flight."""
-        return [each for each in self.in_flight if isinstance(each, Poll) and each.fd == fd]
+from loopcore.operations import Accept, Close, Receive
+from tests.unit.kernel.fakes import FakePort, VirtualClock
 
 
 @pytest.fixture
@@ -214,6 +154,55 @@ def test_completions_behind_an_interruption_come_with_the_next_tick(
     reactor.tick()
     assert log == [b"0", b"1", b"2", b"3", b"new"]
     assert port.timeouts[-1] == 0.0, "with completions left over, the port is only looked at"
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_completions_of_a_tick_that_ends_before_its_io_phase_come_with_the_next(
+    reactor: Reactor, port: FakePort, interruption: type[BaseException]
+) -> None:
+    def interrupt() -> None:
+        raise interruption
+
+    log: list[Any] = []
+    operation = receive(reactor, log)
+    reactor.completions.submit(operation)
+    port.script += [[(operation, b"first", True)], [(operation, b"second", True)]]
+    reactor.call_soon(interrupt)
+    with pytest.raises(interruption):
+        reactor.tick()
+    assert log == []
+    reactor.tick()
+    assert log == [b"first", b"second"]
+
+
+def test_completions_of_a_tick_in_whose_middle_another_begins_are_told_once(reactor: Reactor, port: FakePort) -> None:
+    log: list[Any] = []
+    operation = receive(reactor, log)
+    reactor.completions.submit(operation)
+    port.script += [[(operation, b"outer", True)], [(operation, b"inner", True)]]
+
+    def nested() -> None:
+        reactor.poll_skip_ticks = 0
+        reactor.call_soon(int)
+        reactor.tick()
+
+    reactor.call_soon(nested)
+    reactor.tick()
+    reactor.call_soon(int)
+    reactor.tick()
+    assert log == [b"outer", b"inner"]
+
+
+def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(reactor: Reactor, port: FakePort) -> None:
+    one, other = socket.socketpair()
+    operation = Close(one.fileno(), handle(reactor, int))
+    reactor.completions.submit(operation)
+    port.script.append([(operation, None, False)])
+    reactor.completions.begin()
+    reactor.close_scheduler()
+    os.fstat(one.fileno())  # stands for a file that has got the number since
+    one.close()
+    other.close()
 
 
 def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, port: FakePort) -> None:
