@@ -252,13 +252,20 @@ class UringBackend:
         pending = self._results.again
         self._results.again = []
         position = 0
+        # Of receives that found no buffer only as many as there is room for, or else most find none again.
+        portions = self._requests.streams.portions() if self._requests.streams is not None else 0
         for slot in pending:
             if self._requests.ring.space() < 4:
-                self._results.again = pending[position:] + self._results.again
+                self._results.again = self._results.again + pending[position:]
                 return
             position += 1
             if slot.operation is None:
                 continue
+            if slot.step == slots.STARVED:
+                if portions == 0:
+                    self._results.again.append(slot)
+                    continue
+                portions -= 1
             try:
                 self._requests.begin(slot)
             except Exception as exc:

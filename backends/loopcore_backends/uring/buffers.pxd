@@ -21,6 +21,7 @@ cdef class Buffers:
     cdef unsigned short *tails
     cdef unsigned int *places
 
+    cpdef Py_ssize_t portions(self) except -1
     cpdef object grow(self, Py_ssize_t wanted)
     @cython.locals(place=cython.uint, word=cython.ulonglong)
     cdef object provide(self, unsigned int number)

@@ -54,10 +54,13 @@ STREAM_LIMIT = 256
 """Buffers for streams, of one message each or less: 1 MiB at first, 4 MiB at most."""
 
 SHARED_SIZE = 256 * 1024
-SHARED_FIRST = 4
+SHARED_FIRST = 2
 SHARED_LIMIT = 16
 SHARED_BY = 64
-"""Buffers for streams that are filled incrementally: 1 MiB at first, 4 MiB at most; one for so many receives."""
+"""Buffers for streams that are filled incrementally: 512 KiB at first, 4 MiB at most; one for so many receives."""
+
+PORTION = 128 * 1024
+"""A large message, for which a receive that found no buffer may be waiting."""
 
 DATAGRAM_SIZE = 66 * 1024
 DATAGRAM_FIRST = 16
@@ -138,6 +141,10 @@ class Buffers:
         self.provided = target
         self.publish()
         return True
+
+    def portions(self) -> int:
+        """Return how many large messages there is room for, at least one."""
+        return max(1, self.available * self.size // PORTION)
 
     def provide(self, number: int) -> None:
         """Put a buffer at the tail; the kernel sees it after `publish`."""

@@ -6,7 +6,7 @@ from loopcore_backends.uring.ring cimport Ring
 from loopcore_backends.uring.slots cimport Slot, Slots
 
 cdef int _RECEIVE_CODE
-cdef int _INLINE, _CONNECTING, _BLOCKED
+cdef int _INLINE, _CONNECTING, _BLOCKED, _STARVED
 cdef unsigned int _CQE_BUFFER, _CQE_MORE, _CQE_BUFFER_MORE, _BUFFER_SHIFT
 cdef int _AGAIN_ERROR, _CANCELLED_ERROR, _NO_BUFFERS_ERROR, _INTERRUPTED_ERROR
 cdef unsigned int _WAKE_GENERATION

@@ -54,6 +54,7 @@ _RECEIVE_CODE = operations.RECEIVE
 _INLINE = slots.INLINE
 _CONNECTING = slots.CONNECTING
 _BLOCKED = slots.BLOCKED
+_STARVED = slots.STARVED
 _CQE_BUFFER = layout.CQE_BUFFER
 _CQE_MORE = layout.CQE_MORE
 _CQE_BUFFER_MORE = layout.CQE_BUFFER_MORE
@@ -182,6 +183,8 @@ class Results:
     def _goes_on(self, slot: Slot, code: int, error: int, requests: Requests) -> bool:
         """Begin again what only had bad luck; return whether it did."""
         step = slot.step
+        if error == _NO_BUFFERS_ERROR and code == _RECEIVE_CODE:
+            step = _STARVED
         if error == _NO_BUFFERS_ERROR and code in (operations.RECEIVE, operations.RECEIVE_FROM, operations.READ_FILE):
             group = requests.datagrams if code == operations.RECEIVE_FROM else requests.streams
             if group is None:

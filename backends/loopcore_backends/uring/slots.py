@@ -19,6 +19,9 @@ BLOCKED = 3
 """A send or write that was refused, and waits for room."""
 
 
+STARVED = 4
+"""A receive that found no buffer, though there is data."""
+
 _PLAIN = PLAIN  # typed as C in the .pxd
 
 
