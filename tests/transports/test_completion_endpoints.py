@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Accept, Poll, Read, ReceiveFrom, Write
+from loopcore.operations import Accept, Close, Poll, Read, ReceiveFrom, Write
 from loopcore.services.forking import Heritage
 from loopcore.transports import acceptor, driver_completion_pipe
 from tests.transports.recorder import Handled, Recorder, settle
@@ -274,3 +274,18 @@ def test_child_submits_again_what_was_in_flight_and_ends_what_it_cancels_first()
         assert heard == [1]
         loop.close()
         assert again.is_closed
+
+
+def test_loop_that_closes_closes_what_no_close_has_closed_and_nothing_twice() -> None:
+    loop, port = scripted_loop()
+    done, undone = os.pipe()
+    loop.completions.submit(Close(done))
+    loop.completions.submit(Close(undone))
+    os.close(done)
+    port.complete(port.in_flight[0], None)
+    loop.completions.begin()
+    reused = os.dup2(0, done)
+    loop.close()
+    os.close(reused)  # still ours
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(undone)

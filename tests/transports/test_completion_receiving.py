@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from loopcore.operations import Receive
-from tests.transports.recorder import BufferedRecorder, Recorder, settle
-from tests.transports.scripted import Piece, ScriptedPort, connection, running
+from tests.transports.recorder import BufferedRecorder, Recorder, settle, unix_pair
+from tests.transports.scripted import Piece, ScriptedPort, connection, running, scripted_loop
 
 CANCELLED = OSError(errno.ECANCELED, "cancelled")
 
@@ -245,5 +245,41 @@ def test_buffer_that_cannot_be_written_ends_the_connection() -> None:
             assert isinstance(protocol.lost_with(), (TypeError, BufferError))
             assert piece.returns == 1
             assert len(reports) == 1
+
+    running(main)
+
+
+# A tick that does not come to its end
+
+
+def test_what_a_wait_has_brought_outlives_a_callback_that_ends_the_run() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    protocol = Recorder()
+    near, far = unix_pair()
+    loop, port = scripted_loop()
+    with far:
+        transport, _ = loop.run_until_complete(loop.connect_accepted_socket(lambda: protocol, near))
+        loop.run_until_complete(settle())
+        port.complete(port.only(Receive), b"brought by the wait", more=True)
+        loop.call_soon(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        loop.run_until_complete(settle())
+        assert protocol.received() == b"brought by the wait"
+        transport.abort()
+        loop.run_until_complete(settle())
+        loop.close()
+
+
+def test_what_a_wait_has_brought_outlives_a_callback_that_ticks_the_loop() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol):
+            port.complete(port.only(Receive), b"first ", more=True)
+            loop.call_soon(lambda: (port.complete(port.only(Receive), b"second", more=True), loop.tick()))
+            await settle()
+            assert protocol.received() == b"first second"
 
     running(main)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Send
+from loopcore.operations import Receive, Send
 from tests.transports.recorder import Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import ScriptedPort, connection, content, running, scripted_loop
 
@@ -231,3 +231,55 @@ def test_closing_the_loop_ends_what_is_in_flight() -> None:
         transport._sock.close()
         transport._driver.sock = None
         assert protocol.kinds() == ["made"]
+
+
+@pytest.mark.parametrize("how", ["write", "write_eof"])
+def test_room_made_by_a_send_is_told_in_its_turn_and_not_inside_a_call_of_the_protocol(how: str) -> None:
+    """The same wait brings the end of a Send and data, to which the protocol reacts by writing."""
+
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (transport, _):
+            transport.set_write_buffer_limits(high=10)
+            transport.write(b"x")
+            await settle()
+            transport.write(bytes(20))  # behind what is in flight
+            assert protocol.kinds() == ["made", "pause"]
+            send = port.only(Send)
+            port.complete(port.only(Receive), b"data", more=True)
+            port.complete(send, 1)
+            protocol.react["data"] = transport.write_eof if how == "write_eof" else lambda: transport.write(bytes(20))
+            await settle()
+            assert protocol.kinds() == ["made", "pause", "data", "resume"]
+            assert transport.get_write_buffer_size() == 0
+
+    running(main)
+
+
+def test_flush_before_the_turn_of_a_send_that_came_back_sends_nothing_twice() -> None:
+    async def main() -> Any:
+        near, far = unix_pair()
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(Recorder, near)
+        await settle()
+        transport.write(b"by the port ")
+        await settle()
+        return transport, far
+
+    loop, port = scripted_loop()
+    transport, far = loop.run_until_complete(main())
+    with far:
+        send = port.only(Send)
+        port.complete(send, 12)
+        loop.completions.submitted = True
+        loop.completions.begin()  # it has come back, and nobody was told
+        transport.write(b"behind it")
+        loop.flush_soon(transport)
+        loop.call_soon(loop.flush)
+        loop.run_until_complete(settle())
+        assert content(port.only(Send)) == b"behind it"
+        port.complete(send, 9)
+        loop.run_until_complete(settle())
+        assert (transport.get_write_buffer_size(), loop.counters().bytes_sent) == (0, 21)
+        transport.abort()
+        loop.run_until_complete(settle())
+        loop.close()

@@ -18,6 +18,7 @@ cdef class CompletionDriver(QueueingDriver):
     cdef Py_ssize_t _in_flight
     cdef bint _is_sending
     cdef bint _is_counted
+    cdef bint _is_dropped
     cdef bint _is_awaited
 
     cpdef object start_reading(self)
@@ -34,8 +35,9 @@ cdef class CompletionDriver(QueueingDriver):
     cpdef object take_turn(self)
     @cython.locals(sending=Send, first=list)
     cdef object _submit(self)
-    @cython.locals(sending=Send, sent=Py_ssize_t)
-    cdef object _end_sending(self)
+    @cython.locals(sending=Send, sent=Py_ssize_t, is_dropped=bint, is_counted=bint)
+    cpdef object _run(self)
+    cdef object _go_on(self)
     @cython.locals(sending=Send, rest=list)
     cdef object _note_sent(self, Py_ssize_t sent)
     cpdef object discard(self)

@@ -60,6 +60,7 @@ class CompletionDriver(QueueingDriver):
         "_in_flight",
         "_is_sending",
         "_is_counted",
+        "_is_dropped",
         "_is_awaited",
     )
 
@@ -75,6 +76,8 @@ class CompletionDriver(QueueingDriver):
         """Whether `_sending` is the port's, or has ended and was not dispatched yet."""
         self._is_counted: bool = False
         """Whether what it has sent is accounted for, before its turn has come."""
+        self._is_dropped: bool = False
+        """Whether nobody above wants to hear of it any more."""
         self._is_awaited: bool = False
         """Whether the transport waits until less is unsent."""
 
@@ -177,7 +180,9 @@ class CompletionDriver(QueueingDriver):
             if self.unsent:
                 self._send_queued()
             self._is_awaited = self.unsent > 0
-            if self.unsent and not self._is_sending:
+            if self._is_sending:
+                return  # its turn comes in this tick, goes on with what is left and tells the sink
+            if self.unsent:
                 self._submit()
         except (SystemExit, KeyboardInterrupt):
             raise
@@ -188,15 +193,9 @@ class CompletionDriver(QueueingDriver):
         self.sink._written()
 
     def take_turn(self) -> None:
-        if self._is_sending:
-            if not self._sending.pending:
-                self._end_sending()
-            else:
-                self._turn_asked = False  # a flush came before, and was refused
-        else:
-            self._turn_asked = False
-            if self.unsent:
-                self._submit()
+        self._turn_asked = False
+        if self.unsent and not self._is_sending:
+            self._submit()
 
     def _submit(self) -> None:
         """Give what is queued to the port, which has nothing of ours to send."""
@@ -216,21 +215,22 @@ class CompletionDriver(QueueingDriver):
         sending.head = self._head
         self._head = 0
         sending.quiet = not self._is_awaited and self._in_flight == self.unsent
-        sending.target = self.sink
+        sending.target = self
         self._completions.submit(sending)
         self._is_sending = True
 
-    def _end_sending(self) -> None:
-        """Go on after a Send that has ended."""
+    def _run(self) -> None:
+        """Go on after the Send, which has ended."""
         sending = self._sending
         result = sending.result
         sending.result = None
         sending.target = None
         self._is_sending = False
-        if self._is_counted:
-            self._is_counted = False
-            if self.unsent:
-                self._submit()
+        is_dropped, self._is_dropped = self._is_dropped, False
+        is_counted, self._is_counted = self._is_counted, False
+        if is_counted:
+            if not is_dropped:
+                self._go_on()
             return
         sent = 0
         if not isinstance(result, OSError):
@@ -245,6 +245,9 @@ class CompletionDriver(QueueingDriver):
             self.count_sent(sent)
             return
         self._note_sent(sent)
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self.unsent:
             self._submit()
         else:
@@ -275,6 +278,7 @@ class CompletionDriver(QueueingDriver):
         self._drop_all()
         self._in_flight = 0
         if self._is_sending:
+            self._is_dropped = True
             self._completions.cancel(self._sending)  # if it has ended, that changes nothing
 
     def release(self) -> None:
