@@ -17,7 +17,7 @@ import pytest
 
 from tests.windows.expected import absent, asks_for, of_test, read_expected
 
-PATIENCE = float(os.environ.get("WINDOWS_TEST_PATIENCE", "60"))
+PATIENCE = float(os.environ.get("WINDOWS_TEST_PATIENCE", "120"))
 """Seconds a test may take, set-up and all; run.py says."""
 
 _outcomes: dict[str, dict[str, Any]] = {}

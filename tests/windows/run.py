@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--backend", help="only this one and asyncio's own loop; default: all there are")
     parser.add_argument("--only-make", action="store_true", help="make the environment, and no more")
     parser.add_argument("--json", type=Path, help="write the results to this file")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds that a test may take (%(default)s)")
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds that a test may take (%(default)s)")
     options, arguments = parser.parse_known_args()
     windows = Windows(options.folder)
     try:
