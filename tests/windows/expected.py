@@ -66,6 +66,8 @@ def absent(exc: BaseException, node_id: str, raised_in: str) -> str | None:
     """
     if isinstance(exc, NotImplementedError) and "asyncio" in node_id.partition("[")[2]:
         return "asyncio's selector loop has neither pipes nor subprocesses there"
+    if isinstance(exc, NotImplementedError) and "takes sockets only" in str(exc):
+        return "this backend has no pipes there"
     file = raised_in.replace("\\", "/")
     if isinstance(exc, FileNotFoundError) and file.endswith("/subprocess.py"):
         return "a program of Unix"
