@@ -9,6 +9,7 @@ What is named here is public; everything else may change between versions.
 
 from loopcore import files
 from loopcore.backend import BACKEND_API, Capability, ProbeResult, ReadinessBackend
+from loopcore.completion import CompletionBackend
 from loopcore.discovery import list_backends, list_plugins, register_backend, unregister_backend
 from loopcore.errors import (
     BackendClosedError,
@@ -37,6 +38,7 @@ __all__ = [
     "BackendError",
     "BackendUnavailableError",
     "Capability",
+    "CompletionBackend",
     "Counters",
     "EventLoop",
     "EventLoopPolicy",
