@@ -14,7 +14,6 @@ cdef class UringBackend:
     cdef object _without
     cdef long long _pid
     cdef bint _closed
-    cdef bint _watched
 
     @cython.locals(slot=Slot, requests=Requests)
     cpdef object submit(self, object operation)

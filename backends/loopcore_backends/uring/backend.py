@@ -66,7 +66,7 @@ _buried: list[Any] = []
 class UringBackend:
     """Completions from io_uring(7)."""
 
-    __slots__ = ("_waker", "_requests", "_results", "_slots", "_without", "_pid", "_closed", "_watched")
+    __slots__ = ("_waker", "_requests", "_results", "_slots", "_without", "_pid", "_closed")
 
     name = "uring"
     backend_api = (1, 0)
@@ -85,7 +85,6 @@ class UringBackend:
         Raises BackendUnavailableError where there can be none, UsageError for a wrong name.
         """
         self._closed: bool = False
-        self._watched: bool = False
         self._without: frozenset[str] = features.masked(without)
         self._pid: int = os.getpid()
         self._slots: Slots = Slots()
@@ -118,13 +117,19 @@ class UringBackend:
         try:
             slot.code = operation.code
             slot.fd = operation.fd
+            if slot.fd > 0x7FFFFFFF:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             if self._results.again or requests.ring.space() < 4:
                 self._results.again.append(slot)  # there is no room in the queue, or others were first
             else:
                 requests.begin(slot)
             operation.slot = slot
         except OSError as exc:
-            self._results.end(slot, exc)
+            operation.slot = slot
+            if exc.errno == errno.EEXIST and slot.code == operations.RECEIVE_FROM:
+                self._move()  # buffers can be registered by the ring's own thread only
+            else:
+                self._results.end(slot, exc)
         except BaseException:
             self._slots.give(slot)
             raise
@@ -141,11 +146,11 @@ class UringBackend:
         if self._requests.ring.space() < 1:
             self._enter(0, 0)
             self._harvest()
-        if operation.slot is slot:
+        if slot.operation is operation:
             self._requests.cancel(slot)
             self._enter(0, 0)
             self._harvest()
-        while operation.slot is slot and slot.operation is operation:
+        while slot.operation is operation:
             # A kernel thread is at it: a call on a file, which takes as long as it takes.
             self._enter(1, ROUND_NS)
             self._harvest()
@@ -155,7 +160,7 @@ class UringBackend:
         """End `slot` if the kernel has not seen it yet; return whether that is so."""
         ring = self._requests.ring
         if not slot.asked:
-            self._results.again.remove(slot)
+            pass  # among those to be begun again, where it is passed over
         elif slot.position >= ring.consumed():
             for step in range(slot.requests):
                 ring.blank(slot.position + step)
@@ -201,9 +206,18 @@ class UringBackend:
         """Hand out what has been done."""
         results = self._results
         done: list[Completion] = results.done
+        for operation, _, more in done:
+            if not more:
+                operation.slot = None
         results.done = []
         results.ends = 0
-        results.woken = False
+        if results.woken:
+            results.woken = False
+            waker = self._waker
+            # A living poll of an eventfd tells of every further wake by itself. Otherwise what is there is taken away
+            # here, where a wake that goes with it ends this wait, and not where the next poll is put in.
+            if waker is not None and not (results.watching and waker.edges):
+                waker.drain()
         return done
 
     def _may_block(self) -> bool:
@@ -211,9 +225,12 @@ class UringBackend:
         if results.ends or results.woken or results.again:
             return False
         quiet = True
+        for operation, _, _ in results.done:
+            if not operation.quiet:
+                quiet = False  # somebody waits for it by now
         for slot in self._requests.inline:
             if slot.operation is not None and not slot.operation.quiet:
-                quiet = False  # somebody waits for it by now
+                quiet = False
         return quiet
 
     def _enter(self, complete: int, limit: int) -> None:
@@ -242,9 +259,6 @@ class UringBackend:
             self._harvest()
         waker = self._waker
         if waker is not None:
-            if self._watched:
-                waker.drain()  # or else the poll would end at once; a wake from now on ends it
-            self._watched = True
             self._requests.watch(waker.fd)
             self._results.watching = True
 
@@ -259,8 +273,8 @@ class UringBackend:
                 self._results.again = self._results.again + pending[position:]
                 return
             position += 1
-            if slot.operation is None:
-                continue
+            if slot.operation is None or slot.asked:
+                continue  # it has ended; perhaps another operation has the slot by now
             if slot.step == slots.STARVED:
                 if portions == 0:
                     self._results.again.append(slot)
@@ -268,8 +282,13 @@ class UringBackend:
                 portions -= 1
             try:
                 self._requests.begin(slot)
-            except Exception as exc:
+            except OSError as exc:
+                if exc.errno == errno.EEXIST and slot.code == operations.RECEIVE_FROM:
+                    self._move()
+                    return
                 self._results.end(slot, exc)
+            except Exception as exc:
+                self._results.end(slot, OSError(errno.EINVAL, str(exc)))
 
     def _move(self) -> None:
         """Give up the ring, which belongs to another thread, for one of this thread."""
@@ -278,9 +297,12 @@ class UringBackend:
         self._results.harvest(old)
         self._results.settle(old)
         ring = Ring(self._without)
-        self._requests = Requests(ring)
+        try:
+            self._requests = Requests(ring)
+        except BaseException:
+            ring.close()
+            raise
         self._results.watching = False
-        self._watched = False  # a wake that the old ring did not tell is one for the new ring
         self._results.again = []
         consumed = old.ring.consumed()
         for slot in self._slots.living():
@@ -288,6 +310,8 @@ class UringBackend:
             slot.asked = False
             if begun and slot.keep is not None:
                 _buried.append(slot.keep)
+            elif begun and slot.code == operations.READ_FILE:
+                _buried.append(old.streams)
             if slot.cancelled:
                 self._results.end(slot, _cancelled())
             elif begun and slot.code in _ONCE and slot.step != slots.BLOCKED:
@@ -321,7 +345,7 @@ class UringBackend:
         for slot in self._slots.living():
             unfinished.append(slot.operation)
             slot.operation.slot = None
-            _buried.append(slot.keep)
+            _buried.append(slot.keep or self._requests.streams)
             self._slots.give(slot)
         self._requests.give_up()
         return unfinished

@@ -150,13 +150,14 @@ class Buffers:
         """Put a buffer at the tail; the kernel sees it after `publish`."""
         place = self.tail & self.mask
         word = number
-        self.entries[2 * place + 1] = self.size | word << 32
+        word = self.size | word << 32
+        if place == 0:
+            word |= (self.tail & 0xFFFF) << 48  # the last two bytes of the first entry are the table's tail
+        self.entries[2 * place + 1] = word
         self.entries[2 * place] = self.address + number * self.size
         self.places[number] = 0 if self.incremental else place
         self.tail += 1
         self.available += 1
-        if place == 0:
-            self.publish()  # the entry's last two bytes are the tail
 
     def publish(self) -> None:
         """Let the kernel see what was provided."""
@@ -266,7 +267,10 @@ class Loan:
         if self._given:
             return
         self._given = True
-        self.view.release()
+        try:
+            self.view.release()
+        except BufferError:
+            pass  # there are views of it, whose owner has said that he is done
         buffers = self._buffers
         self._buffers = None
         if buffers is not None and not buffers.dead:

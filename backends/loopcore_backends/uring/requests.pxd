@@ -14,6 +14,7 @@ cdef class Requests(Sockets):
     @cython.locals(code=cython.int)
     cdef object _begin_other(self, Slot slot)
     cdef object _poll_first(self, Slot slot, int events)
+    @cython.locals(limit=Py_ssize_t)
     cdef object _read(self, Slot slot)
     cdef object _write(self, Slot slot)
     cdef object _wait_process(self, Slot slot)

@@ -27,6 +27,8 @@ else:
 
 POLL_IN = 1
 POLL_OUT = 4
+FILE_LIMIT = 64 * 1024 * 1024
+"""Bytes of a file that one request reads at most; its memory is there before it begins."""
 
 # Typed as C in the .pxd
 _SEND_CODE = operations.SEND
@@ -97,23 +99,26 @@ class Requests(Sockets):
 
     def _read(self, slot: Slot) -> None:
         operation = slot.operation
-        offset = operation.offset
-        if offset < 0:
-            self._poll_first(slot, POLL_IN)
+        limit: int = operation.limit
+        streams = self.streams
+        if operation.offset >= 0:
+            slot.size = min(limit, FILE_LIMIT)
+            slot.keep = room(slot.size)
+            self._put(slot, layout.OP_READ, slot.fd, operation.offset, address_of(slot.keep), slot.size, 0, 0)
+            return
         # Not into buffers that are filled incrementally: reads need not end in the order in which they took theirs.
-        if offset < 0 and self.streams is not None and not self.streams.incremental:
-            slot.size = min(operation.limit, self.streams.size)
+        if streams is not None and not streams.incremental and limit > 0:
+            slot.size = min(limit, streams.size)
+            self._poll_first(slot, POLL_IN)
             head = layout.OP_READ | layout.SQE_BUFFER_SELECT
             self._put(slot, head, slot.fd, 0xFFFFFFFFFFFFFFFF, 0, slot.size, 0, STREAM_GROUP)
         else:
-            slot.size = operation.limit if offset >= 0 else min(operation.limit, RECEIVE_LIMIT)
-            slot.keep = room(slot.size)
-            self._put(
-                slot, layout.OP_READ, slot.fd, offset & 0xFFFFFFFFFFFFFFFF, address_of(slot.keep), slot.size, 0, 0
-            )
-        if offset < 0:
-            slot.position -= 1
-            slot.requests = 2
+            slot.size = min(limit, RECEIVE_LIMIT)
+            slot.keep = room(slot.size)  # before the poll, for it may raise
+            self._poll_first(slot, POLL_IN)
+            self._put(slot, layout.OP_READ, slot.fd, 0xFFFFFFFFFFFFFFFF, address_of(slot.keep), slot.size, 0, 0)
+        slot.position -= 1
+        slot.requests = 2
 
     def _write(self, slot: Slot) -> None:
         operation = slot.operation

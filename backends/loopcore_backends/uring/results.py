@@ -65,6 +65,7 @@ _NO_BUFFERS_ERROR = errno.ENOBUFS
 _INTERRUPTED_ERROR = errno.EINTR
 _WAKE_GENERATION = 1 << 31
 
+_SENDS = (operations.SEND, operations.SEND_TO, operations.WRITE_FILE)
 _NOT_TWICE = (operations.OPEN, operations.CLOSE, operations.SEND_FILE)
 
 
@@ -127,9 +128,8 @@ class Results:
                 if slot.position < consumed:
                     operation = slot.operation
                     size = slot.size
-                    self._slots.give(slot)
-                    operation.slot = None
                     self.done.append((operation, size, False))
+                    self._slots.give(slot)
                     if not operation.quiet:
                         self.ends += 1
                 else:
@@ -152,14 +152,13 @@ class Results:
         if not more:
             requests.receives -= 1
             self._slots.give(slot)
-            operation.slot = None
         self._hand_out(operation, received, more)
 
     def _hand_out(self, operation: Any, received: Any, more: bool) -> None:
         self.ends += 1
         if isinstance(received, bytes):
             limit = operation.limit
-            while len(received) > limit:
+            while len(received) > limit > 0:
                 self._append(operation, received[:limit], True)
                 received = received[limit:]
         self._append(operation, received, more)
@@ -272,10 +271,11 @@ class Results:
         return datagram
 
     def end(self, slot: Slot, result: Any) -> None:
-        """Tell the last of `slot`, with `result`."""
+        """Tell the last of `slot`, with `result`. Its operation is in flight until that is handed out."""
         operation = slot.operation
-        self._slots.give(slot)
-        operation.slot = None
         self.done.append((operation, result, False))
-        if isinstance(result, OSError) or not operation.quiet:
+        if not operation.quiet or isinstance(result, OSError):
             self.ends += 1
+        elif slot.code in _SENDS and result < slot.size:
+            self.ends += 1  # the rest is to be sent by who asked, who must hear of it
+        self._slots.give(slot)

@@ -6,7 +6,7 @@ from loopcore_backends.uring.slots cimport Slot
 
 cdef unsigned int _SEND, _SENDMSG, _INLINE_FLAGS, _SKIP_SUCCESS, _RECEIVE_ONCE
 cdef int _PLAIN, _INLINE, _CONNECTING, _BLOCKED
-cdef Py_ssize_t _LARGE, _SCRATCH_VECTORS, _VECTOR_LIMIT
+cdef Py_ssize_t _LARGE, _LONGEST, _SCRATCH_VECTORS, _VECTOR_LIMIT
 cdef unsigned int _VECTORS_AT, _NAME_AT
 
 

@@ -55,6 +55,8 @@ VECTOR_LIMIT = 1024
 """Buffers that one request passes at most (IOV_MAX)."""
 RECEIVE_LIMIT = 64 * 1024
 """Bytes that are received into memory of a request's own, where there is no buffer ring."""
+LONGEST = 0x7FFFF000
+"""Bytes that one call moves at most (MAX_RW_COUNT of the kernel)."""
 ENCODED_LIMIT = 1024
 POLL_OUT = 4
 
@@ -62,6 +64,7 @@ POLL_OUT = 4
 _SEND = layout.OP_SEND
 _SENDMSG = layout.OP_SENDMSG
 _INLINE_FLAGS = getattr(socket, "MSG_DONTWAIT", 0) | MSG_WAITALL
+_LONGEST = LONGEST
 _LARGE = buffers.STREAM_SIZE
 _RECEIVE_ONCE = layout.OP_RECV | layout.SQE_BUFFER_SELECT
 _SKIP_SUCCESS = layout.SQE_CQE_SKIP_SUCCESS
@@ -140,7 +143,7 @@ class Sockets:
         if len(queue) == 1:
             held = hold(queue[0])
             slot.keep = held
-            slot.size = length_of(held) - first
+            slot.size = min(length_of(held) - first, _LONGEST)
             self._put_send(slot, operation, _SEND, address_of(held) + first, slot.size)
         else:
             self._vector(slot, queue, first)
@@ -184,6 +187,7 @@ class Sockets:
                 table[at + 1] -= first
             slot.size += length_of(held)
             at += 2
+        slot.size = min(slot.size, _LONGEST)
         self._vector_count = count
         slot.keep = held_ones
 
@@ -202,7 +206,7 @@ class Sockets:
     def _send_to(self, slot: Slot) -> None:
         operation = slot.operation
         held = hold(operation.buffer)
-        slot.size = length_of(held)
+        slot.size = min(length_of(held), _LONGEST)
         slot.keep = held
         if operation.address is None:
             self._put_send(slot, operation, _SEND, address_of(held), slot.size)
@@ -241,7 +245,7 @@ class Sockets:
 
     def _receive(self, slot: Slot) -> None:
         self.receives += 1
-        if self.streams is not None:
+        if self.streams is not None and slot.operation.limit > 0:
             if self.receives >= self.streams.provided * (buffers.SHARED_BY if self.streams.incremental else 1):
                 self.streams.grow(2 * self.streams.provided)
             limit: int = slot.operation.limit
@@ -253,7 +257,7 @@ class Sockets:
         else:
             slot.size = min(slot.operation.limit, RECEIVE_LIMIT)
             slot.keep = room(slot.size)
-            self._put(slot, self._receive_head, slot.fd, 0, address_of(slot.keep), slot.size, 0, 0)
+            self._put(slot, layout.OP_RECV, slot.fd, 0, address_of(slot.keep), slot.size, 0, 0)
 
     def _receive_from(self, slot: Slot) -> None:
         family = family_of(slot.fd)

@@ -5,13 +5,15 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import pytest
 
-from loopcore.operations import Accept, Connect, Read, Receive, WaitProcess
+from loopcore.interest import WRITE
+from loopcore.operations import Accept, Connect, Poll, Read, Receive, WaitProcess
 from tests.backends.completion.ledger import PATIENCE, Ledger
-from tests.backends.uring.kit import LARGE, in_thread, needs_uring
+from tests.backends.uring.kit import LARGE, in_thread, needs_uring, send_of
 
 
 @needs_uring
@@ -79,3 +81,50 @@ def test_read_of_a_pipe_waits_for_data_and_can_be_cancelled(make_port, mask):
     finally:
         os.close(reader)
         os.close(writer)
+
+
+@needs_uring
+@pytest.mark.parametrize("mask", [(), ("multishot_poll",), ("defer_taskrun",)])
+def test_each_wake_ends_a_wait(make_port, mask):
+    port = make_port(*mask)
+    for _ in range(5):
+        port.wake()
+        start = monotonic()
+        assert port.wait(PATIENCE) == []
+        assert monotonic() - start < PATIENCE
+
+
+@needs_uring
+def test_operation_is_in_flight_until_its_end_is_told(port, pair):
+    receiving = Receive(pair[0].fileno(), LARGE)
+    port.submit(receiving)
+    port.wait(0.0)
+    port.cancel(receiving)
+    with pytest.raises(ValueError, match="in flight"):
+        port.submit(receiving)
+    assert [more for _, _, more in port.wait(0.0)] == [False]
+    port.submit(receiving)
+
+
+@needs_uring
+def test_receive_of_nothing_brings_nothing(ledger, pair):
+    pair[1].send(b"x")
+    receiving = Receive(pair[0].fileno(), 0)
+    ledger.submit(receiving)
+    assert ledger.result_of(receiving) == b""
+    assert pair[0].recv(2) == b"x"
+
+
+@needs_uring
+def test_number_that_no_file_can_have_is_refused(ledger, pair):
+    polling = Poll(pair[0].fileno() + 2**32, WRITE)
+    ledger.submit(polling)
+    assert ledger.result_of(polling).errno == errno.EBADF
+
+
+@needs_uring
+def test_what_is_wrong_with_an_operation_that_had_to_queue_is_told_as_an_error(ledger, pair):
+    ledger.submit(*[Poll(pair[0].fileno(), WRITE) for _ in range(600)])
+    wrong = send_of(pair[0], "text")
+    ledger.submit(wrong)
+    assert ledger.result_of(wrong).errno == errno.EINVAL

@@ -3,12 +3,13 @@
 import errno
 import os
 import socket
+from time import monotonic
 
 import pytest
 
-from loopcore.operations import ReceiveFrom, Send, SendTo
+from loopcore.operations import Receive, ReceiveFrom, Send, SendTo
 from tests.backends.completion.ledger import PATIENCE, Ledger
-from tests.backends.uring.kit import LARGE, fill, needs_uring, send_of
+from tests.backends.uring.kit import LARGE, fill, in_thread, needs_uring, send_of
 
 
 @needs_uring
@@ -103,3 +104,52 @@ def test_datagram_of_a_path_may_be_longer_than_a_buffer(ledger, tmp_path):
         ledger.submit(receiving, SendTo(other.fileno(), payload, path))
         assert ledger.result_of(receiving) == (payload, None)
         ledger.cancel(*ledger.in_flight)
+
+
+@needs_uring
+@pytest.mark.parametrize("mask", [(), ("inline_sends",)])
+def test_quiet_send_of_which_only_a_part_went_ends_the_wait(make_port, pair, mask):
+    """The rest is to be sent by who asked: that is no success."""
+    port = make_port(*mask)
+    sending = send_of(pair[0], bytes(10_000_000), quiet=True)
+    port.submit(sending)
+    start = monotonic()
+    ((operation, sent, _),) = port.wait(PATIENCE)
+    assert operation is sending
+    assert 0 < sent < 10_000_000
+    assert monotonic() - start < PATIENCE
+
+
+@needs_uring
+def test_quiet_send_that_was_done_before_somebody_waited_for_it_ends_the_wait(port, make_pair):
+    one, other = make_pair()
+    sending, receiving = send_of(one, b"done", quiet=True), Receive(other.fileno(), LARGE)
+    port.submit(receiving)
+    port.wait(0.0)
+    port.submit(sending)
+    port.cancel(receiving)  # enters the kernel
+    while port.wait(0.0):
+        pass
+    port.submit(receiving)
+    port.wait(0.0)
+    port.submit(sending)
+    port.cancel(receiving)
+    sending.quiet = False
+    assert (sending, 4, False) in port.wait(PATIENCE)
+
+
+@needs_uring
+def test_receive_of_datagrams_begun_by_another_thread_goes_on(ledger):
+    ledger.wait(0.0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        one.setblocking(False)
+        receiving = ReceiveFrom(one.fileno(), LARGE)
+
+        def work() -> None:
+            ledger.submit(receiving, SendTo(one.fileno(), b"to myself", one.getsockname()))
+            assert ledger.result_of(receiving) == (b"to myself", one.getsockname())
+            ledger.cancel(receiving)
+            assert ledger.result_of(receiving).errno == errno.ECANCELED
+
+        in_thread(work)
