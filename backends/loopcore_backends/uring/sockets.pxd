@@ -6,7 +6,7 @@ from loopcore_backends.uring.slots cimport Slot
 
 cdef unsigned int _SEND, _SENDMSG, _INLINE_FLAGS, _SKIP_SUCCESS, _RECEIVE_ONCE
 cdef int _PLAIN, _INLINE, _CONNECTING, _BLOCKED
-cdef Py_ssize_t _LARGE, _LONGEST, _SCRATCH_VECTORS, _VECTOR_LIMIT
+cdef Py_ssize_t _LARGE, _LONGEST, _JOIN_LIMIT, _SCRATCH_VECTORS, _VECTOR_LIMIT
 cdef unsigned int _VECTORS_AT, _NAME_AT
 
 
@@ -29,6 +29,8 @@ cdef class Sockets:
     )
     @cython.locals(first=Py_ssize_t, at=cython.uint)
     cdef object _send(self, Slot slot)
+    @cython.locals(size=Py_ssize_t)
+    cdef object _joined(self, object queue)
     @cython.locals(flags=cython.uint, head=cython.uint)
     cdef object _put_send(
         self, Slot slot, object operation, unsigned int opcode, unsigned long long address, unsigned long long length
