@@ -19,7 +19,8 @@ from typing import Any
 from loopcore import new_event_loop
 from loopcore.endpoints.assembly import assemble_processes
 from loopcore.services.children import HAS_PIDFD, Children
-from tests.conftest import ORACLE, available_backends
+from tests.backends.ports import available_backends
+from tests.conftest import ORACLE
 
 PROGRAM = 'cat; echo "$1" >&2; exit "$1"'
 SIZES = (0, 1, 1000, 64 * 1024, 300_000)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import available_backends
+from tests.backends.ports import available_backends
 from tests.soak.children import make_loop, rounds
 from tests.soak.hostile import attack
 

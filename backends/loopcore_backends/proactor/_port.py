@@ -217,9 +217,9 @@ class CompletionPort:
         try:
             return CALLS[overlapped.operation.code](self._memory, association, overlapped, bits)
         except BlockingIOError as exc:
-            return exc if association.unwatchable else WAIT
+            return exc.with_traceback(None) if association.unwatchable else WAIT
         except OSError as exc:
-            return exc
+            return exc.with_traceback(None)  # a value from here on: its frames would keep the operation alive
         except Exception as exc:
             if overlapped.operation.slot is not overlapped:
                 raise  # out of `submit`, to who made the mistake
