@@ -70,6 +70,8 @@ class Features(NamedTuple):
 
 def masked(without: Collection[str] = ()) -> frozenset[str]:
     """Return `without`, and what LOOPCORE_URING_WITHOUT names. Raises UsageError for a name that means nothing."""
+    if isinstance(without, str):
+        raise UsageError(f"without= takes several names, as in without=[{without!r}]")
     asked = {name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()}
     for source, names in ((VARIABLE, asked), ("without=", without)):
         unknown = set(names).difference(NAMES)

@@ -63,6 +63,9 @@ SQ_ENTRIES = 512
 CQ_ENTRIES = 4096
 """Small, because newer kernels count rings as locked memory: 32 KiB and 64 KiB."""
 
+PATIENCE_STEPS = 40
+"""How often a ring is asked for while there is no memory for it, 5 ms apart."""
+
 SCRATCH_WORDS = 40
 """For each request: struct msghdr (7, and one to spare), eight struct iovec (16), struct sockaddr_storage (16)."""
 SCRATCH_VECTORS = 8
@@ -170,12 +173,22 @@ class Ring:
             parameters[layout.PARAM_CQ_ENTRIES] = CQ_ENTRIES
             parameters[layout.PARAM_FLAGS] = flags
             self.defers = bool(flags & layout.SETUP_DEFER_TASKRUN)
-            fd = ring_setup(SQ_ENTRIES, address_of(self.control))
+            fd = self._ask_for_ring()
             if fd != -errno.EINVAL:
                 break
         if fd < 0:
             raise _features.unavailable(_features.refusal_by_error(-fd))
         return fd
+
+    def _ask_for_ring(self) -> int:
+        # A closed ring's locked memory is given back by a kernel thread, a little later (seen on Linux 6.18): who makes
+        # one loop after the other would be refused now and then.
+        for _ in range(PATIENCE_STEPS):
+            fd: int = ring_setup(SQ_ENTRIES, address_of(self.control))
+            if fd != -errno.ENOMEM:
+                return fd
+            time.sleep(0.005)
+        return -errno.ENOMEM
 
     def _map(self, parameters: Any) -> None:
         entries = parameters[layout.PARAM_SQ_ENTRIES]

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from loopcore.errors import BackendUnavailableError, UsageError
-from loopcore_backends.uring import UringBackend, features
+from loopcore_backends.uring import UringBackend, features, ring
 from tests.backends.uring.kit import needs_uring
 
 
@@ -21,6 +21,11 @@ def test_unknown_mask_is_refused_with_what_there_is(monkeypatch):
 def test_unknown_mask_of_an_argument_is_refused():
     with pytest.raises(UsageError, match="without= names nothing_such"):
         features.masked(["nothing_such"])
+
+
+def test_one_name_in_place_of_several_is_refused():
+    with pytest.raises(UsageError, match=r"without=\['files'\]"):
+        features.masked("files")
 
 
 def test_masks_of_the_environment_and_of_the_argument_add_up(monkeypatch):
@@ -63,6 +68,16 @@ def test_refusal_names_who_forbids(monkeypatch, tmp_path, switch, words):
 def test_an_old_kernel_is_refused_with_its_release():
     known = features.decide(0, frozenset(), True, frozenset())
     assert "needs Linux 5.19 or newer" in features.refusal_by_kernel(0, frozenset(), known)
+
+
+@needs_uring
+@pytest.mark.skipif(not str(ring.__file__).endswith(".py"), reason="compiled, the system call cannot be replaced")
+def test_ring_whose_memory_is_being_given_back_is_asked_for_again(monkeypatch):
+    answers = [-errno.ENOMEM, -errno.ENOMEM]
+    really = ring.ring_setup
+    monkeypatch.setattr(ring, "ring_setup", lambda *arguments: answers.pop() if answers else really(*arguments))
+    UringBackend().close()
+    assert answers == []
 
 
 @needs_uring
