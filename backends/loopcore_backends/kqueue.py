@@ -87,7 +87,7 @@ class KqueueBackend:
     def probe(cls) -> ProbeResult:
         if hasattr(select, "kqueue"):
             return ProbeResult(True)
-        return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; use epoll, poll or select here")
+        return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; 'auto' takes what is best here")
 
     def __init__(self) -> None:
         self._filters: dict[int, int] = {READ: select.KQ_FILTER_READ, WRITE: select.KQ_FILTER_WRITE}

@@ -69,7 +69,10 @@ class ReadinessBackend(Protocol):
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """Say whether this backend can run here, cheaply and without side effects."""
+        """Say whether this backend can run here, cheaply and without side effects.
+
+        Raises UsageError for a setting of its own that means nothing: the user's mistake, which no list passes over.
+        """
         ...
 
     def register(self, fd: int, interest: int) -> None:
@@ -117,7 +120,11 @@ class ReadinessBackend(Protocol):
 
 
 class BackendFactory(Protocol):
-    """What an entry point or `register_backend` names: the class of a backend of either port, or alike."""
+    """What an entry point or `register_backend` names: the class of a backend of either port, or alike.
+
+    It may have a class method `details()`: short texts by name, that `loopcore info` shows of a backend which can run
+    here: what it stands on, which features it uses, and why not the others.
+    """
 
     def __call__(self) -> Any: ...
 

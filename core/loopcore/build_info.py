@@ -74,6 +74,30 @@ def describe_module(name: str, source: Path, digests: dict[str, str]) -> ModuleB
     return ModuleBuild(name, True, stale)
 
 
+def package_build(module: str) -> str:
+    """Tell how `module`, or the package of this name, is here: `compiled`, `pure`, or `stale` if a part of it is.
+
+    What belongs to it is what lies below it and has a `.pxd`, whoever has built it. A module that cannot be found, as
+    `__main__` or one that a test has made, is `pure`.
+    """
+    try:
+        spec = importlib.util.find_spec(module)
+        root = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return "pure"
+    if spec is None or root is None:
+        return "pure"
+    digests = read_notes().get("sources", {})
+    found = [ModuleBuild(module, (spec.origin or "").endswith(tuple(EXTENSION_SUFFIXES)), False)]
+    for folder in root.submodule_search_locations or ():
+        for name, source in hot_sources(Path(folder)).items():
+            if name == module or name.startswith(f"{module}."):
+                found.append(describe_module(name, source, digests))
+    if any(part.stale for part in found):
+        return "stale"
+    return "compiled" if any(part.compiled for part in found) else "pure"
+
+
 def describe_build() -> Build:
     """Return the state of every hot module, and the reason if none is compiled."""
     notes = read_notes()

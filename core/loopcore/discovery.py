@@ -6,7 +6,8 @@ installed distributions, once; code is imported only when somebody asks for it b
 
 A backend is chosen by argument, else by LOOPCORE_BACKEND, else by `auto`. Each is a name, or names in order of
 preference separated by commas, `auto` among them if wanted. A single name never silently becomes another, and a
-list passes over what this platform does not have, but not over a name that no platform has.
+list passes over what this platform does not have, but neither over a name that no platform has nor over a backend that
+was given a setting which it does not know.
 `auto` looks only at what loopcore itself declares, so that no installed package can put its code into
 a program that did not ask for it, and prefers the cheapest wait. io_uring is never in it: containers block it
 for good reasons.
@@ -70,8 +71,22 @@ class Row(NamedTuple):
     distribution: str
 
 
+class BackendFacts(NamedTuple):
+    """What `loopcore info` says of a backend; `reason` is empty if it can run here, and `details` if it cannot."""
+
+    name: str
+    target: str
+    """`module:attribute`."""
+    reason: str
+    details: Mapping[str, str]
+
+
 BACKENDS: Final = Catalogue("loopcore.backends", "backend", BackendUnavailableError, {*AUTO_ORDER, *OTHERS})
 PLUGINS: Final = Catalogue("loopcore.plugins", "plugin", UsageError)
+
+
+_made_ahead: Final[dict[tuple[int, str], list[tuple[str | None, object]]]] = {}
+"""By process and LOOPCORE_PLUGINS: plugins that the next loop takes over. A forked child makes its own."""
 
 
 def refresh() -> None:
@@ -98,7 +113,8 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
     """Return the backend that `spec` asks for, else LOOPCORE_BACKEND, else the best of this platform.
 
     `spec` is a name, names separated by commas in order of preference, or `auto`. The first that is
-    available is taken; if none is, the error says of each why not. A name that nobody knows is always an error.
+    available is taken; if none is, the error says of each why not. A name that nobody knows is always an error, and so
+    is a setting that a backend on the way refuses (its `probe` raises UsageError).
     Errors begin with `asked`, the words in which the user gave `spec`.
     """
     spec, asked = _wish(spec, asked)
@@ -108,6 +124,8 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
         try:
             declaration = own or BACKENDS.find(name)
             factory = _available(declaration)
+        except _WrongSettingError as exc:
+            raise UsageError(f"{asked}: {exc}") from exc.__cause__
         except LoopcoreError as exc:
             refusals.append((name, exc))
         else:
@@ -123,6 +141,22 @@ def list_backends() -> list[Row]:
         return (AUTO_ORDER.index(name) if name in AUTO_ORDER else len(AUTO_ORDER), name)
 
     return [_row(BACKENDS, name, _available) for name in sorted(BACKENDS.names(), key=rank)]
+
+
+def describe_backends() -> list[BackendFacts]:
+    """Return what is to be said of every backend, in the order of `list_backends`."""
+    found = []
+    for row in list_backends():
+        declarations = BACKENDS.declarations(row.name)
+        target = " and ".join(declaration.target for declaration in declarations)
+        reason, details = row.reason, {}
+        if row.available:
+            try:
+                details = dict(getattr(BACKENDS.load(declarations[0]), "details", dict)())
+            except Exception as exc:
+                reason = f"details() raised {type(exc).__name__}: {exc}"
+        found.append(BackendFacts(row.name, target, reason, details))
+    return found
 
 
 def list_plugins() -> list[Row]:
@@ -176,6 +210,10 @@ def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tu
 
     `plugins` is text (`loopcore.plugin_options` has the grammar), or texts and objects; the name of an object is None.
     """
+    if plugins is None:
+        ahead = _made_ahead.pop((os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")), None)
+        if ahead is not None:
+            return ahead
     if plugins is None or isinstance(plugins, str):
         return [(name, make()) for name, make in find_plugins(plugins)]
     if not isinstance(plugins, Iterable):
@@ -184,6 +222,15 @@ def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tu
     for each in plugins:
         loaded += load_plugins(each) if isinstance(each, str) else [(None, each)]
     return loaded
+
+
+def make_plugins_ahead() -> None:
+    """Make the plugins of LOOPCORE_PLUGINS now, for the first loop that this process makes with them.
+
+    So `loopcore run` hears of a plugin that cannot be made before the program starts.
+    """
+    made = load_plugins()
+    _made_ahead[os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")] = list(made)
 
 
 def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
@@ -224,11 +271,17 @@ def _candidates(spec: str, asked: str) -> dict[str, Declaration | None]:
     raise UsageError(f"{asked} names no backend; name one, or leave it out for {AUTO!r}")
 
 
+class _WrongSettingError(UsageError):
+    """A backend's `probe` complained about what the user has set."""
+
+
 def _available(declaration: Declaration) -> BackendFactory:
     """Return the factory that `declaration` stands for, after its probe said that it can run here."""
     factory = _checked(declaration.name, BACKENDS.load(declaration), str(declaration))
     try:
         result = factory.probe()
+    except UsageError as exc:
+        raise _WrongSettingError(f"backend {declaration.name!r}: {exc}") from exc.__cause__
     except Exception as exc:
         raise BackendError(f"backend {declaration.name!r} ({declaration}): probe() raised {exc!r}") from exc
     if not isinstance(result, ProbeResult):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from loopcore.cli import output
+from tests.backends.uring.kit import needs_uring
 
 REPORT = """\
 import asyncio, sys
@@ -39,6 +40,11 @@ def loopcore(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -
         text=True,
         timeout=60,
     )
+
+
+def path_with(folder: Path) -> str:
+    """Return PYTHONPATH with `folder` before what it has."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
 
 
 def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -216,6 +222,52 @@ def test_unknown_plugin_is_refused_before_the_program_starts(program, tmp_path: 
     assert_refused(loopcore("run", name, cwd=tmp_path, env=variable), "error: LOOPCORE_PLUGINS=nope:a=b: there is no")
 
 
+def test_plugin_that_cannot_be_made_is_refused_before_the_program_starts(program, tmp_path: Path):
+    name = program("print('started')")
+    asked = "metrics:port=99999"
+    for result in (
+        loopcore("run", "--plugin", asked, name, cwd=tmp_path),
+        loopcore("run", name, cwd=tmp_path, env={"LOOPCORE_PLUGINS": asked}),
+    ):
+        assert_refused(result, "plugin 'metrics'", "port=99999")
+
+
+COUNTED = """\
+from loopcore.hookspecs import hookimpl
+class Counted:
+    made = 0
+    def __init__(self, step: int): Counted.made += step
+    @hookimpl
+    def loopcore_loop_closed(self, loop): pass
+"""
+
+
+def test_plugins_made_before_the_program_are_those_of_its_first_loop(program, tmp_path: Path):
+    program(COUNTED, "counted.py")
+    program("Metadata-Version: 2.1\nName: counted\nVersion: 1\n", "counted-1.dist-info/METADATA")
+    program("[loopcore.plugins]\ncounted = counted:Counted\n", "counted-1.dist-info/entry_points.txt")
+    text = """\
+import loopcore, counted
+print(counted.Counted.made)
+for _ in range(2):
+    loopcore.new_event_loop().close()
+    print(counted.Counted.made)
+"""
+    env = {"PYTHONPATH": path_with(tmp_path)}
+    result = loopcore("run", "--plugin", "counted:step=1", program(text), cwd=tmp_path, env=env)
+    assert (result.stderr, result.stdout.split()) == ("", ["1", "1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("backend", "variable"), [("uring", "LOOPCORE_URING_WITHOUT"), ("proactor", "LOOPCORE_PROACTOR_OVER")]
+)
+def test_setting_that_a_backend_does_not_know_is_refused_before_the_program_starts(
+    program, tmp_path: Path, backend, variable
+):
+    env = {"LOOPCORE_BACKEND": f"{backend},poll", variable: "nonsense"}
+    assert_refused(loopcore("run", program("print('started')"), cwd=tmp_path, env=env), variable, "nonsense")
+
+
 def test_unknown_class_of_tasks_is_refused_before_the_program_starts(program, tmp_path: Path):
     result = loopcore("run", program("print('started')"), cwd=tmp_path, env={"LOOPCORE_TASKS": "asynci"})
     assert_refused(result, "error: LOOPCORE_TASKS='asynci' is not known")
@@ -286,6 +338,34 @@ def test_info_says_what_runs_and_why(tmp_path: Path):
     text = loopcore("info", cwd=tmp_path)
     assert text.stderr == ""
     assert ["build", build["summary"]] in [line.split(maxsplit=1) for line in text.stdout.splitlines()]
+
+
+def test_info_says_of_each_backend_where_it_comes_from_and_what_it_uses(tmp_path: Path):
+    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_PROACTOR_OVER": "select"}).stdout)
+    backends = {each["backend"]: each for each in facts["backends"]}
+    assert backends["proactor"]["details"] == {"over": "select"}
+    assert backends["select"]["module"] == "loopcore_backends.select_:SelectBackend"
+    assert {each["build"] for each in backends.values()} <= {"compiled", "pure"}
+    assert backends["epoll"]["build"] == ("compiled" if facts["build"]["compiled"] else "pure")
+    text = loopcore("info", cwd=tmp_path, env={"LOOPCORE_PROACTOR_OVER": "select"}).stdout.splitlines()
+    assert ["proactor", "over", "select"] in [line.split() for line in text]
+
+
+@needs_uring
+def test_info_says_of_uring_which_features_are_on_and_why_the_others_are_not(tmp_path: Path):
+    env = {"LOOPCORE_URING_WITHOUT": "waitid,buffer_ring"}
+    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env=env).stdout)
+    (details,) = (each["details"] for each in facts["backends"] if each["backend"] == "uring")
+    assert details["waitid"] == details["buffer_ring"] == "masked by LOOPCORE_URING_WITHOUT"
+    assert details["incremental"] == "off: it needs buffer_ring"
+    assert details["files"] == "on"
+
+
+def test_info_says_what_is_wrong_with_the_setting_of_a_backend(tmp_path: Path):
+    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_PROACTOR_OVER": "pol"}).stdout)
+    (found,) = (each for each in facts["backends"] if each["backend"] == "proactor")
+    assert "knows no 'pol'" in found["reason"]
+    assert found["details"] == {}
 
 
 def test_info_survives_a_wrong_backend(tmp_path: Path):

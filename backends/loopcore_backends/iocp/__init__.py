@@ -135,7 +135,7 @@ class IocpBackend:
     @classmethod
     def probe(cls) -> ProbeResult:
         if sys.platform != "win32":
-            return ProbeResult(False, "I/O completion ports belong to Windows; use epoll, kqueue, poll or select here")
+            return ProbeResult(False, "I/O completion ports belong to Windows; 'auto' takes what is best here")
         try:
             _windows().probe()
         except (ImportError, OSError) as exc:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from loopcore.backend import Capability, ProbeResult, ReadinessBackend
 from loopcore.completion import Completion
-from loopcore.errors import LoopcoreError
+from loopcore.errors import BackendUnavailableError
 from loopcore.operations import Operation
 from loopcore_backends.proactor._calls import CAPABILITIES
 from loopcore_backends.proactor._multiplexers import choose
@@ -29,11 +29,17 @@ class ProactorBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
+        """Say whether there is a multiplexer. Raises UsageError for a wrong LOOPCORE_PROACTOR_OVER."""
         try:
             choose(None)
-        except LoopcoreError as exc:
+        except BackendUnavailableError as exc:
             return ProbeResult(False, str(exc))
         return ProbeResult(True)
+
+    @classmethod
+    def details(cls) -> dict[str, str]:
+        """Return the name of the multiplexer that it would stand on now."""
+        return {"over": choose(None)().name}
 
     def __init__(self, over: str | ReadinessBackend | None = None) -> None:
         """Stand on `over`: a name, a readiness backend, which this one then owns, or None for the platform's best.

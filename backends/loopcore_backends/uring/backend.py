@@ -33,10 +33,10 @@ from typing import Any, Final
 from loopcore import operations
 from loopcore.backend import Capability, ProbeResult
 from loopcore.completion import Completion
-from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore.errors import BackendUnavailableError
 from loopcore_backends import _refusals
 from loopcore_backends._waker import Waker, make_waker
-from loopcore_backends.uring import features, slots
+from loopcore_backends.uring import features, report, slots
 from loopcore_backends.uring.requests import Requests
 from loopcore_backends.uring.results import Results
 from loopcore_backends.uring.ring import Ring
@@ -70,12 +70,14 @@ class UringBackend:
 
     name = "uring"
     backend_api = (1, 0)
+    details = staticmethod(report.details)
 
     @classmethod
     def probe(cls) -> ProbeResult:
+        """Say whether there can be a ring. Raises UsageError for a wrong LOOPCORE_URING_WITHOUT."""
         try:
             Ring(features.masked()).close()
-        except (BackendUnavailableError, UsageError) as exc:
+        except BackendUnavailableError as exc:
             return ProbeResult(False, str(exc).removeprefix("backend 'uring' cannot run here: "))
         return ProbeResult(True)
 

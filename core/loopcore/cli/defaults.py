@@ -13,7 +13,7 @@ import os
 import sys
 from typing import NamedTuple
 
-from loopcore.discovery import choose_backend, find_plugins
+from loopcore.discovery import choose_backend, find_plugins, make_plugins_ahead
 from loopcore.environment import task_classes
 from loopcore.runner import new_event_loop
 
@@ -37,8 +37,8 @@ def apply_settings(settings: Settings) -> None:
         find_plugins(text)
     if settings.plugins:
         os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
-    find_plugins()
     task_classes()
+    make_plugins_ahead()
     if settings.debug:
         os.environ["PYTHONASYNCIODEBUG"] = "1"
     become_default()

@@ -15,7 +15,18 @@ from loopcore.cli.defaults import Settings, apply_settings
 from loopcore.cli.execution import Program, show_program_error
 from loopcore.cli.output import reader_may_leave, show_facts, show_json, show_table
 from loopcore.cli.program import find_module, find_target
-from loopcore.cli.reports import BACKEND_COLUMNS, PLUGIN_COLUMNS, backend_rows, build_facts, info_facts, plugin_rows
+from loopcore.cli.reports import (
+    BACKEND_COLUMNS,
+    DETAIL_COLUMNS,
+    INSIDE_COLUMNS,
+    PLUGIN_COLUMNS,
+    backend_rows,
+    build_facts,
+    detail_rows,
+    info_facts,
+    inside_facts,
+    plugin_rows,
+)
 from loopcore.errors import LoopcoreError, UsageError
 
 RUN_HELP = """\
@@ -91,11 +102,17 @@ def report_plugins(arguments: argparse.Namespace) -> int:
 
 def report_info(arguments: argparse.Namespace) -> int:
     """`loopcore info`."""
-    facts, build = info_facts(), build_facts()
+    facts, build, insides = info_facts(), build_facts(), inside_facts()
     if arguments.json:
-        show_json(facts | {"build": build})
+        show_json(facts | {"build": build, "backends": insides})
         return 0
     show_facts(facts | {"build": build["summary"]})
+    print()
+    show_table(INSIDE_COLUMNS, insides, empty="no backend is installed")
+    details = detail_rows(insides)
+    if details:
+        print()
+        show_table(DETAIL_COLUMNS, details, empty="")
     if build["modules"]:
         print()
         show_table(("module", "build"), build["modules"], empty="")

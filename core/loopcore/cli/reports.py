@@ -6,12 +6,14 @@ import sys
 from importlib import metadata
 from typing import Any, Final
 
-from loopcore.build_info import describe_build
-from loopcore.discovery import choose_backend, list_backends, list_plugins
+from loopcore.build_info import describe_build, package_build
+from loopcore.discovery import choose_backend, describe_backends, list_backends, list_plugins
 from loopcore.errors import LoopcoreError
 
 BACKEND_COLUMNS: Final = ("name", "available", "chosen", "distribution", "reason")
 PLUGIN_COLUMNS: Final = ("name", "available", "distribution", "reason")
+INSIDE_COLUMNS: Final = ("backend", "module", "build", "reason")
+DETAIL_COLUMNS: Final = ("backend", "detail", "state")
 
 
 def installed_version(distribution: str) -> str | None:
@@ -53,6 +55,29 @@ def info_facts() -> dict[str, Any]:
         "why": why,
         "variables": [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("LOOPCORE_")],
     }
+
+
+def inside_facts() -> list[dict[str, Any]]:
+    """Return of each backend where its code is, whether it is compiled, why it cannot run here, and its details."""
+    return [
+        {
+            "backend": each.name,
+            "module": each.target,
+            "build": package_build(each.target.partition(":")[0]),
+            "reason": each.reason,
+            "details": dict(each.details),
+        }
+        for each in describe_backends()
+    ]
+
+
+def detail_rows(insides: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Return the details of all backends, one a row."""
+    return [
+        {"backend": inside["backend"], "detail": detail, "state": state}
+        for inside in insides
+        for detail, state in inside["details"].items()
+    ]
 
 
 def build_facts() -> dict[str, Any]:

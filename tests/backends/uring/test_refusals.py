@@ -6,7 +6,7 @@ import os
 import pytest
 
 from loopcore.errors import BackendUnavailableError, UsageError
-from loopcore_backends.uring import UringBackend, features, ring
+from loopcore_backends.uring import UringBackend, features, report, ring
 from tests.backends.uring.kit import needs_uring
 
 
@@ -33,11 +33,36 @@ def test_masks_of_the_environment_and_of_the_argument_add_up(monkeypatch):
     assert features.masked(["files"]) == {"bundles", "files"}
 
 
-@needs_uring
-def test_wrong_mask_makes_the_backend_unavailable_with_the_reason(monkeypatch):
+def test_wrong_mask_is_an_error_and_no_lack_of_the_platform(monkeypatch):
     monkeypatch.setenv(features.VARIABLE, "bundle")
-    assert not UringBackend.probe().available
-    assert "names bundle; it can name" in UringBackend.probe().reason
+    with pytest.raises(UsageError, match="names bundle; it can name"):
+        UringBackend.probe()
+
+
+ALL_ON = features.Features(*[True] * len(features.NAMES))
+
+
+def test_report_says_why_each_feature_is_off():
+    used = ALL_ON._replace(waitid=False, incremental=False, files=False)
+    found = report.states(used, {"files"})
+    assert tuple(found) == features.NAMES
+    assert found["waitid"] == "refused by this kernel: it came with Linux 6.7"
+    assert found["incremental"] == "refused by this kernel: it came with Linux 6.12"
+    assert found["files"] == "masked by LOOPCORE_URING_WITHOUT"
+    assert {found[name] for name in set(features.NAMES) - {"waitid", "incremental", "files"}} == {"on"}
+
+
+def test_report_names_what_a_feature_needs_and_what_takes_its_place():
+    none = report.states(ALL_ON._replace(buffer_ring=False, bundles=False), {"buffer_ring"})
+    assert none["bundles"] == "off: it needs buffer_ring"
+    assert report.states(ALL_ON, ())["bundles"] == "off: incremental takes its place"
+
+
+@needs_uring
+def test_report_agrees_with_a_ring(monkeypatch):
+    monkeypatch.setenv(features.VARIABLE, "inline_sends,files")
+    found = UringBackend.details()
+    assert [name for name, state in found.items() if state.startswith("masked")] == ["inline_sends", "files"]
 
 
 @pytest.mark.parametrize(

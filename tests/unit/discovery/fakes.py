@@ -4,6 +4,7 @@ import pytest
 
 from loopcore.backend import ProbeResult
 from loopcore.discovery import choose_backend
+from loopcore.errors import UsageError
 
 
 class Fake:
@@ -28,6 +29,14 @@ class Absent(Fake):
     @classmethod
     def probe(cls):
         return ProbeResult(False, "the moon is in the wrong phase")
+
+
+class Misled(Fake):
+    """Was given a setting that it does not know."""
+
+    @classmethod
+    def probe(cls):
+        raise UsageError("MISLED_BY=up is no direction")
 
 
 class Distribution:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loopcore import discovery
 from loopcore.discovery import Row, choose_backend, list_backends
 from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
-from tests.unit.discovery.fakes import Absent, Entry, Fake, refusal
+from tests.unit.discovery.fakes import Absent, Entry, Fake, Misled, refusal
 
 # What ships with loopcore
 
@@ -115,6 +115,24 @@ def test_list_takes_the_first_that_is_available(install):
     assert "backend 'uring' is not installed" in choice.reason
     assert "wrong phase" in choice.reason
     assert third.loaded == 0
+
+
+@pytest.mark.parametrize("spec", ["misled", "misled,poll", "absent,misled,poll"])
+def test_list_does_not_pass_over_a_wrong_setting(install, spec):
+    install(Entry("misled", Misled), Entry("poll", Fake), Entry("absent", Absent))
+    assert refusal(UsageError, spec) == f"backend={spec!r}: backend 'misled': MISLED_BY=up is no direction"
+
+
+def test_wrong_setting_of_what_is_not_come_to_is_no_matter(install):
+    install(Entry("misled", Misled), Entry("poll", Fake))
+    assert choose_backend("poll,misled").name == "poll"
+
+
+def test_wrong_setting_shows_in_the_list_of_backends(install):
+    install(Entry("misled", Misled))
+    assert [(row.available, row.reason) for row in list_backends()] == [
+        (False, "backend 'misled': MISLED_BY=up is no direction")
+    ]
 
 
 def test_list_without_an_available_backend_gives_every_reason(install):
