@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from loopcore.cli import output
-from tests.backends.uring.kit import needs_uring
 
 REPORT = """\
 import asyncio, sys
@@ -326,53 +325,6 @@ def test_backends_are_listed_even_if_the_variable_is_wrong(tmp_path: Path):
 def test_plugins_are_listed(tmp_path: Path):
     assert isinstance(json.loads(loopcore("plugins", "--json", cwd=tmp_path).stdout), list)
     assert loopcore("plugins", cwd=tmp_path).returncode == 0
-
-
-def test_info_says_what_runs_and_why(tmp_path: Path):
-    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_BACKEND": "poll"}).stdout)
-    assert (facts["backend"], facts["variables"]) == ("poll", ["LOOPCORE_BACKEND=poll"])
-    assert "LOOPCORE_BACKEND" in facts["why"]
-    build = facts["build"]
-    assert {module["build"] for module in build["modules"]} == {"compiled" if build["compiled"] else "pure"}
-    assert bool(build["reason"]) is not build["compiled"]
-    text = loopcore("info", cwd=tmp_path)
-    assert text.stderr == ""
-    assert ["build", build["summary"]] in [line.split(maxsplit=1) for line in text.stdout.splitlines()]
-
-
-def test_info_says_of_each_backend_where_it_comes_from_and_what_it_uses(tmp_path: Path):
-    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_PROACTOR_OVER": "select"}).stdout)
-    backends = {each["backend"]: each for each in facts["backends"]}
-    assert backends["proactor"]["details"] == {"over": "select"}
-    assert backends["select"]["module"] == "loopcore_backends.select_:SelectBackend"
-    assert {each["build"] for each in backends.values()} <= {"compiled", "pure"}
-    assert backends["epoll"]["build"] == ("compiled" if facts["build"]["compiled"] else "pure")
-    text = loopcore("info", cwd=tmp_path, env={"LOOPCORE_PROACTOR_OVER": "select"}).stdout.splitlines()
-    assert ["proactor", "over", "select"] in [line.split() for line in text]
-
-
-@needs_uring
-def test_info_says_of_uring_which_features_are_on_and_why_the_others_are_not(tmp_path: Path):
-    env = {"LOOPCORE_URING_WITHOUT": "waitid,buffer_ring"}
-    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env=env).stdout)
-    (details,) = (each["details"] for each in facts["backends"] if each["backend"] == "uring")
-    assert details["waitid"] == details["buffer_ring"] == "masked by LOOPCORE_URING_WITHOUT"
-    assert details["incremental"] == "off: it needs buffer_ring"
-    assert details["files"] == "on"
-
-
-def test_info_says_what_is_wrong_with_the_setting_of_a_backend(tmp_path: Path):
-    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_PROACTOR_OVER": "pol"}).stdout)
-    (found,) = (each for each in facts["backends"] if each["backend"] == "proactor")
-    assert "knows no 'pol'" in found["reason"]
-    assert found["details"] == {}
-
-
-def test_info_survives_a_wrong_backend(tmp_path: Path):
-    result = loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_BACKEND": "nope"})
-    facts = json.loads(result.stdout)
-    assert facts["backend"] is None
-    assert "nope" in facts["why"]
 
 
 def test_columns_are_aligned_and_nothing_is_a_dash(capsys: pytest.CaptureFixture[str]):
