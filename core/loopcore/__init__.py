@@ -7,7 +7,8 @@
 What is named here is public; everything else may change between versions.
 """
 
-from loopcore import files
+from typing import TYPE_CHECKING, Any
+
 from loopcore.backend import BACKEND_API, Capability, ProbeResult, ReadinessBackend
 from loopcore.completion import CompletionBackend
 from loopcore.discovery import list_backends, list_plugins, register_backend, unregister_backend
@@ -29,6 +30,9 @@ from loopcore.kernel.task import Task
 from loopcore.loop import EventLoop
 from loopcore.policy import EventLoopPolicy, install
 from loopcore.runner import Runner, new_event_loop, run
+
+if TYPE_CHECKING:
+    from loopcore import files
 
 __version__ = "0.1.0"
 
@@ -67,3 +71,11 @@ __all__ = [
     "run",
     "unregister_backend",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "files":  # imported by who uses it: most programs do not
+        import importlib
+
+        return importlib.import_module("loopcore.files")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -53,6 +53,11 @@ NAMES: Final = (
 )  # fmt: skip
 
 
+def name_of(code: int) -> str:
+    """Return what the operations with this code are called; of a stranger's, its number. For messages."""
+    return NAMES[code] if 0 <= code < len(NAMES) else f"operation {code}"
+
+
 class Lent(Protocol):
     """A piece of the port's own memory with what came in; `give_back` must be called, once, when it has been used."""
 
@@ -82,7 +87,7 @@ class Operation:
         """The port's, while the operation is in flight: core does not look at it."""
 
     def __repr__(self) -> str:
-        return f"<{NAMES[self.code]} fd={self.fd}{' pending' if self.pending else ''}>"
+        return f"<{name_of(self.code)} fd={self.fd}{' pending' if self.pending else ''}>"
 
 
 class Accept(Operation):

@@ -8,8 +8,6 @@ its protocol. A protocol that was promised the order of docs.python.org's "state
     `resume_reading`
     a protocol that was replaced hears nothing more
     what is scheduled in data_received runs before connection_lost
-
-asyncio's TLS breaks the last: it hands over what it held back while reading was paused although the connection is lost.
 """
 
 import asyncio
@@ -21,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.transports.recorder import reset, run, settle, tcp_pair
-from tests.transports.tls_support import Peer, client_context, connect, is_oracle
+from tests.transports.tls_support import Peer, client_context, connect
 
 SEEDS = range(40)
 STEPS = 12
@@ -30,14 +28,13 @@ STEPS = 12
 class Watched(asyncio.Protocol):
     """Notes each breach of the order as it happens."""
 
-    def __init__(self, secure: bool) -> None:
-        self.secure = secure
+    def __init__(self) -> None:
         self.transport: Any = None
         self.breaches: list[str] = []
         self.heard: list[str] = []
         self.ended = ""
         """What has been done that forbids further data."""
-        self.paused = self.ever_paused = self.replaced = False
+        self.paused = self.replaced = False
         self.scheduled = 0
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -76,8 +73,7 @@ class Watched(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.expect("made" in self.heard, "connection_lost without connection_made")
-        excused = self.ever_paused and self.secure and is_oracle(asyncio.get_running_loop())
-        self.expect(self.scheduled == 0 or excused, "connection_lost overtook what data_received has scheduled")
+        self.expect(self.scheduled == 0, "connection_lost overtook what data_received has scheduled")
         self.hear("lost")
         if not self.lost.done():
             self.lost.set_result(None)
@@ -89,7 +85,7 @@ class Program:
     def __init__(self, seed: int, secure: bool) -> None:
         self.dice = random.Random(seed)
         self.secure = secure
-        self.protocol = Watched(secure)
+        self.protocol = Watched()
         self.protocols = [self.protocol]
 
     async def run(self, transport: Any, far: socket.socket, peer: Peer | None) -> list[str]:
@@ -158,7 +154,7 @@ class Program:
         if self.in_pieces():
             return
         self.transport.pause_reading()
-        self.protocol.paused = self.protocol.ever_paused = True
+        self.protocol.paused = True
 
     async def resume(self) -> None:
         if self.in_pieces():
@@ -174,11 +170,11 @@ class Program:
     async def replace(self) -> None:
         if "lost" in self.protocol.heard:
             return
-        old, self.protocol = self.protocol, Watched(self.secure)
+        old, self.protocol = self.protocol, Watched()
         self.protocols.append(self.protocol)
         self.protocol.heard = [event for event in old.heard if event != "data"]
         self.protocol.ended, self.protocol.paused = old.ended, old.paused
-        self.protocol.ever_paused, self.protocol.lost = old.ever_paused, old.lost
+        self.protocol.lost = old.lost
         self.transport.set_protocol(self.protocol)
         old.replaced = True
 
@@ -228,7 +224,7 @@ def test_what_comes_with_the_end_of_the_handshake_is_handled_before_the_loss(loo
     async def main() -> None:
         near, far = tcp_pair()
         with far:
-            protocol = Watched(secure=True)
+            protocol = Watched()
             peer = Peer(far, client_context(), server_side=False)
             connecting = asyncio.ensure_future(connect(protocol, near, server_side=True))
             await asyncio.gather(connecting, answer_and_reset(peer))
@@ -256,7 +252,7 @@ def test_what_was_held_back_is_not_handed_over_when_the_connection_is_lost(loopc
     async def main() -> None:
         near, far = tcp_pair()
         with far:
-            protocol = Watched(secure=True)
+            protocol = Watched()
             peer = Peer(far, client_context(), server_side=False)
             connecting = asyncio.ensure_future(connect(protocol, near, server_side=True))
             await asyncio.gather(connecting, peer.handshake())

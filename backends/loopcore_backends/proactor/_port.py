@@ -32,7 +32,6 @@ from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.operations import (
     ACCEPT,
     CONNECT,
-    NAMES,
     READ_FILE,
     RECEIVE_FROM,
     SEND,
@@ -41,6 +40,7 @@ from loopcore.operations import (
     SHUTDOWN,
     WRITE_FILE,
     Operation,
+    name_of,
 )
 from loopcore_backends import _refusals
 from loopcore_backends.proactor._associations import Association, Overlapped
@@ -314,7 +314,7 @@ def _check(operation: Operation, name: str) -> None:
     """Raise UsageError for what this port does not do."""
     code = operation.code
     if code > SEND_FILE or (code == SEND_FILE and Capability.SEND_FILE not in CAPABILITIES):
-        raise UsageError(f"the {name} backend knows no {NAMES[code]}; its `capabilities` say what it knows")
+        raise UsageError(f"the {name} backend knows no {name_of(code)}; its `capabilities` say what it knows")
     if code in (READ_FILE, WRITE_FILE):
         file: Any = operation
         if file.offset != -1:

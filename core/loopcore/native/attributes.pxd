@@ -1,10 +1,9 @@
 # Attributes of a program's own on instances of a compiled class, which costs those that have none nothing.
 #
-# `cdef dict __dict__` would do it, but makes an empty dict with every instance (80 bytes, and a tenth of the time that a
-# task takes to come and go), and turns each cpdef call into a look for an override in it. So the slot is declared as a
-# plain pointer, `PyObject *_instance_dict`, and `open_dict` tells the interpreter where it is: `tp_dictoffset`, the
-# documented way of a type written in C. The dict is made by the interpreter with the first attribute; what is read,
-# bound and found first is as with every Python object.
+# `cdef dict __dict__` would do it, but makes an empty dict with every instance, and turns each cpdef call into a look for
+# an override in it. So the slot is declared as a plain pointer, `PyObject *_instance_dict`, and `open_dict` tells the
+# interpreter where it is: `tp_dictoffset`, the documented way of a type written in C. The dict is made by the
+# interpreter with the first attribute; what is read, bound and found first is as with every Python object.
 #
 # One class of a module can be opened, before any subclass of it exists: those take the offset over. Its hot methods
 # should be cdef, since the look for an override takes place wherever there may be a dict.

@@ -79,20 +79,15 @@ class Heritage:
             self._signals.renew()
             self._executors.forget()
             if host.completions is None:
-                self.use(_Unmade(self, host.backend))
+                host.use_backend(_Unmade(self, host.backend))
             else:
-                self.use(_UnmadePort(self, host.backend, in_flight))
+                host.use_backend(_UnmadePort(self, host.backend, in_flight))
             host.probes.cold("loopcore_fork_child", loop=host)
-
-    def use(self, backend: ReadinessBackend | CompletionBackend) -> None:
-        """Have the loop wait in `backend`."""
-        host = self._host
-        host.use_backend(backend)
 
     def move(self) -> Any:
         """Make a backend, and register with it whatever the loop watches."""
         made = self._make_backend()
-        self.use(made)
+        self._host.use_backend(made)
         if self._host.completions is None:
             self._host.readiness.register_all()
         return made
@@ -166,15 +161,16 @@ class _UnmadePort:
             self._cancelled.append(operation)
 
     def wait(self, timeout: float | None) -> Sequence[Completion]:
-        made = self._made = self._heritage.move()
+        made: CompletionBackend = self._heritage.move()
+        self._made = made
         for operation in self._to_submit:
             made.submit(operation)
         if self._woken:
             made.wake()
-        ended: list[Completion] = [
-            (operation, OSError(errno.ECANCELED, os.strerror(errno.ECANCELED)), False) for operation in self._cancelled
-        ]
-        return [*ended, *made.wait(0.0 if ended else timeout)]
+        if self._cancelled:  # told at once: a wait could be interrupted, and nobody would tell it again
+            error = os.strerror(errno.ECANCELED)
+            return [(operation, OSError(errno.ECANCELED, error), False) for operation in self._cancelled]
+        return made.wait(timeout)
 
     def wake(self) -> None:
         """End the first wait; it may be about to begin, in another thread."""

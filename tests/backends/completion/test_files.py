@@ -7,7 +7,8 @@ import tempfile
 import pytest
 
 from loopcore.backend import Capability
-from loopcore.operations import Read, SendFile, Write
+from loopcore.errors import UsageError
+from loopcore.operations import Operation, Read, SendFile, Write
 
 
 @pytest.fixture
@@ -25,6 +26,11 @@ def write_of(file, *buffers):
     operation = Write(file.fileno())
     operation.buffers = buffers
     return operation
+
+
+def test_operation_that_nobody_knows_is_refused(ledger):
+    with pytest.raises(UsageError, match="operation 99"):
+        ledger.port.submit(Operation(99, 0))
 
 
 def test_read_waits_for_the_pipe(ledger, pipe):
