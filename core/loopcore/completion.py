@@ -6,7 +6,7 @@ are made so; `proactor` plays it over any readiness multiplexer. Core runs the s
 descriptors for `add_reader` through POLL. An entry point or `register_backend` names either kind; a backend that
 has `submit` is one of these.
 
-What holds, each with a test in tests/backends/completion:
+What holds, each with a test in `loopcore.testing.conformance`:
 
 - Exactly one terminal completion per accepted operation, also after `cancel`; `close` returns those it had to end.
 - Nothing is called back. Errors of the operating system are OSErrors in completions; `submit` does not raise them.

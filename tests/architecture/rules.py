@@ -124,7 +124,7 @@ def negative_indices(sources: Iterable[Source]) -> list[str]:
 
 
 def public_methods(tree: ast.AST) -> dict[str, list[str]]:
-    """The public methods that each class defines itself; a plugin's hooks are not for callers, and do not count."""
+    """The public methods that each class defines itself; hooks and tests are not for callers, and do not count."""
     return {
         node.name: sorted({m.name for m in node.body if isinstance(m, FUNCTIONS) and not m.name.startswith(INWARD)})
         for node in ast.walk(tree)
@@ -132,7 +132,7 @@ def public_methods(tree: ast.AST) -> dict[str, list[str]]:
     }
 
 
-INWARD = ("_", "loopcore_")
+INWARD = ("_", "loopcore_", "test_")
 
 
 def wide_classes(sources: Iterable[Source], limit: int = 20, except_for: frozenset[str] = frozenset()) -> list[str]:

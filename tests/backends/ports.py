@@ -1,7 +1,7 @@
 """Ports: which backends a test is for. A contract is that of one port; everything else holds over both."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,17 @@ def backends_for(path: Path) -> list[str]:
     return [name for name in names if is_completion_backend(choose_backend(name).factory) == completes]
 
 
-def completion_kinds(path: Path) -> Iterator[str]:
+def readiness_backends() -> list[str]:
+    """The backends that the contract of the readiness port is for."""
+    return backends_for(BACKEND_TESTS)
+
+
+def completion_kinds() -> Iterator[str]:
     """The completion backends, the proactor once for each multiplexer that it can stand on here."""
     from loopcore.discovery import list_backends
 
     readiness = {row.name for row in list_backends() if row.available}
-    for name in backends_for(path):
+    for name in backends_for(BACKEND_TESTS / "completion"):
         if name == "proactor":
             yield from (f"proactor-{over}" for over in OVER if over in readiness)
         elif name == "uring":
@@ -63,12 +68,15 @@ def completion_kinds(path: Path) -> Iterator[str]:
             yield name
 
 
-def maker_of(kind: str) -> Callable[[], Any]:
-    """Return what makes a completion backend of this kind."""
-    from loopcore.discovery import choose_backend
+def is_first(kind: str) -> bool:
+    """Tell whether `kind` is the first of its backend."""
+    name = kind.partition("-")[0]
+    return next(each for each in completion_kinds() if each.partition("-")[0] == name) == kind
 
+
+def options_of(kind: str) -> dict[str, Any]:
+    """Return what the class of a completion backend is called with for this kind."""
     name, _, over = kind.partition("-")
-    factory: Any = choose_backend(name).factory
-    if name == "uring":
-        return lambda: factory(without=over.split("+") if over else ())
-    return (lambda: factory(over=over)) if over else factory
+    if not over:
+        return {}
+    return {"without": over.split("+")} if name == "uring" else {"over": over}

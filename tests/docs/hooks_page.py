@@ -22,7 +22,7 @@ HEAD = """# Hooks
 
 [Write a plugin](../howto/write-a-plugin.md) is the guide; how plugins are named and given options is told
 [with the settings](environment.md#plugins-and-their-options). The order of calls, and what they say, is the same on
-every backend, compiled or not: `tests/plugins/stream.txt` in the sources is the whole stream of one program.
+every backend, compiled or not: `loopcore/testing/hooks/readiness.txt` is the whole stream of one program.
 """
 
 NOTES = {

@@ -1,8 +1,8 @@
 """The page on hooks says what their specs say."""
 
 from loopcore.hookspecs import POLICY_HOOKS
+from loopcore.testing.hooks.recorder import HOOKS
 from tests.docs import hooks_page
-from tests.plugins.recorder import HOOKS
 
 
 def test_the_page_is_written_from_the_specs_as_they_are() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import loopcore
 from loopcore.kernel.reactor import Reactor
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture
 def reactor() -> Reactor:
     clock = VirtualClock()
-    return Reactor(FakeBackend(clock), clock=clock)
+    return Reactor(ScriptedBackend(clock), clock=clock)
 
 
 class Guest:

@@ -12,7 +12,7 @@ import pytest
 import loopcore
 from loopcore.discovery import choose_backend
 from loopcore.kernel.phases import PHASES
-from tests.plugins.recorder import HOOKS, Recorder
+from loopcore.testing.hooks.recorder import HOOKS, Recorder
 
 pytestmark = pytest.mark.loopcore_only
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import loopcore
-from tests.plugins.recorder import Recorder
+from loopcore.testing.hooks.recorder import Recorder
 
 pytestmark = pytest.mark.loopcore_only
 

@@ -9,13 +9,13 @@ from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 
 @pytest.fixture
 def reactor() -> Reactor:
     clock = VirtualClock()
-    return Reactor(FakeBackend(clock), clock=clock)
+    return Reactor(ScriptedBackend(clock), clock=clock)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import loopcore
-from tests.plugins.recorder import Recorder
+from loopcore.testing.hooks.recorder import Recorder
 from tests.transports.recorder import Recorder as Protocol
 from tests.transports.recorder import run, settle, unix_pair
 from tests.transports.tls_support import secured, server_context, stranger_context

@@ -9,11 +9,11 @@ import pytest
 from loopcore.errors import BackendUnavailableError, UsageError
 from loopcore.interest import READ, WRITE
 from loopcore.operations import Poll, Read, Receive, Send, SendTo
+from loopcore.testing.conformance.ledger import Ledger
 from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.proactor import ProactorBackend
 from loopcore_backends.proactor._registrations import GRACE
 from loopcore_backends.select_ import SelectBackend
-from tests.backends.completion.ledger import Ledger
 
 pytestmark = pytest.mark.skipif(not PollBackend.probe().available, reason="counts on poll(2)")
 

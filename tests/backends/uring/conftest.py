@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from loopcore.testing.conformance.ledger import Ledger
 from loopcore_backends.uring import UringBackend
-from tests.backends.completion.ledger import Ledger
 
 
 @pytest.fixture

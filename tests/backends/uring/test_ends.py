@@ -12,7 +12,7 @@ import pytest
 
 from loopcore.interest import WRITE
 from loopcore.operations import Accept, Connect, Poll, Read, Receive, WaitProcess
-from tests.backends.completion.ledger import PATIENCE, Ledger
+from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from tests.backends.uring.kit import LARGE, in_thread, needs_uring, send_of
 
 

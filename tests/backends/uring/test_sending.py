@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from loopcore.operations import Receive, ReceiveFrom, Send, SendTo
-from tests.backends.completion.ledger import PATIENCE, Ledger
+from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from tests.backends.uring.kit import LARGE, fill, in_thread, needs_uring, send_of
 
 

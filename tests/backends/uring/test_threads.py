@@ -7,7 +7,7 @@ import pytest
 
 from loopcore.interest import WRITE
 from loopcore.operations import Poll, Receive
-from tests.backends.completion.ledger import PATIENCE, Ledger
+from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from tests.backends.uring.kit import LARGE, fill, in_thread, needs_uring, send_of
 
 

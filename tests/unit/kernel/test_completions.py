@@ -12,16 +12,16 @@ from loopcore.interest import ERROR, READ, WRITE
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.reactor import POLL_SKIP_TICKS, Reactor
 from loopcore.operations import Accept, Close, Receive
-from tests.unit.kernel.fakes import FakePort, VirtualClock
+from loopcore.testing import ScriptedPort, VirtualClock
 
 
 @pytest.fixture
-def port() -> FakePort:
-    return FakePort()
+def port() -> ScriptedPort:
+    return ScriptedPort()
 
 
 @pytest.fixture
-def reactor(port: FakePort) -> Reactor:
+def reactor(port: ScriptedPort) -> Reactor:
     return Reactor(port, clock=VirtualClock())
 
 
@@ -50,7 +50,7 @@ def receive(reactor: Reactor, log: list[Any], each: Callable[[Any], Any] = lambd
     return operation
 
 
-def test_target_runs_once_for_each_completion(reactor: Reactor, port: FakePort) -> None:
+def test_target_runs_once_for_each_completion(reactor: Reactor, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
     reactor.completions.submit(operation)
@@ -65,7 +65,7 @@ def test_target_runs_once_for_each_completion(reactor: Reactor, port: FakePort) 
     assert not operation.pending
 
 
-def test_operation_that_the_port_refuses_is_not_pending(reactor: Reactor, port: FakePort) -> None:
+def test_operation_that_the_port_refuses_is_not_pending(reactor: Reactor, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
     port.refuse = ValueError("in flight")
     with pytest.raises(ValueError, match="in flight"):
@@ -73,7 +73,7 @@ def test_operation_that_the_port_refuses_is_not_pending(reactor: Reactor, port: 
     assert not operation.pending
 
 
-def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: FakePort) -> None:
+def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: ScriptedPort) -> None:
     def again() -> None:
         reactor.call_soon(again)
 
@@ -88,7 +88,7 @@ def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Reac
     assert len(port.timeouts) == before + 1, "there is nothing new, so the poll is skipped again"
 
 
-def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: FakePort) -> None:
+def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
     reactor.completions.submit(operation)
@@ -100,13 +100,15 @@ def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: F
     assert [result.errno for result in log] == [errno.ECANCELED]
 
 
-def test_cancel_of_what_is_not_pending_does_not_reach_the_port(reactor: Reactor, port: FakePort) -> None:
+def test_cancel_of_what_is_not_pending_does_not_reach_the_port(reactor: Reactor, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
     reactor.completions.cancel(operation)
     assert port.calls == []
 
 
-def test_operation_cancelled_between_wait_and_dispatch_is_told_what_it_had(reactor: Reactor, port: FakePort) -> None:
+def test_operation_cancelled_between_wait_and_dispatch_is_told_what_it_had(
+    reactor: Reactor, port: ScriptedPort
+) -> None:
     """Its completion is collected already: it comes, and the port has nothing left to end."""
     log: list[Any] = []
     second = receive(reactor, log)
@@ -120,7 +122,7 @@ def test_operation_cancelled_between_wait_and_dispatch_is_told_what_it_had(react
     assert not second.pending
 
 
-def test_operation_may_be_submitted_again_by_its_own_target(reactor: Reactor, port: FakePort) -> None:
+def test_operation_may_be_submitted_again_by_its_own_target(reactor: Reactor, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log, lambda result: reactor.completions.submit(operation) if result else None)
     reactor.completions.submit(operation)
@@ -133,7 +135,7 @@ def test_operation_may_be_submitted_again_by_its_own_target(reactor: Reactor, po
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
 def test_completions_behind_an_interruption_come_with_the_next_tick(
-    reactor: Reactor, port: FakePort, interruption: type[BaseException]
+    reactor: Reactor, port: ScriptedPort, interruption: type[BaseException]
 ) -> None:
     log: list[Any] = []
 
@@ -158,7 +160,7 @@ def test_completions_behind_an_interruption_come_with_the_next_tick(
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
 def test_completions_of_a_tick_that_ends_before_its_io_phase_come_with_the_next(
-    reactor: Reactor, port: FakePort, interruption: type[BaseException]
+    reactor: Reactor, port: ScriptedPort, interruption: type[BaseException]
 ) -> None:
     def interrupt() -> None:
         raise interruption
@@ -175,7 +177,9 @@ def test_completions_of_a_tick_that_ends_before_its_io_phase_come_with_the_next(
     assert log == [b"first", b"second"]
 
 
-def test_completions_of_a_tick_in_whose_middle_another_begins_are_told_once(reactor: Reactor, port: FakePort) -> None:
+def test_completions_of_a_tick_in_whose_middle_another_begins_are_told_once(
+    reactor: Reactor, port: ScriptedPort
+) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
     reactor.completions.submit(operation)
@@ -193,7 +197,9 @@ def test_completions_of_a_tick_in_whose_middle_another_begins_are_told_once(reac
     assert log == [b"outer", b"inner"]
 
 
-def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(reactor: Reactor, port: FakePort) -> None:
+def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(
+    reactor: Reactor, port: ScriptedPort
+) -> None:
     one, other = socket.socketpair()
     operation = Close(one.fileno(), handle(reactor, int))
     reactor.completions.submit(operation)
@@ -205,7 +211,7 @@ def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(react
     other.close()
 
 
-def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, port: FakePort) -> None:
+def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
     reactor.completions.submit(operation)
@@ -220,7 +226,7 @@ def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, por
     assert log == [b"late"]
 
 
-def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Reactor, port: FakePort) -> None:
+def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Reactor, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation, late = receive(reactor, log), receive(reactor, log)
     for each in (operation, late):
@@ -233,7 +239,7 @@ def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Reactor, port
     assert log == []
 
 
-def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Reactor, port: FakePort) -> None:
+def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Reactor, port: ScriptedPort) -> None:
     accepting = Accept(7)
     reactor.completions.submit(accepting)
     one, other = socket.socketpair()
@@ -244,7 +250,7 @@ def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Reactor, por
         assert other.recv(1) == b""
 
 
-def test_cancel_after_close_does_nothing(reactor: Reactor, port: FakePort) -> None:
+def test_cancel_after_close_does_nothing(reactor: Reactor, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
     reactor.completions.submit(operation)
     reactor.close_scheduler()
@@ -265,7 +271,7 @@ def watch(reactor: Reactor, fd: int, log: list[Any], each: Callable[[], Any] = i
     reactor.readiness.set_reader(fd, handle(reactor, ready))
 
 
-def fire(reactor: Reactor, port: FakePort, fd: int, result: Any = READ) -> None:
+def fire(reactor: Reactor, port: ScriptedPort, fd: int, result: Any = READ) -> None:
     """Let the Poll of `fd` end with `result`, and run a tick."""
     (polling,) = port.polls(fd)
     port.script.append([(polling, result, False)])
@@ -273,7 +279,7 @@ def fire(reactor: Reactor, port: FakePort, fd: int, result: Any = READ) -> None:
     reactor.tick()
 
 
-def test_descriptor_that_stays_ready_is_reported_by_every_wait(reactor: Reactor, port: FakePort, fd: int) -> None:
+def test_descriptor_that_stays_ready_is_reported_by_every_wait(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
     log: list[Any] = []
     watch(reactor, fd, log)
     for _ in range(3):
@@ -283,21 +289,21 @@ def test_descriptor_that_stays_ready_is_reported_by_every_wait(reactor: Reactor,
     assert len(port.polls(fd)) == 1
 
 
-def test_descriptor_is_asked_for_again_only_after_its_callback(reactor: Reactor, port: FakePort, fd: int) -> None:
+def test_descriptor_is_asked_for_again_only_after_its_callback(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
     in_flight: list[Any] = []
     watch(reactor, fd, [], lambda: in_flight.append(port.polls(fd)))
     fire(reactor, port, fd)
     assert in_flight == [[]]
 
 
-def test_descriptor_that_is_no_longer_watched_is_not_asked_for(reactor: Reactor, port: FakePort, fd: int) -> None:
+def test_descriptor_that_is_no_longer_watched_is_not_asked_for(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
     watch(reactor, fd, [], lambda: reactor.readiness.clear_reader(fd))
     fire(reactor, port, fd)
     reactor.completions.polls.rearm()
     assert port.polls(fd) == []
 
 
-def test_event_of_a_registration_that_is_gone_is_dropped(reactor: Reactor, port: FakePort, fd: int) -> None:
+def test_event_of_a_registration_that_is_gone_is_dropped(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
     """A callback of the same tick removes the reader, and another one comes in its place: that one was not ready."""
     log: list[Any] = []
     watch(reactor, fd, log)
@@ -313,14 +319,14 @@ def test_event_of_a_registration_that_is_gone_is_dropped(reactor: Reactor, port:
     assert log == [fd]
 
 
-def test_poll_that_ends_with_an_error_lets_the_callback_find_out(reactor: Reactor, port: FakePort, fd: int) -> None:
+def test_poll_that_ends_with_an_error_lets_the_callback_find_out(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
     log: list[Any] = []
     watch(reactor, fd, log)
     fire(reactor, port, fd, OSError(errno.EIO, "broken"))
     assert log == [fd]
 
 
-def test_error_is_for_both_directions(reactor: Reactor, port: FakePort, fd: int) -> None:
+def test_error_is_for_both_directions(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
     log: list[Any] = []
     watch(reactor, fd, log)
     reactor.readiness.set_writer(fd, handle(reactor, log.append, "writer"))
@@ -330,7 +336,7 @@ def test_error_is_for_both_directions(reactor: Reactor, port: FakePort, fd: int)
     assert log == [fd, "writer"]
 
 
-def test_change_of_interest_replaces_the_poll(reactor: Reactor, port: FakePort, fd: int) -> None:
+def test_change_of_interest_replaces_the_poll(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
     watch(reactor, fd, [])
     reactor.readiness.set_writer(fd, handle(reactor, int))
     old, new = port.polls(fd)
@@ -338,7 +344,7 @@ def test_change_of_interest_replaces_the_poll(reactor: Reactor, port: FakePort, 
     assert (old.interest, new.interest) == (READ, READ | WRITE)
 
 
-def test_number_that_is_no_descriptor_cannot_be_watched(reactor: Reactor, port: FakePort) -> None:
+def test_number_that_is_no_descriptor_cannot_be_watched(reactor: Reactor, port: ScriptedPort) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     os.close(writer)

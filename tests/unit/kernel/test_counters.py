@@ -12,13 +12,13 @@ import pytest
 import loopcore
 from loopcore import hookimpl
 from loopcore.kernel.reactor import Reactor
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 
 @pytest.fixture
 def reactor() -> Reactor:
     clock = VirtualClock()
-    return Reactor(FakeBackend(clock), clock=clock)
+    return Reactor(ScriptedBackend(clock), clock=clock)
 
 
 def test_ticks_are_polls_and_polls_that_were_left_out(reactor: Reactor) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loopcore.kernel.reactor import Reactor
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 Loop = asyncio.AbstractEventLoop
 SCHEDULERS = ["call_soon", "call_later", "call_at", "call_soon_threadsafe"]
@@ -29,7 +29,7 @@ def debug_loop(loop: Loop) -> Loop:
 
 def test_a_slow_callback_is_logged_and_told(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
-    reactor = Reactor(FakeBackend(clock), clock=clock)
+    reactor = Reactor(ScriptedBackend(clock), clock=clock)
     reactor.set_debug(True)
     reactor.slow_callback_duration = 0.5
 

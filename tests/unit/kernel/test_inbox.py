@@ -10,7 +10,7 @@ from loopcore.kernel import inbox as inbox_module
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.reactor import Reactor
-from tests.unit.kernel.fakes import FakeBackend
+from loopcore.testing import ScriptedBackend
 
 compiled = not inbox_module.__file__.endswith(".py")
 needs_python = pytest.mark.skipif(compiled, reason="looks inside the interpreted inbox; compiled it cannot be")
@@ -88,7 +88,7 @@ def test_many_threads_post_and_every_handle_comes_out_once_in_the_order_of_its_t
 @needs_python
 def test_a_handle_that_is_taken_before_its_writer_raises_the_flag_does_not_silence_later_ones() -> None:
     """The race: append, [loop takes it], flag up. The flag then stands over an empty inbox."""
-    backend = FakeBackend()
+    backend = ScriptedBackend()
     reactor = Reactor(backend)
     ran: list[str] = []
 

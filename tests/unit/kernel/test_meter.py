@@ -16,18 +16,18 @@ from loopcore.kernel import meter as meter_module
 from loopcore.kernel.meter import WINDOW_RUNS, Measurements, Stopwatch
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.sources import SOURCES
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 SECOND = 1_000_000_000
 
 
 @pytest.fixture
-def backend() -> FakeBackend:
-    return FakeBackend(VirtualClock())
+def backend() -> ScriptedBackend:
+    return ScriptedBackend(VirtualClock())
 
 
 @pytest.fixture
-def reactor(backend: FakeBackend) -> Reactor:
+def reactor(backend: ScriptedBackend) -> Reactor:
     assert backend.clock is not None
     made = Reactor(backend, clock=backend.clock)
     made.poll_skip_ticks = 0  # windows open at polls
@@ -47,7 +47,7 @@ def run(reactor: Reactor) -> None:
 # What is measured
 
 
-def test_every_callback_is_timed_by_its_source(reactor: Reactor, backend: FakeBackend) -> None:
+def test_every_callback_is_timed_by_its_source(reactor: Reactor, backend: ScriptedBackend) -> None:
     meter = reactor.meter(window=0)
     reactor.call_soon_threadsafe(int)  # posted before the first window: how long it waited is not known
     reactor.tick()
@@ -171,7 +171,7 @@ def scripted_clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return now
 
 
-def test_timers_are_late_by_the_loops_clock(reactor: Reactor, backend: FakeBackend) -> None:
+def test_timers_are_late_by_the_loops_clock(reactor: Reactor, backend: ScriptedBackend) -> None:
     assert backend.clock is not None
     meter = reactor.meter()
     reactor.call_later(1.0, int)

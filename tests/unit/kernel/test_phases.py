@@ -11,7 +11,7 @@ from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import FLUSH_LIMIT
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 
 class Step(Runnable):
@@ -31,12 +31,12 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def backend(clock: VirtualClock) -> FakeBackend:
-    return FakeBackend(clock)
+def backend(clock: VirtualClock) -> ScriptedBackend:
+    return ScriptedBackend(clock)
 
 
 @pytest.fixture
-def reactor(backend: FakeBackend, clock: VirtualClock) -> Reactor:
+def reactor(backend: ScriptedBackend, clock: VirtualClock) -> Reactor:
     made = Reactor(backend, clock=clock)
     made.poll_skip_ticks = 0
     return made
@@ -51,7 +51,7 @@ def watch(reactor: Reactor, fd: int, callback: Any, *args: Any) -> None:
     reactor.readiness.set_reader(fd, Handle(callback, args, reactor))
 
 
-def test_the_eight_phases_in_order(reactor: Reactor, backend: FakeBackend, log: list[Any]) -> None:
+def test_the_eight_phases_in_order(reactor: Reactor, backend: ScriptedBackend, log: list[Any]) -> None:
     reactor.close_soon(Step(log, "close"))
     reactor.flush_soon(Step(log, "flush"))
     reactor.call_later(0, log.append, "timers")
@@ -81,7 +81,7 @@ def test_phase_callbacks_run_in_every_tick_until_they_are_cancelled(reactor: Rea
 
 
 def test_only_an_idle_callback_keeps_the_poll_from_blocking(
-    reactor: Reactor, backend: FakeBackend, log: list[Any]
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     reactor.add_phase_callback("prepare", log.append, "prepare")
     reactor.add_phase_callback("check", log.append, "check")
@@ -115,7 +115,7 @@ def test_a_phase_callback_that_raises_is_reported_and_called_again(
 
 
 def test_an_immediate_set_in_an_io_callback_precedes_a_timer_without_delay(
-    reactor: Reactor, backend: FakeBackend, log: list[Any]
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     def read() -> None:
         reactor.call_later(0, log.append, "timer")
@@ -166,7 +166,7 @@ def test_next_ticks_then_microtasks_then_the_next_callback(reactor: Reactor, log
 
 @pytest.mark.parametrize("phase", ["io", "immediate", "timer", "idle", "check"])
 def test_the_urgent_queues_are_emptied_after_callbacks_of_every_phase(
-    reactor: Reactor, backend: FakeBackend, log: list[Any], phase: str
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any], phase: str
 ) -> None:
     def schedule(callback: Any, *args: Any) -> None:
         if phase == "io":
@@ -188,7 +188,7 @@ def test_the_urgent_queues_are_emptied_after_callbacks_of_every_phase(
 
 
 def test_urgent_callbacks_set_outside_a_run_go_first_and_keep_the_poll_from_blocking(
-    reactor: Reactor, backend: FakeBackend, log: list[Any]
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     reactor.call_soon(log.append, "soon")
     reactor.next_tick(log.append, "urgent")
@@ -200,7 +200,7 @@ def test_urgent_callbacks_set_outside_a_run_go_first_and_keep_the_poll_from_bloc
 
 
 def test_a_budget_that_runs_out_is_reported_once_and_io_and_timers_still_run(
-    reactor: Reactor, backend: FakeBackend, log: list[Any], caplog: pytest.LogCaptureFixture
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[int] = []
 
@@ -233,7 +233,7 @@ def test_a_budget_that_runs_out_is_reported_once_and_io_and_timers_still_run(
 
 
 def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothing_waiting(
-    reactor: Reactor, backend: FakeBackend, log: list[Any]
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     class Again(Step):
         def _run(self) -> None:
@@ -255,7 +255,7 @@ def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothin
 
 @pytest.mark.parametrize("phase", ["pending", "io"])
 def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it_is_much(
-    reactor: Reactor, backend: FakeBackend, log: list[Any], phase: str
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any], phase: str
 ) -> None:
     def write(size: int) -> None:
         log.append(size)
@@ -288,7 +288,7 @@ def test_a_close_that_fails_is_reported_and_the_others_are_closed(
 
 
 def test_closing_the_loop_closes_what_was_given_up_and_drops_the_rest(
-    reactor: Reactor, backend: FakeBackend, log: list[Any]
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     reactor.close_soon(Step(log, "closed"))
     for schedule in (reactor.call_soon, reactor.call_immediate, reactor.next_tick, reactor.call_soon_threadsafe):

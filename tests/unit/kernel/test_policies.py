@@ -10,16 +10,16 @@ import pytest
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.kernel.reactor import Reactor
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 
 @pytest.fixture
-def backend() -> FakeBackend:
-    return FakeBackend(VirtualClock())
+def backend() -> ScriptedBackend:
+    return ScriptedBackend(VirtualClock())
 
 
 @pytest.fixture
-def reactor(backend: FakeBackend) -> Reactor:
+def reactor(backend: ScriptedBackend) -> Reactor:
     assert backend.clock is not None
     return Reactor(backend, clock=backend.clock)
 
@@ -122,7 +122,7 @@ def test_nothing_is_lost_when_a_callback_ends_the_run(reactor: Reactor, leaving:
     assert log == ["b", "a"]
 
 
-def test_what_is_held_is_work_and_the_loop_does_not_block(reactor: Reactor, backend: FakeBackend) -> None:
+def test_what_is_held_is_work_and_the_loop_does_not_block(reactor: Reactor, backend: ScriptedBackend) -> None:
     reactor.probes.register(orders(LastFirst()))
     reactor.probes.register(budgets(Budget(callbacks=1)))
     schedule(reactor, [], "a", "b")
@@ -259,7 +259,7 @@ def test_a_plugin_that_fails_in_another_thread_gives_back_what_its_order_holds_i
 # Tick budget
 
 
-def test_a_budget_of_callbacks_ends_the_phase_and_the_next_tick_polls(reactor: Reactor, backend: FakeBackend) -> None:
+def test_a_budget_of_callbacks_ends_the_phase_and_the_next_polls(reactor: Reactor, backend: ScriptedBackend) -> None:
     log: list[Any] = []
     reactor.probes.register(budgets(Budget(callbacks=2)))
     schedule(reactor, log, *"abcde")
@@ -328,7 +328,7 @@ def test_a_budget_that_goes_wrong_later_is_taken_out_and_the_tick_goes_on(
     ids=["leave", "shorten", "look", "lengthen"],
 )
 def test_a_wait_can_only_be_shortened(
-    reactor: Reactor, backend: FakeBackend, decision: float | None, waited: float
+    reactor: Reactor, backend: ScriptedBackend, decision: float | None, waited: float
 ) -> None:
     reactor.probes.register(timeouts(lambda proposed: decision))
     reactor.call_later(5.0, int)
@@ -336,7 +336,7 @@ def test_a_wait_can_only_be_shortened(
     assert backend.timeouts == [waited]
 
 
-def test_a_wait_without_limit_can_be_given_one(reactor: Reactor, backend: FakeBackend) -> None:
+def test_a_wait_without_limit_can_be_given_one(reactor: Reactor, backend: ScriptedBackend) -> None:
     proposals: list[float | None] = []
 
     def decide(proposed: float | None) -> float:
@@ -350,7 +350,7 @@ def test_a_wait_without_limit_can_be_given_one(reactor: Reactor, backend: FakeBa
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), "soon"])
 def test_a_decision_that_is_no_timeout_is_the_plugins_last(
-    reactor: Reactor, backend: FakeBackend, wrong: Any, caplog: pytest.LogCaptureFixture
+    reactor: Reactor, backend: ScriptedBackend, wrong: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     reactor.probes.register(timeouts(lambda proposed: wrong), "wrong")
     reactor.call_later(5.0, int)

@@ -9,7 +9,7 @@ import pytest
 from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.reactor import CLOCK_TICKS, POLL_SKIP_TICKS, Reactor
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 
 @pytest.fixture
@@ -18,12 +18,12 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def backend(clock: VirtualClock) -> FakeBackend:
-    return FakeBackend(clock)
+def backend(clock: VirtualClock) -> ScriptedBackend:
+    return ScriptedBackend(clock)
 
 
 @pytest.fixture
-def reactor(backend: FakeBackend, clock: VirtualClock) -> Reactor:
+def reactor(backend: ScriptedBackend, clock: VirtualClock) -> Reactor:
     return Reactor(backend, clock=clock)
 
 
@@ -38,7 +38,7 @@ def keep_busy(reactor: Reactor, clock: VirtualClock, seconds_a_callback: float, 
     reactor.call_soon(again)
 
 
-def ticks_between_polls(reactor: Reactor, backend: FakeBackend, polls: int = 5) -> list[int]:
+def ticks_between_polls(reactor: Reactor, backend: ScriptedBackend, polls: int = 5) -> list[int]:
     """Count the ticks from poll to poll, the tick that polls included."""
     gaps: list[int] = []
     since = 0
@@ -54,18 +54,18 @@ def ticks_between_polls(reactor: Reactor, backend: FakeBackend, polls: int = 5) 
     return gaps
 
 
-def test_quick_callbacks_are_bounded_in_ticks(reactor: Reactor, backend: FakeBackend, clock: VirtualClock) -> None:
+def test_quick_callbacks_are_bounded_in_ticks(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
     keep_busy(reactor, clock, 0.0)
     assert ticks_between_polls(reactor, backend) == [POLL_SKIP_TICKS + 1] * 5
     assert set(backend.timeouts) == {0.0}
 
 
-def test_slow_callbacks_are_bounded_in_time(reactor: Reactor, backend: FakeBackend, clock: VirtualClock) -> None:
+def test_slow_callbacks_are_bounded_in_time(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
     keep_busy(reactor, clock, 1e-3)
     assert max(ticks_between_polls(reactor, backend)) <= 2 * CLOCK_TICKS
 
 
-def test_both_bounds_are_settings(reactor: Reactor, backend: FakeBackend, clock: VirtualClock) -> None:
+def test_both_bounds_are_settings(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
     keep_busy(reactor, clock, 1e-3)
     reactor.poll_skip_time = 1.0
     reactor.poll_skip_ticks = 30
@@ -74,7 +74,7 @@ def test_both_bounds_are_settings(reactor: Reactor, backend: FakeBackend, clock:
     assert ticks_between_polls(reactor, backend) == [1] * 5
 
 
-def test_an_idle_loop_polls_in_every_tick(reactor: Reactor, backend: FakeBackend) -> None:
+def test_an_idle_loop_polls_in_every_tick(reactor: Reactor, backend: ScriptedBackend) -> None:
     reactor.call_later(1000.0, print)
     for _ in range(5):
         backend.script.append([(99, READ)])
@@ -82,7 +82,7 @@ def test_an_idle_loop_polls_in_every_tick(reactor: Reactor, backend: FakeBackend
     assert len(backend.timeouts) == 5
 
 
-def test_a_busy_queue_does_not_starve_events(reactor: Reactor, backend: FakeBackend, clock: VirtualClock) -> None:
+def test_a_busy_queue_does_not_starve_events(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
     reads: list[float] = []
     reactor.readiness.set_reader(5, Handle(lambda: reads.append(clock.at), (), reactor))
     backend.wait = lambda timeout: [(5, READ)]  # type: ignore[method-assign]
@@ -96,7 +96,7 @@ def test_a_busy_queue_does_not_starve_events(reactor: Reactor, backend: FakeBack
 
 @pytest.mark.parametrize("seconds_a_callback", [1e-7, 1e-5, 1e-3])
 def test_a_busy_queue_does_not_starve_timers(
-    reactor: Reactor, clock: VirtualClock, backend: FakeBackend, seconds_a_callback: float
+    reactor: Reactor, clock: VirtualClock, backend: ScriptedBackend, seconds_a_callback: float
 ) -> None:
     late: list[float] = []
 
@@ -116,7 +116,7 @@ def test_a_busy_queue_does_not_starve_timers(
 
 
 def test_events_and_timers_run_beside_an_endless_next_tick(
-    reactor: Reactor, backend: FakeBackend, clock: VirtualClock
+    reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock
 ) -> None:
     ran: list[str] = []
     reactor.urgent.budget = 10
@@ -133,7 +133,7 @@ def test_events_and_timers_run_beside_an_endless_next_tick(
     assert set(ran) == {"io", "timer"}
 
 
-def test_the_first_tick_of_a_run_polls(reactor: Reactor, backend: FakeBackend) -> None:
+def test_the_first_tick_of_a_run_polls(reactor: Reactor, backend: ScriptedBackend) -> None:
     for run in range(1, 4):
         reactor.call_soon(reactor.stop_ticks)
         reactor.run_ticks()
@@ -141,7 +141,7 @@ def test_the_first_tick_of_a_run_polls(reactor: Reactor, backend: FakeBackend) -
 
 
 def test_a_run_that_is_stopped_before_it_begins_polls_once_and_does_not_block(
-    reactor: Reactor, backend: FakeBackend
+    reactor: Reactor, backend: ScriptedBackend
 ) -> None:
     reactor.stop_ticks()
     reactor.run_ticks()
@@ -149,7 +149,7 @@ def test_a_run_that_is_stopped_before_it_begins_polls_once_and_does_not_block(
 
 
 def test_the_wait_is_as_long_as_the_first_timer_that_was_not_cancelled(
-    reactor: Reactor, backend: FakeBackend, clock: VirtualClock
+    reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock
 ) -> None:
     reactor.call_later(1.0, print).cancel()
     fired: list[float] = []
@@ -159,14 +159,14 @@ def test_the_wait_is_as_long_as_the_first_timer_that_was_not_cancelled(
     assert fired == [pytest.approx(1002.5)]
 
 
-def test_a_wait_is_at_most_a_day(reactor: Reactor, backend: FakeBackend) -> None:
+def test_a_wait_is_at_most_a_day(reactor: Reactor, backend: ScriptedBackend) -> None:
     reactor.call_later(1e12, print)
     reactor.tick()
     assert backend.timeouts == [24 * 3600.0]
 
 
 def test_no_timer_fires_early_though_the_wait_ends_early(
-    reactor: Reactor, backend: FakeBackend, clock: VirtualClock
+    reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock
 ) -> None:
     fired: list[float] = []
     reactor.call_later(1.0, lambda: fired.append(clock.at))
@@ -179,7 +179,7 @@ def test_no_timer_fires_early_though_the_wait_ends_early(
     assert fired == [pytest.approx(1001.0)]
 
 
-def test_the_three_steps_of_a_tick_can_be_hosted(reactor: Reactor, backend: FakeBackend) -> None:
+def test_the_three_steps_of_a_tick_can_be_hosted(reactor: Reactor, backend: ScriptedBackend) -> None:
     ran: list[str] = []
     reactor.readiness.set_reader(5, Handle(ran.append, ("io",), reactor))
     reactor.call_soon(ran.append, "soon")

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from loopcore.interest import READ, WRITE
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
-from tests.unit.kernel.fakes import FakeBackend
+from loopcore.testing import ScriptedBackend
 
 descriptors = st.integers(3, 6)
 
@@ -18,7 +18,7 @@ class ReadinessMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.backend = FakeBackend()
+        self.backend = ScriptedBackend()
         self.table = Readiness(self.backend)
         self.model: dict[int, dict[int, Runnable]] = {}
         self.interests: dict[int, int] = {}
@@ -84,7 +84,7 @@ TestReadinessAgainstADict = ReadinessMachine.TestCase
 
 
 def test_an_entry_knows_in_which_ticks_reader_and_writer_came() -> None:
-    table = Readiness(FakeBackend())
+    table = Readiness(ScriptedBackend())
     table.tick = 1
     table.set_reader(5, Runnable())
     table.tick = 2
@@ -97,7 +97,7 @@ def test_an_entry_knows_in_which_ticks_reader_and_writer_came() -> None:
 
 
 def test_a_descriptor_is_found_by_the_object_it_was_given_as_until_nobody_watches_it() -> None:
-    table, given = Readiness(FakeBackend()), object()
+    table, given = Readiness(ScriptedBackend()), object()
     table.note_fileobj(5, given)
     assert table.find(given) is None
     table.set_reader(5, Runnable())
@@ -111,7 +111,7 @@ def test_a_descriptor_is_found_by_the_object_it_was_given_as_until_nobody_watche
 
 
 def test_interest_of_a_descriptor_that_the_backend_lost_can_be_taken_back() -> None:
-    backend = FakeBackend()
+    backend = ScriptedBackend()
     table = Readiness(backend)
     table.set_reader(5, Runnable())
     table.set_writer(5, Runnable())
@@ -123,7 +123,7 @@ def test_interest_of_a_descriptor_that_the_backend_lost_can_be_taken_back() -> N
 
 
 def test_forgetting_empties_an_entry_that_a_dispatch_holds() -> None:
-    table = Readiness(FakeBackend())
+    table = Readiness(ScriptedBackend())
     table.set_reader(5, Runnable())
     table.set_writer(5, Runnable())
     table.tick += 1
@@ -134,6 +134,6 @@ def test_forgetting_empties_an_entry_that_a_dispatch_holds() -> None:
 
 
 def test_forgetting_an_unknown_descriptor_is_fine_and_unheard() -> None:
-    backend = FakeBackend()
+    backend = ScriptedBackend()
     Readiness(backend).forget(77)
     assert backend.calls == []

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from loopcore.kernel.reactor import Reactor
-from tests.unit.kernel.fakes import FakeBackend, VirtualClock
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 
-class Asking(FakeBackend):
+class Asking(ScriptedBackend):
     """Asks its loop, inside the wait, whether it waits; may be told to interrupt it there."""
 
     reactor: Reactor

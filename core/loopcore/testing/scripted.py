@@ -1,4 +1,8 @@
-"""Stand-ins for what the kernel stands on: a clock that is set by hand, a backend that does as it is told."""
+"""Backends that do as they are told: a wait brings what a test has put into `script`, and every call is written down.
+
+They wait for nothing and know no descriptor, so any number will do. For tests of what stands on a backend: the kernel,
+a plugin, a policy.
+"""
 
 import errno
 from collections import deque
@@ -8,24 +12,17 @@ from typing import Any
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore.completion import Completion
 from loopcore.operations import Operation, Poll
+from loopcore.testing.clock import VirtualClock
 
 
-class VirtualClock:
-    """Time that passes only when a test, or a wait of the fake backend, lets it."""
+class ScriptedBackend:
+    """A readiness port. A wait returns the next of `script` and, if that is empty, lets the `clock` pass its timeout.
 
-    resolution: float = 1e-9
+    `calls` has what was registered, modified and unregistered, `timeouts` what was waited for. `refuse` is raised by
+    the next registrations. A wait without limit that nothing would end is an AssertionError.
+    """
 
-    def __init__(self, at: float = 1000.0) -> None:
-        self.at = at
-
-    def now(self) -> float:
-        return self.at
-
-
-class FakeBackend:
-    """Records every call; a wait returns the next scripted events and, if it may block, lets the clock advance."""
-
-    name = "fake"
+    name = "scripted"
     capabilities: frozenset[Capability] = frozenset()
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
@@ -71,10 +68,14 @@ class FakeBackend:
         self.calls.append(call)
 
 
-class FakePort:
-    """Records what it is asked; a wait tells what `script` says next, cancelled operations first."""
+class ScriptedPort:
+    """A completion port. A wait tells what was cancelled, then the next of `script`: a list of completions.
 
-    name = "fake"
+    `calls` has what was submitted and cancelled, `in_flight` what has not ended. `refuse` is raised by `submit`,
+    `interrupt` once by the next wait.
+    """
+
+    name = "scripted"
     capabilities: frozenset[Capability] = frozenset()
 
     def __init__(self) -> None:

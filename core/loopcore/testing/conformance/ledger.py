@@ -3,9 +3,7 @@
 from typing import Any
 
 from loopcore.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation
-
-PATIENCE = 30.0
-"""Seconds that are waited out only when a test fails."""
+from loopcore.testing.conformance.surroundings import PATIENCE
 
 MULTISHOT = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})
 

@@ -1,6 +1,6 @@
 """One program with something of everything, and the stream of hook calls that it makes, as text.
 
-    python -m tests.plugins.stream [backend]     write the stream anew, after a change that is meant
+    python -m loopcore.testing.hooks.stream [backend]     write the stream anew, after a change that is meant
 
 There are two, one for readiness ports and one for completion ports, where sends are events, too. Each is the same on
 every such backend, build, Python and run because of how the program is made; nothing is left out of it:
@@ -24,11 +24,11 @@ from typing import Any
 import loopcore
 from loopcore.completion import is_completion_backend
 from loopcore.discovery import choose_backend
-from tests.plugins.recorder import Recorder
-from tests.unit.kernel.fakes import VirtualClock
+from loopcore.testing.clock import VirtualClock
+from loopcore.testing.hooks.recorder import Recorder
 
-REFERENCE = Path(__file__).with_name("stream.txt")
-COMPLETIONS = Path(__file__).with_name("stream_completions.txt")
+REFERENCE = Path(__file__).with_name("readiness.txt")
+COMPLETIONS = Path(__file__).with_name("completion.txt")
 REFERENCES = [REFERENCE, COMPLETIONS]
 
 CHILD = 'read word; echo "$word"; read word; exec 1>&-; read word; exec 0<&-; read word <&2'
@@ -61,7 +61,7 @@ class Patient(ThreadPoolExecutor):
         return future
 
 
-class Party(asyncio.Protocol, asyncio.DatagramProtocol, asyncio.SubprocessProtocol):  # type: ignore[misc]
+class Party(asyncio.Protocol, asyncio.DatagramProtocol, asyncio.SubprocessProtocol):
     """One end of anything; `heard` gets what comes to it, in turn."""
 
     def __init__(self, loop: Any, answers: bool = False) -> None:
@@ -221,13 +221,13 @@ async def program(loop: Any) -> None:
         await loop.create_task(part(loop), name=part.__name__)
 
 
-def reference_of(backend: str) -> Path:
+def reference_of(backend: object) -> Path:
     """Return the file that the stream of `backend` is to be compared with."""
-    return COMPLETIONS if is_completion_backend(choose_backend(backend).factory) else REFERENCE
+    return COMPLETIONS if is_completion_backend(backend) else REFERENCE
 
 
-def record(backend: str) -> list[str]:
-    """Run the program on `backend`; return its hook calls, a line each."""
+def record(backend: Any) -> list[str]:
+    """Run the program on `backend`, a name or a backend, which is closed with its loop; return its hook calls."""
     clock = VirtualClock()
     recorder = Recorder()
     loop = loopcore.EventLoop(backend, clock=clock, plugins=[Passing(clock), recorder])
@@ -307,4 +307,5 @@ class Script:
 
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) > 1 else "select"
-    reference_of(name).write_text("\n".join(record(name)) + "\n", encoding="utf-8")
+    text = "\n".join(record(name)) + "\n"
+    reference_of(choose_backend(name).factory).write_text(text, encoding="utf-8")

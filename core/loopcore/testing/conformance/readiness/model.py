@@ -6,23 +6,25 @@ numbers are reused, because programs do that; what such a stale registration rep
 """
 
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from loopcore.discovery import choose_backend
 from loopcore.interest import ERROR, HANGUP, READ, WRITE, describe
+from loopcore.testing.conformance.surroundings import PATIENCE
 
-pytestmark = pytest.mark.loopcore_only
-
-PATIENCE = 30.0
 MOST_PAIRS = 5
 
+
 choices = st.integers(0, 2 * MOST_PAIRS * 3)
+
+
 interests = st.sampled_from([READ, WRITE, READ | WRITE])
 
 
@@ -67,23 +69,23 @@ class Model:
 
 
 class ReadinessTable(RuleBasedStateMachine):
-    def __init__(self, factory):
+    def __init__(self, make: Callable[[], Any]) -> None:
         super().__init__()
-        self.backend = factory()
+        self.backend = make()
         self.model = Model()
 
-    def teardown(self):
+    def teardown(self) -> None:
         self.backend.close()
         for end in self.model.open.values():
             end.sock.close()
 
-    def pick(self, choice, candidates):
+    def pick(self, choice: int, candidates: Any) -> Any:
         candidates = sorted(candidates)
         return candidates[choice % len(candidates)] if candidates else None
 
     @precondition(lambda self: len(self.model.open) < 2 * MOST_PAIRS)
     @rule()
-    def open_pair(self):
+    def open_pair(self) -> None:
         ends = [End(sock, sock.fileno()) for sock in socket.socketpair()]
         for end, peer in (ends, reversed(ends)):
             end.sock.setblocking(False)
@@ -91,7 +93,7 @@ class ReadinessTable(RuleBasedStateMachine):
             self.model.open[end.number] = end
 
     @rule(choice=choices, interest=interests)
-    def register(self, choice, interest):
+    def register(self, choice: int, interest: int) -> None:
         number = self.pick(choice, self.model.open)
         if number is None:
             return
@@ -103,7 +105,7 @@ class ReadinessTable(RuleBasedStateMachine):
             self.model.table[number] = Entry(interest)
 
     @rule(choice=choices, interest=interests)
-    def modify(self, choice, interest):
+    def modify(self, choice: int, interest: int) -> None:
         number = self.pick(choice, self.model.open)
         if number is None:
             return
@@ -115,7 +117,7 @@ class ReadinessTable(RuleBasedStateMachine):
                 self.backend.modify(number, interest)
 
     @rule(choice=choices)
-    def unregister(self, choice):
+    def unregister(self, choice: int) -> None:
         number = self.pick(choice, {*self.model.open, *self.model.table})
         if number is None:
             return
@@ -126,13 +128,13 @@ class ReadinessTable(RuleBasedStateMachine):
                 self.backend.unregister(number)
 
     @rule(choice=choices)
-    def send(self, choice):
+    def send(self, choice: int) -> None:
         end = self._end(choice)
         if end is not None and end.peer is not None and not end.full:
             end.peer.unread += end.sock.send(b"x")
 
     @rule(choice=choices)
-    def fill(self, choice):
+    def fill(self, choice: int) -> None:
         end = self._end(choice)
         if end is None or end.peer is None:
             return
@@ -143,7 +145,7 @@ class ReadinessTable(RuleBasedStateMachine):
             end.full = True
 
     @rule(choice=choices)
-    def drain(self, choice):
+    def drain(self, choice: int) -> None:
         end = self._end(choice)
         if end is None or end.peer is None:
             return
@@ -152,7 +154,7 @@ class ReadinessTable(RuleBasedStateMachine):
         end.peer.full = False
 
     @rule(choice=choices, orderly=st.booleans())
-    def close(self, choice, orderly):
+    def close(self, choice: int, orderly: bool) -> None:
         end = self._end(choice)
         if end is None:
             return
@@ -168,12 +170,12 @@ class ReadinessTable(RuleBasedStateMachine):
             end.peer.peer = None
 
     @rule()
-    def wake(self):
+    def wake(self) -> None:
         self.backend.wake()
         self.model.woken = True
 
     @rule()
-    def wait(self):
+    def wait(self) -> None:
         due = self.model.must_report()
         start = monotonic()
         events = self.backend.wait(PATIENCE if self.model.woken and not due else 0.0)
@@ -192,16 +194,16 @@ class ReadinessTable(RuleBasedStateMachine):
             hinted = reported.get(number, 0) & (ERROR | HANGUP)
             assert hinted or reported.get(number, 0) & ready == ready, f"{number} is {describe(ready)}"
 
-    def _end(self, choice):
+    def _end(self, choice: int) -> Any:
         number = self.pick(choice, self.model.open)
         return None if number is None else self.model.open[number]
 
 
-def test_backend_agrees_with_the_model(backend_name, waker_kind):
-    factory = choose_backend(backend_name).factory
+def check(make: Callable[[], Any], examples: int = 60) -> None:
+    """Let hypothesis look for a sequence of calls that `make`'s backends and the model disagree about."""
     run_state_machine_as_test(
-        lambda: ReadinessTable(factory),
+        cast(Any, lambda: ReadinessTable(make)),
         settings=settings(
-            max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -10,12 +10,20 @@ import random
 import socket
 import weakref
 from pathlib import Path
+from typing import Any
 
 from loopcore.interest import READ, WRITE
-from loopcore.operations import Accept, Connect, Poll, Receive, Send
+from loopcore.operations import Accept, Connect, Operation, Poll, Receive, Send
+from loopcore.testing.conformance.base import Level, unhurried
+from loopcore.testing.conformance.ledger import Ledger
+from loopcore.testing.conformance.surroundings import PATIENCE
 
 OPERATIONS = int(os.environ.get("LOOPCORE_STORM", "3000"))
+
+
 MOST_IN_FLIGHT = 64
+
+
 LANES = 6
 
 
@@ -28,45 +36,45 @@ class Buffer(bytearray):
 class Lane:
     """Two connected sockets, and how many bytes the first was told to have sent, the second to have received."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.ends = socket.socketpair()
         for end in self.ends:
             end.setblocking(False)
         self.taken = 0
         self.came = 0
-        self.in_flight = set()
+        self.in_flight: set[Operation] = set()
         self.is_sending = False
 
-    def left_over(self):
+    def left_over(self) -> int:
         """Bytes that nobody has received; the lane is of no use afterwards.
 
         Read to the end of the stream: where a pair is TCP, what is on its way is not there at once.
         """
         self.ends[0].shutdown(socket.SHUT_WR)
-        self.ends[1].settimeout(30.0)
+        self.ends[1].settimeout(PATIENCE)
         size = 0
         while part := self.ends[1].recv(1 << 20):
             size += len(part)
         return size
 
-    def close(self):
+    def close(self) -> None:
         for end in self.ends:
             end.close()
 
 
 class Storm:
-    def __init__(self, ledger, listener, chance):
+    def __init__(self, ledger: Ledger, listener: socket.socket, chance: Any) -> None:
         self.ledger = ledger
         self.listener = listener
         self.chance = chance
         self.lanes = [Lane() for _ in range(LANES)]
-        self.lane_of = {}
-        self.buffers = []
-        self.clients = {}
+        self.lane_of: dict[Operation, Lane] = {}
+        self.buffers: list[weakref.ref[Buffer]] = []
+        self.clients: dict[Operation, socket.socket] = {}
         self.submitted = 0
         self.ended = 0
 
-    def submit(self):
+    def submit(self) -> None:
         lane = self.chance.choice(self.lanes)
         kind = self.chance.choice(["receive", "lend", "send", "send", "poll", "accept", "connect"])
         operation = getattr(self, kind)(lane)
@@ -77,15 +85,15 @@ class Storm:
         self.ledger.submit(operation)
         self.submitted += 1
 
-    def receive(self, lane):
+    def receive(self, lane: "Lane") -> Any:
         return Receive(lane.ends[1].fileno(), self.chance.choice([1, 100, 65536]))
 
-    def lend(self, lane):
+    def lend(self, lane: "Lane") -> Any:
         operation = self.receive(lane)
         operation.lend = True
         return operation
 
-    def send(self, lane):
+    def send(self, lane: "Lane") -> Any:
         if lane.is_sending:
             return None  # the order of two at once is nobody's
         lane.is_sending = True
@@ -95,27 +103,27 @@ class Storm:
         self.buffers += map(weakref.ref, operation.buffers)
         return operation
 
-    def poll(self, lane):
+    def poll(self, lane: "Lane") -> Any:
         return Poll(self.chance.choice(lane.ends).fileno(), self.chance.choice([READ, WRITE, READ | WRITE]))
 
-    def accept(self, lane):
+    def accept(self, lane: "Lane") -> Any:
         return Accept(self.listener.fileno())
 
-    def connect(self, lane):
+    def connect(self, lane: "Lane") -> Any:
         client = socket.socket()
         client.setblocking(False)
         operation = Connect(client.fileno(), self.listener.getsockname())
         self.clients[operation] = client
         return operation
 
-    def cancel(self):
+    def cancel(self) -> None:
         if self.ledger.in_flight:
             self.ledger.cancel(self.chance.choice([*self.ledger.in_flight]))
 
-    def wait(self):
+    def wait(self) -> None:
         self.note(self.ledger.wait(self.chance.choice([0.0, 0.0, 0.001])))
 
-    def note(self, completions):
+    def note(self, completions: Any) -> None:
         for operation, result, more in completions:
             lane = self.lane_of[operation]
             if isinstance(operation, Receive) and not isinstance(result, OSError):
@@ -129,7 +137,7 @@ class Storm:
             if not more:
                 self.end(operation, lane)
 
-    def end(self, operation, lane):
+    def end(self, operation: Operation, lane: "Lane") -> None:
         self.ended += 1
         del self.lane_of[operation]
         lane.in_flight.remove(operation)
@@ -140,19 +148,19 @@ class Storm:
         elif isinstance(operation, Connect):
             self.clients.pop(operation).close()
 
-    def replace_lane(self):
+    def replace_lane(self) -> None:
         """Cancel what is in flight on a lane and close it at once, so that its numbers are used again."""
         index = self.chance.randrange(LANES)
         lane = self.lanes[index]
         self.ledger.cancel(*lane.in_flight)
         if lane.in_flight:
             while lane.in_flight:
-                self.note(self.ledger.wait(30.0))
+                self.note(self.ledger.wait(PATIENCE))
         assert lane.taken == lane.came + lane.left_over()
         lane.close()
         self.lanes[index] = Lane()
 
-    def run(self):
+    def run(self) -> None:
         while self.submitted < OPERATIONS:
             what = self.chance.random()
             if what < 0.45 and len(self.ledger.in_flight) < MOST_IN_FLIGHT:
@@ -165,26 +173,30 @@ class Storm:
                 self.replace_lane()
         self.ledger.cancel(*self.ledger.in_flight)
         while self.ledger.in_flight:
-            self.note(self.ledger.wait(30.0))
+            self.note(self.ledger.wait(PATIENCE))
         for lane in self.lanes:
             assert lane.taken == lane.came + lane.left_over()
             lane.close()
 
 
-def test_storm_of_cancellations_loses_and_leaves_nothing(ledger, port):
-    descriptors = Path("/proc/self/fd")
-    before = len(list(descriptors.iterdir())) if descriptors.is_dir() else 0
-    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
-        listener.setblocking(False)
-        storm = Storm(ledger, listener, random.Random(5))
-        storm.run()
-        assert storm.ended == storm.submitted >= OPERATIONS
-        assert ledger.has_nothing_new()
-        gc.collect()
-        assert not any(buffer() is not None for buffer in storm.buffers), (
-            "the port keeps buffers of operations that have ended"
-        )
-    assert not storm.clients
-    if before:
-        assert len(list(descriptors.iterdir())) == before
-    assert [*port.close()] == []
+class Storms(Level):
+    """A storm of cancellations: operations are submitted and cancelled at random moments, while peers come and go."""
+
+    @unhurried
+    def test_storm_of_cancellations_loses_and_leaves_nothing(self, ledger: Ledger, port: Any) -> None:
+        descriptors = Path("/proc/self/fd")
+        before = len(list(descriptors.iterdir())) if descriptors.is_dir() else 0
+        with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+            listener.setblocking(False)
+            storm = Storm(ledger, listener, random.Random(5))
+            storm.run()
+            assert storm.ended == storm.submitted >= OPERATIONS
+            assert ledger.has_nothing_new()
+            gc.collect()
+            assert not any(buffer() is not None for buffer in storm.buffers), (
+                "the port keeps buffers of operations that have ended"
+            )
+        assert not storm.clients
+        if before:
+            assert len(list(descriptors.iterdir())) == before
+        assert [*port.close()] == []

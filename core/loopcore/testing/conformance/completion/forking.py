@@ -1,17 +1,15 @@
 """A forked child closes its copy of the port, and the parent's goes on."""
 
-import subprocess
-import sys
-from pathlib import Path
+import os
 
-ROOT = Path(__file__).parents[3]
+import pytest
 
-PROGRAM = """
-import os, socket, sys
+from loopcore.testing.conformance.base import Level
+
+FORKING = """
+import os, socket
 from loopcore.operations import Poll, Receive
-from tests.backends.ports import maker_of
 
-port = maker_of(sys.argv[1])()
 one, other = socket.socketpair()
 for end in (one, other):
     end.setblocking(False)
@@ -43,7 +41,9 @@ other.close()
 """
 
 
-def test_close_in_a_forked_child_leaves_the_parents_port_alone(port_kind):
-    command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", PROGRAM, port_kind]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
+class CompletionForks(Level):
+    """A forked child closes its copy of the port, and the parent's goes on."""
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")
+    def test_close_in_a_forked_child_leaves_the_parents_port_alone(self) -> None:
+        self.run_beside(FORKING)

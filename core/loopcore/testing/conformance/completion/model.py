@@ -5,18 +5,22 @@ what it waits for. A wait has to end what the model says can be done, and must l
 """
 
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from loopcore.interest import READ
-from loopcore.operations import Poll, Receive, Send
-from tests.backends import ports
-from tests.backends.completion.ledger import Ledger
+from loopcore.operations import Operation, Poll, Receive, Send
+from loopcore.testing.conformance.ledger import Ledger
+from loopcore.testing.conformance.surroundings import PATIENCE
 
 MOST_PAIRS = 3
+
+
 choices = st.integers(0, 1000)
 
 
@@ -33,35 +37,35 @@ class End:
     polling: list[Poll] = field(default_factory=list)
     sending: Send | None = None
 
-    def is_readable(self):
+    def is_readable(self) -> bool:
         return self.unread > 0 or self.peer is None
 
-    def on_the_way(self):
+    def on_the_way(self) -> int:
         """Bytes that a Send of the peer may have brought without its completion having been told."""
         return len(self.peer.sending.buffers[0]) if self.peer is not None and self.peer.sending is not None else 0
 
 
 class CompletionModel(RuleBasedStateMachine):
-    def __init__(self, factory):
+    def __init__(self, make: Callable[[], Any]) -> None:
         super().__init__()
-        self.port = factory()
+        self.port = make()
         self.ledger = Ledger(self.port)
-        self.ends = []
-        self.cancelled = set()
+        self.ends: list[End] = []
+        self.cancelled: set[Operation] = set()
 
-    def teardown(self):
+    def teardown(self) -> None:
         unfinished = [*self.port.close()]
         assert len(unfinished) == len(set(unfinished))
         assert set(unfinished) == self.ledger.in_flight
         for end in self.ends:
             end.sock.close()
 
-    def pick(self, choice):
+    def pick(self, choice: int) -> Any:
         return self.ends[choice % len(self.ends)]
 
     @precondition(lambda self: len(self.ends) < 2 * MOST_PAIRS)
     @rule()
-    def open_pair(self):
+    def open_pair(self) -> None:
         ends = [End(sock, sock.fileno()) for sock in socket.socketpair()]
         for end, peer in (ends, reversed(ends)):
             end.sock.setblocking(False)
@@ -70,7 +74,7 @@ class CompletionModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.ends)
     @rule(choice=choices, limit=st.sampled_from([1, 3, 1000]))
-    def receive(self, choice, limit):
+    def receive(self, choice: int, limit: int) -> None:
         end = self.pick(choice)
         if end.receiving is None:
             end.receiving = Receive(end.number, limit)
@@ -78,7 +82,7 @@ class CompletionModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.ends)
     @rule(choice=choices)
-    def poll(self, choice):
+    def poll(self, choice: int) -> None:
         end = self.pick(choice)
         if len(end.polling) < 2:
             end.polling.append(Poll(end.number, READ))
@@ -86,7 +90,7 @@ class CompletionModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.ends)
     @rule(choice=choices, size=st.integers(1, 5))
-    def send(self, choice, size):
+    def send(self, choice: int, size: int) -> None:
         end = self.pick(choice)
         if end.sending is None:
             end.sending = Send(end.number)
@@ -95,21 +99,21 @@ class CompletionModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.ends)
     @rule(choice=choices, size=st.integers(1, 5))
-    def peer_sends(self, choice, size):
+    def peer_sends(self, choice: int, size: int) -> None:
         end = self.pick(choice)
         if end.peer is not None:
             end.peer.unread += end.sock.send(bytes(size))
 
     @precondition(lambda self: self.ends)
     @rule(choice=choices)
-    def somebody_else_reads(self, choice):
+    def somebody_else_reads(self, choice: int) -> None:
         end = self.pick(choice)
         if end.peer is not None and end.unread > 0 and end.receiving is None:
             end.unread -= len(end.sock.recv(1 << 20))
 
     @precondition(lambda self: self.ledger.in_flight)
     @rule(choice=choices)
-    def cancel(self, choice):
+    def cancel(self, choice: int) -> None:
         operations = sorted(self.ledger.in_flight, key=lambda operation: (operation.fd, operation.code))
         operation = operations[choice % len(operations)]
         self.ledger.cancel(operation)
@@ -117,7 +121,7 @@ class CompletionModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.ends)
     @rule(choice=choices)
-    def close(self, choice):
+    def close(self, choice: int) -> None:
         """Cancel and close, as the contract asks; the terminal completions come later."""
         end = self.pick(choice)
         mine = [operation for operation in (end.receiving, end.sending, *end.polling) if operation is not None]
@@ -129,22 +133,22 @@ class CompletionModel(RuleBasedStateMachine):
         if end.peer is not None:
             end.peer.peer = None
 
-    def settle(self, end):
+    def settle(self, end: Any) -> None:
         while end.receiving is not None or end.sending is not None or end.polling:
-            self.look(30.0)
+            self.look(PATIENCE)
 
     @rule()
-    def wait(self):
+    def wait(self) -> None:
         """What can be done is done, after as many looks as there are bytes, and whatever cannot is still in flight."""
         due = self.due()
         for _ in range(100):
             if not due & self.ledger.in_flight:
                 break
-            self.look(30.0)
+            self.look(PATIENCE)
             due &= self.due() | self.cancelled
         assert not due & self.ledger.in_flight - self.multishot()
 
-    def due(self):
+    def due(self) -> set[Operation]:
         """Operations of which something must be heard."""
         due = set(self.cancelled & self.ledger.in_flight)
         for end in self.ends:
@@ -156,10 +160,10 @@ class CompletionModel(RuleBasedStateMachine):
                 due.add(end.sending)
         return due & self.ledger.in_flight
 
-    def multishot(self):
+    def multishot(self) -> set[Operation]:
         return {end.receiving for end in self.ends if end.receiving is not None}
 
-    def look(self, timeout):
+    def look(self, timeout: float) -> None:
         expected = self.due()
         for operation, result, more in self.ledger.wait(timeout if expected else 0.0):
             end = next(end for end in self.ends if operation in (end.receiving, end.sending, *end.polling))
@@ -177,9 +181,9 @@ class CompletionModel(RuleBasedStateMachine):
             elif operation is end.sending:
                 end.sending = None
             else:
-                end.polling.remove(operation)
+                end.polling.remove(cast(Poll, operation))
 
-    def received(self, end, result):
+    def received(self, end: Any, result: Any) -> None:
         if isinstance(result, OSError):
             assert end.receiving in self.cancelled or end.peer is None
         elif result:
@@ -189,21 +193,18 @@ class CompletionModel(RuleBasedStateMachine):
             assert end.peer is None, "the stream has not ended"
             assert not end.unread, "what came before the end is lost"
 
-    def sent(self, end, result):
+    def sent(self, end: Any, result: Any) -> None:
         if isinstance(result, OSError):
             assert end.sending in self.cancelled or end.peer is None
         elif end.peer is not None:
             end.peer.unread += result
 
 
-def test_port_agrees_with_the_model(port_kind):
-    factory = ports.maker_of(port_kind)
+def check(make: Callable[[], Any], examples: int = 40) -> None:
+    """Let hypothesis look for a sequence of calls that `make`'s backends and the model disagree about."""
     run_state_machine_as_test(
-        lambda: CompletionModel(factory),
+        cast(Any, lambda: CompletionModel(make)),
         settings=settings(
-            max_examples=40,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
+            max_examples=examples, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

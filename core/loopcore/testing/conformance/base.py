@@ -1,0 +1,111 @@
+"""What every level of the contract stands on: the backend under test, and the fixtures that tests take.
+
+Fixtures are methods, so that they come with the class, and disturb nobody who does not subclass it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+
+from loopcore.testing.conformance import surroundings
+from loopcore.testing.conformance.ledger import Ledger
+from loopcore.testing.conformance.making import factory_of, maker_of, run_beside
+from loopcore.testing.conformance.surroundings import Elapsed, Fill, ManyCopies, OnAlarm, Pair, PairMaker
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def unhurried(test: F) -> F:
+    """Mark a test that may take its time: the watchdog leaves it alone, and short runs leave it out."""
+    test.unhurried = True  # type: ignore[attr-defined]
+    return test
+
+
+class Level:
+    """A part of the contract: methods `test_...` over the fixtures here. Subclass `BackendContract`, not this."""
+
+    backend: ClassVar[Any]
+    """The name it is installed under, `module:class`, or the class."""
+    options: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """What the class is called with, if it takes anything beyond the port; must be JSON."""
+    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Guarantees, or tests of the contract, that this backend cannot keep or pass, each with the reason."""
+    prelude: ClassVar[str] = ""
+    """Statements that processes which a test starts begin with."""
+
+    @classmethod
+    def factory(cls) -> Any:
+        """Return what makes the backend under test."""
+        return factory_of(cls.backend)
+
+    @classmethod
+    def make(cls) -> Any:
+        """Return a new backend, which the caller closes."""
+        return maker_of(cls.backend, cls.options)()
+
+    def run_beside(self, program: str) -> None:
+        """Run `program` in a process of its own, where `port` is a new backend."""
+        run_beside(self.backend, self.options, program, self.prelude)
+
+    @pytest.fixture
+    def make_port(self) -> Iterator[Callable[[], Any]]:
+        """Makes backends of the kind under test; all are closed after it."""
+        made: list[Any] = []
+
+        def make() -> Any:
+            made.append(self.make())
+            return made[-1]
+
+        yield make
+        for port in made:
+            port.close()
+
+    @pytest.fixture
+    def port(self, make_port: Callable[[], Any]) -> Any:
+        """A backend with nothing registered, nothing in flight."""
+        return make_port()
+
+    @pytest.fixture
+    def ledger(self, port: Any) -> Ledger:
+        """What goes into `port` and comes out of it; for completion ports."""
+        return Ledger(port)
+
+    @pytest.fixture
+    def make_pair(self) -> Iterator[PairMaker]:
+        """Makes pairs of connected, non-blocking sockets; all are closed after the test."""
+        with surroundings.pairs() as make:
+            yield make
+
+    @pytest.fixture
+    def pair(self, make_pair: PairMaker) -> Pair:
+        """Two connected, non-blocking sockets."""
+        return make_pair()
+
+    @pytest.fixture
+    def fill(self) -> Fill:
+        """Writes until a socket takes no more, and returns how many bytes it took."""
+        return surroundings.fill
+
+    @pytest.fixture
+    def elapsed(self) -> Elapsed:
+        """Waits, and returns for how many seconds."""
+        return surroundings.elapsed
+
+    @pytest.fixture
+    def closed_number(self) -> int:
+        """A number that no file of this process has."""
+        return surroundings.closed_number()
+
+    @pytest.fixture
+    def many_copies(self) -> Iterator[ManyCopies]:
+        """Returns that many descriptors of one writable socket."""
+        with surroundings.copies() as make:
+            yield make
+
+    @pytest.fixture
+    def on_alarm(self) -> Iterator[OnAlarm]:
+        """Sets a handler for SIGALRM and sends the signal that many seconds from now."""
+        with surroundings.alarms() as arm:
+            yield arm

@@ -1,0 +1,53 @@
+"""Making the backend under test, here and in processes that a test starts.
+
+A backend is given as the name it is installed under, as `module:class`, or as the class itself.
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loopcore.catalogue import path_of
+from loopcore.discovery import choose_backend
+
+PROLOGUE = """
+import json, sys
+from loopcore.testing.conformance.making import factory_of
+
+port = factory_of(sys.argv[1])(**json.loads(sys.argv[2]))
+"""
+
+
+def factory_of(backend: Any) -> Any:
+    """Return what makes the backend. Raises as `choose_backend` does for a name, ImportError for a path."""
+    if not isinstance(backend, str):
+        return backend
+    module, colon, path = backend.partition(":")
+    if not colon:
+        return choose_backend(backend).factory
+    found = importlib.import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def maker_of(backend: Any, options: Mapping[str, Any]) -> Callable[[], Any]:
+    """Return a function that makes the backend with `options`."""
+    factory = factory_of(backend)
+    return lambda: factory(**options)
+
+
+def run_beside(backend: Any, options: Mapping[str, Any], program: str, prelude: str = "") -> None:
+    """Run `program` in a process of its own, where `port` is a new backend. Fails if it fails, or says anything."""
+    spec = backend if isinstance(backend, str) else path_of(backend)
+    strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]
+    command = [sys.executable, *strict, "-c", prelude + PROLOGUE + program, spec, json.dumps(dict(options))]
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr

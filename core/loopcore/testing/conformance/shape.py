@@ -1,0 +1,63 @@
+"""The shape: what a backend looks like before it does anything."""
+
+import gc
+import inspect
+import threading
+from typing import Any
+
+import pytest
+
+from loopcore.backend import BACKEND_API, Capability, ProbeResult
+from loopcore.completion import is_completion_backend
+from loopcore.discovery import COMPLETION_METHODS, READINESS_METHODS
+from loopcore.testing.conformance.base import Level
+from loopcore.testing.conformance.surroundings import open_files
+
+ARGUMENTS = {"register": 2, "modify": 2, "unregister": 1, "wait": 1, "submit": 1, "cancel": 1}
+"""How many arguments core calls a method with; none where it is not named."""
+
+
+class Shape(Level):
+    """Name, capabilities, version, methods, and a probe that only looks."""
+
+    def test_backend_has_a_name_and_capabilities(self, port: Any) -> None:
+        assert isinstance(port.name, str)
+        assert port.name
+        assert isinstance(port.capabilities, frozenset)
+        assert all(isinstance(capability, Capability) for capability in port.capabilities)
+
+    def test_backend_has_the_name_it_is_installed_under(self, port: Any) -> None:
+        if not isinstance(self.backend, str) or ":" in self.backend:
+            pytest.skip("it is tested without being installed")
+        assert port.name == self.backend
+
+    def test_backend_is_written_for_this_version_of_the_port(self, port: Any) -> None:
+        wanted = getattr(port, "backend_api", None)
+        assert wanted is not None, f"say which version it is written for: backend_api = {BACKEND_API}"
+        assert wanted[0] == BACKEND_API[0]
+        assert tuple(wanted) <= BACKEND_API
+
+    def test_methods_take_what_core_calls_them_with(self, port: Any) -> None:
+        for method in COMPLETION_METHODS if is_completion_backend(port) else READINESS_METHODS:
+            arguments = [0] * ARGUMENTS.get(method, 0)
+            try:
+                signature = inspect.signature(getattr(port, method))
+            except ValueError:  # of a compiled one that does not tell
+                continue
+            signature.bind(*arguments)
+
+    def test_probe_says_that_it_runs_here(self) -> None:
+        assert self.factory().probe() == ProbeResult(True)
+        assert isinstance(self.factory().probe(), ProbeResult)
+
+    def test_probe_and_making_leave_no_trace(self) -> None:
+        threads, descriptors = threading.active_count(), open_files()
+        for _ in range(3):
+            self.factory().probe()
+        assert open_files() == descriptors
+        port = self.make()
+        port.close()
+        del port
+        gc.collect()
+        assert open_files() == descriptors
+        assert threading.active_count() == threads

@@ -1,0 +1,156 @@
+"""What a backend is tested with: sockets to watch, files by the thousand, alarms, and a watchdog over it all.
+
+Everything is a context manager or a function, so that tests which do not subclass the contract can use it too.
+Thread: the main one, where signals are handled.
+"""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+Pair: TypeAlias = tuple[socket.socket, socket.socket]
+PairMaker: TypeAlias = Callable[[], Pair]
+Fill: TypeAlias = Callable[[socket.socket], int]
+Elapsed: TypeAlias = Callable[[Any, "float | None"], float]
+ManyCopies: TypeAlias = Callable[[int], set[int]]
+OnAlarm: TypeAlias = Callable[..., None]
+
+PATIENCE: Final = float(os.environ.get("LOOPCORE_PATIENCE", "30"))
+"""Seconds that are waited out only when a test fails: the end of a wait that somebody else ends."""
+
+WATCHDOG: Final = getattr(signal, "SIGVTALRM", None)
+"""What a hung wait is interrupted with; nobody counts a process's own time with it in a test. None on Windows."""
+
+
+class Hung(AssertionError):
+    """A test took longer than the kit is patient for: a wait that should have ended did not."""
+
+
+@contextmanager
+def watchdog(seconds: float = 3 * PATIENCE) -> Iterator[None]:
+    """Raise Hung in the main thread, out of a wait of any length, once `seconds` have passed."""
+    if WATCHDOG is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    main = threading.get_ident()
+    over = threading.Event()
+
+    def bite(signum: int, frame: object) -> None:
+        if not over.is_set():
+            raise Hung(f"nothing has ended this for {seconds:g} s: a wake, an event or a completion is lost")
+
+    def watch() -> None:
+        while not over.wait(seconds):
+            signal.pthread_kill(main, WATCHDOG)
+
+    before = signal.signal(WATCHDOG, bite)
+    dog = threading.Thread(target=watch, daemon=True, name="loopcore conformance watchdog")
+    dog.start()
+    try:
+        yield
+    finally:
+        over.set()
+        dog.join()
+        signal.signal(WATCHDOG, before)
+
+
+@contextmanager
+def pairs() -> Iterator[PairMaker]:
+    """Make pairs of connected, non-blocking sockets; all are closed afterwards."""
+    made: list[socket.socket] = []
+
+    def make() -> Pair:
+        pair = socket.socketpair()
+        for end in pair:
+            end.setblocking(False)
+        made.extend(pair)
+        return pair
+
+    try:
+        yield make
+    finally:
+        for end in made:
+            end.close()
+
+
+def fill(end: socket.socket) -> int:
+    """Write until a socket takes no more; return how many bytes it took."""
+    total = 0
+    try:
+        while True:
+            total += end.send(bytes(65536))
+    except BlockingIOError:
+        return total
+
+
+def elapsed(backend: Any, timeout: float | None) -> float:
+    """Wait; return for how many seconds: a wait that nothing ends early lasts at least its timeout."""
+    start = monotonic()
+    backend.wait(timeout)
+    return round(monotonic() - start, 9)  # of two readings in milliseconds, the difference ends in noise
+
+
+def closed_number() -> int:
+    """Return a number that no file of this process has."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.close(writer)
+    return writer
+
+
+@contextmanager
+def copies() -> Iterator[ManyCopies]:
+    """Make that many descriptors of one writable socket; skips where the limit of open files cannot be raised to it."""
+    resource: Any = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    made: list[int] = []
+
+    def make(count: int) -> set[int]:
+        wanted = count + 256
+        if soft < wanted:
+            if hard != resource.RLIM_INFINITY and hard < wanted:
+                pytest.skip(f"this process may have {hard} open files, {wanted} are needed")
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        one, other = socket.socketpair()
+        made.extend(os.dup(one.fileno()) for _ in range(count))
+        made.append(other.detach())
+        one.close()
+        return set(made[:count])
+
+    try:
+        yield make
+    finally:
+        for number in made:
+            os.close(number)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def alarms() -> Iterator[OnAlarm]:
+    """Set a handler for SIGALRM and send the signal that many seconds from then."""
+    before = signal.getsignal(signal.SIGALRM)
+
+    def arm(handler: Callable[[], Any], delay: float = 0.01) -> None:
+        signal.signal(signal.SIGALRM, lambda signum, frame: handler())
+        signal.setitimer(signal.ITIMER_REAL, delay)
+
+    try:
+        yield arm
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def open_files() -> set[str]:
+    """Return the numbers of this process's descriptors, as text; skips where the system has no list of them."""
+    try:
+        return set(os.listdir("/proc/self/fd"))
+    except OSError:
+        pytest.skip("counts descriptors in /proc")
