@@ -20,6 +20,9 @@ CPython's C API and so gains nothing (`require` fails), and free-threaded CPytho
 was not made for it switches on again (`require` compiles).
 
 All modules are compiled or none is: a compiled module calls the others at the C level.
+
+`LOOPCORE_BUILD_CACHE` names a folder in which compiled modules are kept for the next build from the same sources with
+the same Python, Cython, compiler and flags. CI sets it, because it installs loopcore many times.
 """
 
 import argparse
@@ -28,17 +31,20 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE: Final = "LOOPCORE_COMPILE"
+CACHE: Final = "LOOPCORE_BUILD_CACHE"
 MODES: Final = ("auto", "no", "require")
 ROOTS: Final = {"core": "loopcore", "backends": "loopcore_backends", "plugins": "loopcore_plugins"}
 INFO: Final = Path("loopcore", "_build_info.json")
@@ -128,11 +134,61 @@ def last_words(output: str) -> str:
     return re.sub(r"Command '\['([^']+)'.*\]' returned", r"\1 returned", last)[:300]
 
 
-def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Path]:
-    """Compile `modules` inside `scratch`, and return the extensions, relative to `scratch/out`.
+def compiler_name() -> str:
+    """Return how the C compiler calls itself, in one line; empty if it does not say."""
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")
+    if not command:
+        return ""
+    try:
+        said = subprocess.run([command[0], "--version"], check=False, capture_output=True, text=True, errors="replace")
+    except OSError:
+        return ""
+    return said.stdout.partition("\n")[0].strip()
 
-    Raises CompileError, after passing on everything that Cython and the compiler said.
-    """
+
+def tools() -> dict[str, str]:
+    """Return what compiles here: Cython's version and the compiler's name."""
+    try:
+        cython = metadata.version("cython")
+    except metadata.PackageNotFoundError:
+        cython = ""
+    return {"cython": cython, "compiler": compiler_name()}
+
+
+def cache_key(tree: Path) -> str:
+    """Return a digest of all that decides what is compiled: this file, the sources in `tree`, the tools, the flags."""
+    digest = hashlib.sha256()
+    flags = [f"{name}={os.environ.get(name, '')}" for name in ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")]
+    facts = [sys.version, str(sysconfig.get_config_var("EXT_SUFFIX")), platform.machine(), *tools().values(), *flags]
+    for fact in (*facts, Path(__file__).read_text(encoding="utf-8")):
+        digest.update(fact.encode() + b"\0")
+    for path in sorted(path for path in tree.rglob("*") if path.is_file()):
+        digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def compile_once(tree: Path, out: Path, modules: list[Path]) -> None:
+    """Compile `modules` of `tree` into `out`, or take what an earlier build left in the cache."""
+    folder = os.environ.get(CACHE, "")
+    if not folder:
+        run_compiler(tree, out, modules)
+        return
+    kept = Path(folder) / cache_key(tree)
+    if not kept.is_dir():
+        run_compiler(tree, out, modules)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            shutil.copytree(out, Path(scratch) / "out")
+            try:
+                os.rename(Path(scratch) / "out", kept)
+            except OSError:  # another build was faster, with the same result
+                pass
+        return
+    shutil.copytree(kept, out)
+
+
+def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Path]:
+    """Compile `modules` in `scratch`, and return the extensions, relative to `scratch/out`; or raise CompileError."""
     for root, package in ROOTS.items():
         if (source / root / package).is_dir():
             shutil.copytree(
@@ -140,24 +196,24 @@ def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Pa
                 scratch / "in" / package,
                 ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.c"),
             )
-    command = [sys.executable, os.path.abspath(__file__), "--out", str(scratch / "out"), *map(str, modules)]
+    out = scratch / "out"
+    compile_once(scratch / "in", out, modules)
+    built = [path.relative_to(out) for path in out.rglob("*") if path.is_file()]
+    return sorted(path for path in built if path.suffix in (".so", ".pyd"))
+
+
+def run_compiler(tree: Path, out: Path, modules: list[Path]) -> None:
+    """Compile in a child process. Raises CompileError, after passing on all that Cython and the compiler said."""
+    command = [sys.executable, os.path.abspath(__file__), "--out", str(out), *map(str, modules)]
     # A front end that isolates builds extends sys.path in its own way; the child needs the same packages.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     child = subprocess.run(
-        command,
-        check=False,
-        cwd=scratch / "in",
-        env=environment,
-        capture_output=True,
-        text=True,
-        errors="replace",
+        command, check=False, cwd=tree, env=environment, capture_output=True, text=True, errors="replace"
     )
     output = child.stdout + child.stderr
     if child.returncode != 0:
         print(output, file=sys.stderr)
         raise CompileError(last_words(output))
-    built = [path.relative_to(scratch / "out") for path in (scratch / "out").rglob("*") if path.is_file()]
-    return sorted(path for path in built if path.suffix in (".so", ".pyd"))
 
 
 class CompileHook(BuildHookInterface):
@@ -223,6 +279,8 @@ class CompileHook(BuildHookInterface):
             for module in compiled
         }
         facts = {"mode": mode, "reason": reason, "python": platform.python_version(), "sources": sources}
+        if compiled:
+            facts |= tools()
         return json.dumps(facts, indent=1, sort_keys=True) + "\n"
 
     @staticmethod
@@ -254,12 +312,28 @@ class CompileHook(BuildHookInterface):
             build_data["infer_tag"] = True
 
 
+def check_compiler(scratch: Path) -> None:
+    """Compile one line against Python's headers: without a compiler a minute of Cython's work would be for nothing."""
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    scratch.mkdir(parents=True)
+    source = scratch / "loopcore_probe.c"
+    source.write_text("#include <Python.h>\nPyMODINIT_FUNC PyInit_loopcore_probe(void) { return NULL; }\n", "utf-8")
+    extension = Extension("loopcore_probe", [str(source)])
+    command = build_ext(Distribution({"name": "loopcore-probe", "ext_modules": [extension]}))
+    command.build_lib = command.build_temp = str(scratch)
+    command.ensure_finalized()
+    command.run()
+
+
 def build(modules: list[str], out: Path) -> None:
     """Translate and compile `modules` (paths relative to here) into `out`. Runs in the child process."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
+    check_compiler(out.parent / "probe")
     workers = min(os.cpu_count() or 1, len(modules))
     # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
     flags = ["/O2"] if os.name == "nt" else ["-O3", "-g0"]

@@ -27,10 +27,14 @@ class ModuleBuild(NamedTuple):
 
 
 class Build(NamedTuple):
-    """The whole build. `reason` says why it is pure, and is empty for one that is compiled."""
+    """The whole build. `reason` says why it is pure, and is empty for one that is compiled.
+
+    `tools` are Cython's version and the C compiler's name, as far as the build noted them.
+    """
 
     modules: tuple[ModuleBuild, ...]
     reason: str
+    tools: dict[str, str] = {}
 
     @property
     def compiled(self) -> bool:
@@ -104,5 +108,5 @@ def describe_build() -> Build:
     digests = notes.get("sources", {})
     modules = tuple(describe_module(name, source, digests) for name, source in hot_sources().items())
     if any(module.compiled for module in modules):
-        return Build(modules, "")
+        return Build(modules, "", {name: notes[name] for name in ("cython", "compiler") if notes.get(name)})
     return Build(modules, notes.get("reason") or "nothing was built: the source tree is used as it is")

@@ -17,6 +17,7 @@ PACKAGES = {
     "loopcore": ROOT / "core" / "loopcore",
     "loopcore_backends": ROOT / "backends" / "loopcore_backends",
     "loopcore_plugins": ROOT / "plugins" / "loopcore_plugins",
+    "loopcore_bench": ROOT / "core" / "loopcore_bench",
 }
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -39,7 +40,7 @@ def read_source(path: Path, module: str = "") -> Source:
 
 
 def package_sources() -> Iterator[Source]:
-    """Every module of the three packages."""
+    """Every module of the packages."""
     for package, folder in PACKAGES.items():
         for path in sorted(folder.rglob("*.py")):
             parts = path.relative_to(folder).with_suffix("").parts

@@ -100,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--limit", default="0.01")
     parser.add_argument("--work", default="call_soon,call_soon_burst,sleep0,pingpong,spawn,timer_cancel,pair_echo")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="loopbench-hooks-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="loopcore-hooks-") as scratch:
         root = Path(scratch)  # directories of equal length: paths are allocated too, and counted
         try:
             without = copy_source(root / "bare-source")

@@ -15,11 +15,13 @@ import json
 import sys
 from pathlib import Path
 
-from loopbench.callgrind import Instructions, count_instructions, write_profile
-from loopbench.loops import LoopSpec, parse_loop
-from loopbench.process import MeasurementError, NotInstalledError, describe
-from loopbench.report import loop_line
-from loopbench.work import all_micro
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))  # of this tree, before an installed one
+
+from loopcore_bench.callgrind import Instructions, count_instructions, write_profile
+from loopcore_bench.loops import LoopSpec, parse_loop
+from loopcore_bench.process import MeasurementError, NotInstalledError, describe
+from loopcore_bench.report import loop_line
+from loopcore_bench.work import all_micro
 
 
 def main(argv: list[str] | None = None) -> int:

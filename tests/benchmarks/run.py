@@ -1,8 +1,13 @@
 """Compare event loops: `python tests/benchmarks/run.py --loops asyncio,uvloop,loopcore --work sleep0,tcp-1k-10`."""
 
 import sys
+from pathlib import Path
 
-from loopbench.cli import main
+sys.path.insert(
+    0, str(Path(__file__).resolve().parents[2] / "core")
+)  # the harness of this tree, before an installed one
+
+from loopcore_bench.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,21 +12,17 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from loopbench.certificates import make_certificates  # noqa: E402
-from loopbench.cli import all_rows, choose_rows  # noqa: E402
-from loopbench.loops import LoopSpec, loop_factory, parse_loop  # noqa: E402
-from loopbench.measure import NetBench, Settings, allow_files, measure_micro  # noqa: E402
-from loopbench.native import NoCompilerError  # noqa: E402
-from loopbench.netrows import NET, WIDE, NetRow, Over  # noqa: E402
-from loopbench.process import MeasurementError, NotInstalledError, describe  # noqa: E402
-from loopbench.report import idle_table  # noqa: E402
-from loopbench.rounds import Cell, interleave  # noqa: E402
-from loopbench.summary import summarise  # noqa: E402
-from loopbench.work import all_micro  # noqa: E402
+from loopcore_bench.certificates import make_certificates
+from loopcore_bench.cli import all_rows, choose_rows
+from loopcore_bench.loops import LoopSpec, loop_factory, parse_loop
+from loopcore_bench.measure import NetBench, Settings, allow_files, measure_micro
+from loopcore_bench.native import NoCompilerError
+from loopcore_bench.netrows import NET, WIDE, NetRow, Over
+from loopcore_bench.process import MeasurementError, NotInstalledError, describe
+from loopcore_bench.report import idle_table
+from loopcore_bench.rounds import Cell, interleave
+from loopcore_bench.summary import summarise
+from loopcore_bench.work import all_micro
 
 TINY = Settings(scale=0.001, requests=40, warmup=0.0)
 LOOPS = ["asyncio", "loopcore"]
@@ -139,7 +135,14 @@ def test_a_row_that_a_loop_does_not_implement_is_skipped_with_the_reason(net: Ne
 
 def test_a_missing_loop_is_skipped_with_the_reason_and_is_no_failure(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    command = [sys.executable, str(HERE / "run.py"), "--loops", "asyncio,no_such_loop", "--work", "sleep0,tcp-64-1"]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("run.py")),
+        "--loops",
+        "asyncio,no_such_loop",
+        "--work",
+        "sleep0,tcp-64-1",
+    ]
     command += ["--rounds", "2", "--scale", "0.001", "--requests", "20", "--quiet", "--json", str(out)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -6,18 +6,13 @@ import contextlib
 import json
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from loopbench.native import NoCompilerError, compile_programs  # noqa: E402
+from loopcore_bench.native import NoCompilerError, compile_programs
 
 Answer = Callable[[bytes], list[bytes]]
 

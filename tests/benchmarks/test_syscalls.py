@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from loopbench.loops import LoopSpec  # noqa: E402
-from loopbench.measure import NetBench, Settings  # noqa: E402
-from loopbench.native import NoCompilerError  # noqa: E402
-from loopbench.netrows import NET  # noqa: E402
-from loopbench.process import MeasurementError, NotInstalledError  # noqa: E402
-from loopbench.report import syscall_table  # noqa: E402
-from loopbench.rounds import count_all  # noqa: E402
-from loopbench.strace import Syscalls, parse_summary  # noqa: E402
+from loopcore_bench.loops import LoopSpec
+from loopcore_bench.measure import NetBench, Settings
+from loopcore_bench.native import NoCompilerError
+from loopcore_bench.netrows import NET
+from loopcore_bench.process import MeasurementError, NotInstalledError
+from loopcore_bench.report import syscall_table
+from loopcore_bench.rounds import count_all
+from loopcore_bench.strace import Syscalls, parse_summary
 
 SUMMARY = """% time     seconds  usecs/call     calls    errors syscall
 ------ ----------- ----------- --------- --------- ----------------

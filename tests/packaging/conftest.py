@@ -27,8 +27,15 @@ def find_python(version: str) -> str | None:
 
 
 def call(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command outside of this process's Python settings, and return what it said."""
-    settings = {name: value for name, value in os.environ.items() if not name.startswith(("LOOPCORE_", "PYTHON"))}
+    """Run a command outside of this process's Python settings, and return what it said.
+
+    A folder of compiled modules may be kept between builds: the build hook knows whether the sources are the same.
+    """
+    settings = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "LOOPCORE_BUILD_CACHE" or not name.startswith(("LOOPCORE_", "PYTHON"))
+    }
     return subprocess.run(
         [str(word) for word in command],
         check=False,

@@ -8,7 +8,8 @@ from tests.unit.test_cli import loopcore
 
 
 def test_info_says_what_runs_and_why(tmp_path: Path):
-    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_BACKEND": "poll"}).stdout)
+    env = {"LOOPCORE_BACKEND": "poll", "LOOPCORE_BUILD_CACHE": ""}  # empty is unset
+    facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env=env).stdout)
     assert (facts["backend"], facts["variables"]) == ("poll", ["LOOPCORE_BACKEND=poll"])
     assert "LOOPCORE_BACKEND" in facts["why"]
     build = facts["build"]

@@ -53,7 +53,9 @@ def info_facts() -> dict[str, Any]:
         "pluggy": installed_version("pluggy"),
         "backend": backend,
         "why": why,
-        "variables": [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("LOOPCORE_")],
+        "variables": [
+            f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("LOOPCORE_") and value
+        ],
     }
 
 
@@ -85,7 +87,8 @@ def build_facts() -> dict[str, Any]:
     build = describe_build()
     compiled = sum(module.compiled for module in build.modules)
     if build.compiled:
-        summary = f"compiled ({compiled} of {len(build.modules)} modules)"
+        made = ", ".join(f"{name} {text}" for name, text in build.tools.items())
+        summary = f"compiled ({compiled} of {len(build.modules)} modules{'; ' * bool(made)}{made})"
     else:
         summary = f"pure: {build.reason}"
     states = {(True, False): "compiled", (True, True): "stale", (False, False): "pure"}
@@ -94,6 +97,7 @@ def build_facts() -> dict[str, Any]:
         "compiled": build.compiled,
         "reason": build.reason,
         "stale": list(build.stale),
+        "tools": build.tools,
         "modules": [
             {"module": module.name, "build": states[module.compiled, module.stale]} for module in build.modules
         ],

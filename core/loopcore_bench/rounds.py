@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from loopbench.loops import FLOOR, LoopSpec
-from loopbench.measure import Metrics, NetBench, Settings, measure_micro
-from loopbench.netrows import NetRow
-from loopbench.process import MeasurementError, NotInstalledError
-from loopbench.strace import Syscalls
-from loopbench.work import Work
+from loopcore_bench.loops import FLOOR, LoopSpec
+from loopcore_bench.measure import Metrics, NetBench, Settings, measure_micro
+from loopcore_bench.netrows import NetRow
+from loopcore_bench.process import MeasurementError, NotInstalledError
+from loopcore_bench.strace import Syscalls
+from loopcore_bench.work import Work
 
 Row = Work | NetRow
 

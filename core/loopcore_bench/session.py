@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopbench.netrows import NetRow
-from loopbench.process import Child, MeasurementError, NotInstalledError
+from loopcore_bench.netrows import NetRow
+from loopcore_bench.process import Child, MeasurementError, NotInstalledError
 
 _ANSWER_TIMEOUT = 60.0
 _CLOSE_TIMEOUT = 10.0

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from loopbench.loops import LoopFactory
-from loopbench.meter import Meter
+from loopcore_bench.loops import LoopFactory
+from loopcore_bench.meter import Meter
 
 Inside = Callable[[Meter, int], Coroutine[Any, Any, None]]
 Bare = Callable[[Meter, LoopFactory, int], None]
@@ -59,5 +59,5 @@ def bare(name: str, operation: str, count: int, *, primary: str = "cpu_ns") -> C
 def all_micro() -> dict[str, Work]:
     """Every micro workload by name, in the order of the table."""
     for module in ("micro_calls", "micro_tasks", "micro_timers", "micro_io"):
-        importlib.import_module(f"loopbench.{module}")
+        importlib.import_module(f"loopcore_bench.{module}")
     return MICRO

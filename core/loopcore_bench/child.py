@@ -11,9 +11,9 @@ import json
 import sys
 from typing import Any
 
-from loopbench.loops import LoopFactory, describe_loop, loop_factory, missing_reason
-from loopbench.meter import Meter, settle_gc, warm_allocator
-from loopbench.work import Work, all_micro
+from loopcore_bench.loops import LoopFactory, describe_loop, loop_factory, missing_reason
+from loopcore_bench.meter import Meter, settle_gc, warm_allocator
+from loopcore_bench.work import Work, all_micro
 
 NOT_INSTALLED = 3
 """Exit status when the loop cannot be had here; stdout then holds the reason."""

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loopbench.certificates import Certificates, make_certificates
-from loopbench.loops import FLOOR, LoopSpec
-from loopbench.native import Programs, compile_programs
-from loopbench.netrows import NetRow
-from loopbench.process import Child, NotInstalledError, ask, module_command
-from loopbench.session import Session
-from loopbench.strace import Strace, Syscalls
-from loopbench.work import Work
+from loopcore_bench.certificates import Certificates, make_certificates
+from loopcore_bench.loops import FLOOR, LoopSpec
+from loopcore_bench.native import Programs, compile_programs
+from loopcore_bench.netrows import NetRow
+from loopcore_bench.process import Child, NotInstalledError, ask, module_command
+from loopcore_bench.session import Session
+from loopcore_bench.strace import Strace, Syscalls
+from loopcore_bench.work import Work
 
 Metrics = dict[str, float]
 

@@ -17,10 +17,10 @@ import socket
 import sys
 import threading
 
-from loopbench.child import NOT_INSTALLED
-from loopbench.loops import loop_factory, missing_reason
-from loopbench.meter import cpu_ns, resident_bytes, settle_gc, warm_allocator
-from loopbench.servers import SERVERS, Endpoint
+from loopcore_bench.child import NOT_INSTALLED
+from loopcore_bench.loops import loop_factory, missing_reason
+from loopcore_bench.meter import cpu_ns, resident_bytes, settle_gc, warm_allocator
+from loopcore_bench.servers import SERVERS, Endpoint
 
 
 def raise_file_limit() -> int:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
-from loopbench.loops import FLOOR, LoopSpec
-from loopbench.rounds import Cell, Row
-from loopbench.work import Work
+from loopcore_bench.loops import FLOOR, LoopSpec
+from loopcore_bench.rounds import Cell, Row
+from loopcore_bench.work import Work
 
 REFERENCE = "uvloop"
 

@@ -1,4 +1,4 @@
-"""loopbench: the measuring harness of loopcore, and nothing of loopcore itself.
+"""The measuring harness of loopcore, and nothing of loopcore itself.
 
 One measurement is one fresh process. The parent (cli, rounds) decides the order, the children (child, server)
 run one workload on one loop and print one line of JSON. Nothing here imports the loops under test except by name,

@@ -64,7 +64,7 @@ def loop_factory(name: str, backend: str | None) -> LoopFactory:
         backend = None
     make: Any = importlib.import_module(name).new_event_loop
     if backend is None:
-        return lambda: make()
+        return make  # type: ignore[no-any-return]
     return lambda: make(backend)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from loopbench.process import MeasurementError, NotInstalledError
+from loopcore_bench.process import MeasurementError, NotInstalledError
 
 _ATTACH_TIMEOUT = 20.0
 _LOOK_AGAIN = 0.01

@@ -15,17 +15,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from loopbench.loops import FLOOR, LoopSpec, parse_loop
-from loopbench.machine import machine_facts
-from loopbench.measure import NetBench, Settings
-from loopbench.native import NoCompilerError
-from loopbench.netrows import NET, WIDE, NetRow
-from loopbench.process import MeasurementError, NotInstalledError, describe
-from loopbench.report import document, idle_table, loop_line, syscall_table, table
-from loopbench.rounds import Cell, Row, count_all, run_rounds
-from loopbench.strace import Syscalls
-from loopbench.summary import summarise
-from loopbench.work import all_micro
+from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
+from loopcore_bench.machine import machine_facts
+from loopcore_bench.measure import NetBench, Settings
+from loopcore_bench.native import NoCompilerError
+from loopcore_bench.netrows import NET, WIDE, NetRow
+from loopcore_bench.process import MeasurementError, NotInstalledError, describe
+from loopcore_bench.report import document, idle_table, loop_line, syscall_table, table
+from loopcore_bench.rounds import Cell, Row, count_all, run_rounds
+from loopcore_bench.strace import Syscalls
+from loopcore_bench.summary import summarise
+from loopcore_bench.work import all_micro
 
 
 def all_rows() -> dict[str, Row]:
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     facts = {**machine_facts(), "note": options.note}
     loops, specs = _installed(wanted)
-    with tempfile.TemporaryDirectory(prefix="loopbench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
         net, rows = _prepare_net(rows, settings, Path(scratch))
         if net is not None and not options.no_floor:
             specs.append(LoopSpec(FLOOR, FLOOR, None, ""))

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from loopbench.loops import LoopSpec
-from loopbench.measure import Settings
-from loopbench.rounds import Cell
-from loopbench.strace import Syscalls
-from loopbench.summary import REFERENCE, Figure
+from loopcore_bench.loops import LoopSpec
+from loopcore_bench.measure import Settings
+from loopcore_bench.rounds import Cell
+from loopcore_bench.strace import Syscalls
+from loopcore_bench.summary import REFERENCE, Figure
 
 _UNITS = {"cpu_ns": "ns", "wall_ns": "ns", "bytes": "B", "late_us": "us", "wait_us": "us"}
 

@@ -7,8 +7,8 @@ import gc
 import random
 import time
 
-from loopbench.meter import Meter, percentile, resident_bytes
-from loopbench.work import inside
+from loopcore_bench.meter import Meter, percentile, resident_bytes
+from loopcore_bench.work import inside
 
 _SEED = 20
 _FAR = 3600.0

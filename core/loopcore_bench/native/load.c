@@ -38,7 +38,7 @@
 #define SHIFTS 251     /* requests start at so many places of the pattern in turn */
 #define RESEND_NS 200000000u
 #define MAX_TRIES 20
-#define HTTP_REQUEST "GET / HTTP/1.1\r\nHost: bench\r\nUser-Agent: loopbench\r\nAccept: */*\r\n\r\n"
+#define HTTP_REQUEST "GET / HTTP/1.1\r\nHost: bench\r\nUser-Agent: loopcore_bench\r\nAccept: */*\r\n\r\n"
 
 struct conn {
     struct channel channel;

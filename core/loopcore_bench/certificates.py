@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopbench.process import NotInstalledError
+from loopcore_bench.process import NotInstalledError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import asyncio
 import socket
 import threading
 
-from loopbench.loops import LoopFactory
-from loopbench.meter import Meter
-from loopbench.work import bare, inside
+from loopcore_bench.loops import LoopFactory
+from loopcore_bench.meter import Meter
+from loopcore_bench.work import bare, inside
 
 _BURST = 1000
 

@@ -10,6 +10,7 @@ import json
 import os
 import selectors
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,10 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from loopbench.loops import LoopSpec
+from loopcore_bench.loops import LoopSpec
 
-ROOT = Path(__file__).resolve().parent.parent
-"""The directory that holds the package; children get it as PYTHONPATH."""
+_START = Path(__file__).resolve().parent / "start.py"
 
 _DROPPED = ("PYTHONASYNCIODEBUG", "PYTHONDEVMODE", "PYTHONTRACEMALLOC", "PYTHONMALLOC", "PYTHONPROFILEIMPORTTIME")
 
@@ -33,16 +33,20 @@ class NotInstalledError(Exception):
     """The loop, or the application on it, cannot be had here; the text is the reason."""
 
 
-def child_environment() -> dict[str, str]:
-    """This environment without debugging switches, and with a fixed hash seed."""
-    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+def child_environment(python: str) -> dict[str, str]:
+    """This environment without debugging switches, and with a fixed hash seed.
+
+    PYTHONPATH is for this interpreter: another one has modules of its own.
+    """
+    dropped = _DROPPED if python == sys.executable else (*_DROPPED, "PYTHONPATH", "PYTHONHOME")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**kept, "PYTHONHASHSEED": "0"}
 
 
 def module_command(spec: LoopSpec, module: str) -> list[str]:
     """The command line that runs a module of this package on the interpreter of the loop."""
     backend = [] if spec.backend is None else ["--backend", spec.backend]
-    return [spec.python, "-m", f"loopbench.{module}", "--loop", spec.name, *backend]
+    return [spec.python, str(_START), module, "--loop", spec.name, *backend]
 
 
 def pin_to(cpu: int | None) -> Callable[[], None] | None:
@@ -63,7 +67,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=child_environment(),
+            env=child_environment(command[0]),
             preexec_fn=pin_to(cpu),  # noqa: PLW1509  the harness has no threads
             bufsize=0,
         )

@@ -9,8 +9,8 @@ import asyncio
 import socket
 import time
 
-from loopbench.meter import Meter, percentile
-from loopbench.work import inside
+from loopcore_bench.meter import Meter, percentile
+from loopcore_bench.work import inside
 
 _MESSAGE = b"x" * 1024
 

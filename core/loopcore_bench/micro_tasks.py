@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 
-from loopbench.meter import Meter, resident_bytes
-from loopbench.work import inside
+from loopcore_bench.meter import Meter, resident_bytes
+from loopcore_bench.work import inside
 
 _GATHERED = 10_000
 _GROUPED = 1_000

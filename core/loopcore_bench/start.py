@@ -1,0 +1,39 @@
+"""The entry of every child process: `python .../loopcore_bench/start.py MODULE ARGUMENT...`.
+
+Run by its path, it makes this package importable from where it lies and nothing else: a child may be another
+environment's interpreter, with another loopcore, and must not find ours on its path.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+
+
+def load_package() -> None:
+    """Import `loopcore_bench` from this folder, without a change of the path."""
+    spec = importlib.util.spec_from_file_location(
+        "loopcore_bench", _HERE / "__init__.py", submodule_search_locations=[str(_HERE)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["loopcore_bench"] = package
+    spec.loader.exec_module(package)
+
+
+def main() -> int:
+    """Run the module that is named first; it gets the other arguments."""
+    if sys.path and sys.path[0] == str(_HERE):
+        del sys.path[0]  # python FILE puts it there, and its modules have names that others may have, too
+    load_package()
+    module = importlib.import_module(f"loopcore_bench.{sys.argv[1]}")
+    return int(module.main(sys.argv[2:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,0 @@
-"""`python -m loopbench`, with tests/benchmarks on the path."""
-
-import sys
-
-from loopbench.cli import main
-
-sys.exit(main())
