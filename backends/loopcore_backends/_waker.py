@@ -91,3 +91,43 @@ def make_waker() -> Waker:
     reader.setblocking(False)
     writer.setblocking(False)
     return SocketpairWaker(reader, writer)
+
+
+class FlaggedWaker:
+    """A waker with a flag, for a backend that watches it level-triggered: one that is not raised spares a search.
+
+    `wake` as in the port: any thread, signal handlers, and after `close` a no-op. The rest: the loop's own thread.
+    """
+
+    __slots__ = ("fd", "raised", "_waker")
+
+    def __init__(self) -> None:
+        """Make the waker. Raises OSError when the process is out of descriptors."""
+        self._waker: Waker | None = make_waker()
+        self.fd: int = self._waker.fd
+        """Stays what it was after `close`, when it means nothing."""
+        self.raised: bool = False
+        """There was a wake since the last `absorb`: `fd` may be among the events."""
+
+    @property
+    def closed(self) -> bool:
+        return self._waker is None
+
+    def wake(self) -> None:
+        # A local reference: it keeps the descriptor alive while another thread closes the backend.
+        waker = self._waker
+        if waker is not None:
+            waker.wake()
+            self.raised = True
+
+    def absorb(self) -> None:
+        """Take back the flag, and what makes the descriptor readable."""
+        # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
+        # the latest. The other way round that byte could stay, and every wait would end at once.
+        self.raised = False
+        if self._waker is not None:
+            self._waker.drain()
+
+    def close(self) -> None:
+        """Let go of the waker, which goes with its last reference."""
+        self._waker = None

@@ -80,7 +80,7 @@ class EpollBackend:
     def probe(cls) -> ProbeResult:
         if hasattr(select, "epoll"):
             return ProbeResult(True)
-        return ProbeResult(False, "epoll(7) belongs to Linux; 'auto' takes what is best here")
+        return ProbeResult(False, "epoll(7) belongs to Linux; use kqueue, poll or select here")
 
     def __init__(self) -> None:
         self._waker: Waker | None = make_waker()

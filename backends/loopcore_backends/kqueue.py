@@ -43,7 +43,7 @@ from typing import Any, Final, NoReturn
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import _refusals
-from loopcore_backends._waker import Waker, make_waker
+from loopcore_backends._waker import FlaggedWaker
 
 select: Final[Any] = _select  # mypy looks at it as on Linux, where it has no kqueue
 
@@ -87,20 +87,18 @@ class KqueueBackend:
     def probe(cls) -> ProbeResult:
         if hasattr(select, "kqueue"):
             return ProbeResult(True)
-        return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; 'auto' takes what is best here")
+        return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; use epoll, poll or select here")
 
     def __init__(self) -> None:
         self._filters: dict[int, int] = {READ: select.KQ_FILTER_READ, WRITE: select.KQ_FILTER_WRITE}
         self._directions = {number: direction for direction, number in self._filters.items()}
         self._registered: dict[int, int] = {}
         self._always: dict[int, int] = {}  # what is reported by each wait, without asking the kernel
-        self._woken = False
-        self._waker: Waker | None = make_waker()
-        self._wake_fd = self._waker.fd
+        self._waker = FlaggedWaker()
         self._owner = os.getpid()
         self._kqueue = select.kqueue()
         self._control: Callable[..., list[Any]] = self._kqueue.control
-        self._change(self._wake_fd, READ, EV_ADD)
+        self._change(self._waker.fd, READ, EV_ADD)
 
     def register(self, fd: int, interest: int) -> None:
         self._must_be_open()
@@ -184,24 +182,13 @@ class KqueueBackend:
         for event in self._control(None, MAX_EVENTS, timeout):
             fd = event.ident
             ready[fd] = ready.get(fd, 0) | ready_for(self._directions[event.filter], event.flags, event.fflags)
-        if self._woken:
-            self._absorb_wake()
-            ready.pop(self._wake_fd, None)
+        if self._waker.raised:
+            self._waker.absorb()
+            ready.pop(self._waker.fd, None)
         return list(ready.items())
 
-    def _absorb_wake(self) -> None:
-        # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
-        # the latest. The other way round that byte could stay, and every wait would end at once.
-        self._woken = False
-        if self._waker is not None:
-            self._waker.drain()
-
     def wake(self) -> None:
-        # A local reference: it keeps the descriptor alive while another thread closes the backend.
-        waker = self._waker
-        if waker is not None:
-            waker.wake()
-            self._woken = True
+        self._waker.wake()
 
     def close(self) -> None:
         """Release the backend's own descriptors. In a forked child that is not the kqueue, which it has not inherited.
@@ -209,9 +196,9 @@ class KqueueBackend:
         The number is free there, or by now that of another file, which the object must not close; Python's own learned
         that in 3.11.8 and 3.12.2 (gh-110395).
         """
-        if self._waker is None:
+        if self._waker.closed:
             return
-        self._waker = None
+        self._waker.close()
         self._registered.clear()
         self._always.clear()
         self._control = _refuse
@@ -221,7 +208,7 @@ class KqueueBackend:
             _inherited.append(self._kqueue)
 
     def _must_be_open(self) -> None:
-        if self._waker is None:
+        if self._waker.closed:
             raise _refusals.closed(self.name)
 
 

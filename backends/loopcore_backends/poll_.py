@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import _refusals
-from loopcore_backends._waker import Waker, make_waker
+from loopcore_backends._waker import FlaggedWaker
 
 LONGEST_MS: Final = 2**31 - 1
 """What poll's int of milliseconds can say: 24 days. A longer wait ends then, with no event."""
@@ -73,12 +73,10 @@ class PollBackend:
         return ProbeResult(False, "this platform has no poll(2); use select")
 
     def __init__(self) -> None:
-        self._waker: Waker | None = make_waker()
-        self._wake_fd = self._waker.fd
-        self._woken = False
+        self._waker = FlaggedWaker()
         self._registered: set[int] = set()
         self._list = select.poll()
-        self._list.register(self._wake_fd, select.POLLIN)
+        self._list.register(self._waker.fd, select.POLLIN)
         self._poll: Callable[[float | None], list[ReadyEvent]] = self._list.poll
 
     def register(self, fd: int, interest: int) -> None:
@@ -114,35 +112,24 @@ class PollBackend:
             events = self._poll(None if timeout is None else ceil(timeout * 1000.0))
         except OverflowError:
             events = self._poll(LONGEST_MS)
-        if self._woken:
-            self._absorb_wake()
-            events = [event for event in events if event[0] != self._wake_fd]
+        if self._waker.raised:
+            self._waker.absorb()
+            events = [event for event in events if event[0] != self._waker.fd]
         for _, bits in events:
             if bits > EVERY_BIT or not SAME_BITS:
                 return [(fd, from_poll(bits)) for fd, bits in events]
         return events
 
-    def _absorb_wake(self) -> None:
-        # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
-        # the latest. The other way round that byte could stay, and every wait would end at once.
-        self._woken = False
-        if self._waker is not None:
-            self._waker.drain()
-
     def wake(self) -> None:
-        # A local reference: it keeps the descriptor alive while another thread closes the backend.
-        waker = self._waker
-        if waker is not None:
-            waker.wake()
-            self._woken = True
+        self._waker.wake()
 
     def close(self) -> None:
-        self._waker = None
+        self._waker.close()
         self._registered.clear()
         self._poll = _refuse
 
     def _must_be_open(self) -> None:
-        if self._waker is None:
+        if self._waker.closed:
             raise _refusals.closed(self.name)
 
 

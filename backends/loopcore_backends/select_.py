@@ -21,7 +21,7 @@ from typing import Final
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore.interest import ERROR, READ, WRITE
 from loopcore_backends import _refusals
-from loopcore_backends._waker import Waker, make_waker
+from loopcore_backends._waker import FlaggedWaker
 
 WINDOWS: Final = sys.platform == "win32"
 
@@ -41,12 +41,10 @@ class SelectBackend:
         return ProbeResult(True)
 
     def __init__(self) -> None:
-        self._waker: Waker | None = make_waker()
-        self._wake_fd = self._waker.fd
-        _check(self._wake_fd)
-        self._woken = False
+        self._waker = FlaggedWaker()
+        _check(self._waker.fd)
         self._registered: set[int] = set()
-        self._readers = {self._wake_fd}
+        self._readers = {self._waker.fd}
         self._writers: set[int] = set()
 
     def register(self, fd: int, interest: int) -> None:
@@ -89,9 +87,9 @@ class SelectBackend:
             if not closed:
                 raise
             events = self._beside(closed)
-        if self._woken:
-            self._absorb_wake()
-            events.pop(self._wake_fd, None)
+        if self._waker.raised:
+            self._waker.absorb()
+            events.pop(self._waker.fd, None)
         return list(events.items())
 
     def _beside(self, closed: set[int]) -> dict[int, int]:
@@ -99,27 +97,16 @@ class SelectBackend:
         events = _select(self._readers - closed, self._writers - closed, 0.0)
         return events | dict.fromkeys(closed, ERROR)
 
-    def _absorb_wake(self) -> None:
-        # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
-        # the latest. The other way round that byte could stay, and every wait would end at once.
-        self._woken = False
-        if self._waker is not None:
-            self._waker.drain()
-
     def wake(self) -> None:
-        # A local reference: it keeps the descriptor alive while another thread closes the backend.
-        waker = self._waker
-        if waker is not None:
-            waker.wake()
-            self._woken = True
+        self._waker.wake()
 
     def close(self) -> None:
-        self._waker = None
+        self._waker.close()
         for watched in (self._registered, self._readers, self._writers):
             watched.clear()
 
     def _must_be_open(self) -> None:
-        if self._waker is None:
+        if self._waker.closed:
             raise _refusals.closed(self.name)
 
 

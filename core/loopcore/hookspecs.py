@@ -276,7 +276,8 @@ def loopcore_transport_opened(loop: "Reactor", transport: "asyncio.BaseTransport
 def loopcore_transport_closed(loop: "Reactor", transport: "asyncio.BaseTransport", exc: BaseException | None) -> None:
     """A transport that was told as opened has ended, with `exc` or in order; `connection_lost` comes next.
 
-    Not called for one that is still open when the loop is closed.
+    Of one that nobody closed and nobody holds any more it is told in the tick after it was found, without a
+    `connection_lost`: its descriptor is closed by then. Not called for one that is still open when the loop is closed.
     """
 
 

@@ -61,7 +61,22 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             backend = make_backend()
         else:
             make_backend = type(backend)
-        Scheduler.__init__(self, backend, clock=MonotonicClock() if clock is None else clock)
+        try:
+            Scheduler.__init__(self, backend, clock=MonotonicClock() if clock is None else clock)
+        except BaseException:
+            backend.close()
+            raise
+        try:
+            self._assemble(classes, named_plugins, make_backend)
+        except BaseException:
+            self.close_scheduler()
+            raise
+        self.probes.cold("loopcore_loop_created", loop=self, backend=backend)
+
+    def _assemble(
+        self, classes: tuple[Any, Any], plugins: list[tuple[str | None, object]], make_backend: Callable[[], Any]
+    ) -> None:
+        """Make the parts and register the plugins."""
         self.use_classes(*classes)
         if debug_is_asked_for():
             Scheduler.set_debug(self, True)
@@ -79,13 +94,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._heritage = Heritage(self, self._signals, self._executors, make_backend)
         self._files = SendFiles(self, self._sockops)
         self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children, files=self._files)
-        try:
-            for name, plugin in named_plugins:
-                self.probes.register(plugin, name)
-        except BaseException:
-            self.close_scheduler()
-            raise
-        self.probes.cold("loopcore_loop_created", loop=self, backend=backend)
+        for name, plugin in plugins:
+            self.probes.register(plugin, name)
 
     def __repr__(self) -> str:
         return (

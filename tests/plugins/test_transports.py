@@ -1,8 +1,10 @@
 """What hooks are told of transports, and what these count: every kind, once each, in order."""
 
 import asyncio
+import gc
 import os
 import socket
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from tests.transports.recorder import run, settle, unix_pair
 from tests.transports.tls_support import secured, server_context, stranger_context
 
 pytestmark = pytest.mark.loopcore_only
+
+unix_only = pytest.mark.skipif(os.name != "posix", reason="os.pipe is watched on Unix only")
 
 LARGE = bytes(4 << 20)
 """More than a socket and its buffers take at once."""
@@ -115,6 +119,68 @@ def test_the_error_that_ends_a_connection_is_told(loop: Any, watch: Watch) -> No
         assert closed["exc"] is protocol.lost_with()
 
     run(loop, main())
+
+
+class Ends:
+    """Notes what was told as opened and closed, by kind: to keep the transports would keep them from being dropped."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    @loopcore.hookimpl
+    def loopcore_transport_opened(self, transport: Any) -> None:
+        self.told.append(f"opened {type(transport).__name__}")
+
+    @loopcore.hookimpl
+    def loopcore_transport_closed(self, transport: Any, exc: BaseException | None) -> None:
+        self.told.append(f"closed {type(transport).__name__} {exc}")
+
+
+async def drop_stream(loop: Any) -> socket.socket:
+    transport, _, far = await connect(loop)
+    transport.pause_reading()  # what reads is held by the loop
+    return far
+
+
+async def drop_pipe(loop: Any) -> Any:
+    reading, writing = (os.fdopen(number, mode) for number, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+    transport, _ = await loop.connect_read_pipe(Protocol, reading)
+    transport.pause_reading()
+    return writing
+
+
+@pytest.mark.parametrize(
+    ("drop", "kind"), [(drop_stream, "StreamTransport"), pytest.param(drop_pipe, "ReadPipeTransport", marks=unix_only)]
+)
+def test_a_transport_that_nobody_closed_is_told_as_closed_when_it_is_dropped(loop: Any, drop: Any, kind: str) -> None:
+    watch = Ends()
+    loop.probes.register(watch)
+
+    async def main() -> None:
+        far = await asyncio.ensure_future(drop(loop))
+        with far:
+            await settle()
+            gc.collect()
+            await settle()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # test_stream_closing.py and its kin look at these
+        run(loop, main())
+    assert watch.told == [f"opened {kind}", f"closed {kind} None"]
+
+
+def test_a_transport_dropped_with_its_closed_loop_is_told_to_nobody(loopcore_factory: Any) -> None:
+    loop = loopcore_factory()
+    watch = Ends()
+    loop.probes.register(watch)
+
+    transport, protocol, far = run(loop, connect(loop))
+    loop.close()
+    with far, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        del transport, protocol, loop
+        gc.collect()
+    assert watch.told == ["opened StreamTransport"]
 
 
 def test_a_tls_transport_opens_after_its_carrier_and_closes_after_it(loop: Any, watch: Watch) -> None:

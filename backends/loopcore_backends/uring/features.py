@@ -83,7 +83,7 @@ def masked(without: Collection[str] = ()) -> frozenset[str]:
 def refusal_by_machine() -> str:
     """Return why this machine cannot be served, whatever its kernel; empty if it can."""
     if sys.platform != "linux":
-        return "io_uring(7) belongs to Linux; 'auto' takes what is best here"
+        return "io_uring(7) belongs to Linux; use kqueue, poll or select here"
     if sys.byteorder != "little" or sys.maxsize < 2**32:
         return f"uring is written for little-endian machines of 64 bits; {INSTEAD}"
     return ""

@@ -62,6 +62,20 @@ def tell_of(transport: Any, what: str, *argument: object) -> None:
     loop.probes.fire(f"loopcore_transport_{what}", loop, transport, *argument)
 
 
+def tell_of_dropped(transport: Any) -> None:
+    """Tell plugins, in the next tick, that a transport has ended which nobody has closed.
+
+    To be called by its finalizer, and so in whatever thread lets go of it or collects. Until then it lives again, as
+    hooks are given it; a finalizer runs once (PEP 442).
+    """
+    loop = transport._loop
+    if loop.watching_transports and not loop.is_closed():
+        try:
+            loop.call_soon_threadsafe(tell_of, transport, "closed", None)
+        except RuntimeError:
+            pass  # closed meanwhile, by its own thread
+
+
 class FlowControl(Sink):
     """The write side's water marks; a transport is one."""
 

@@ -26,7 +26,7 @@ from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.transports.flow import FlowControl, tell_of
+from loopcore.transports.flow import FlowControl, tell_of, tell_of_dropped
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -113,6 +113,7 @@ class Connection(FlowControl):
         driver.sock.close()
         if self._server is not None:
             self._server._detach(self)
+        tell_of_dropped(self)
 
     # What asyncio's own code and its libraries look up.
 

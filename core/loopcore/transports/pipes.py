@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
 from loopcore.transports.driver import Sink
-from loopcore.transports.flow import FlowControl, tell_of
+from loopcore.transports.flow import FlowControl, tell_of, tell_of_dropped
 from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES
 from loopcore.transports.ports import make_pipe_reader, make_pipe_writer
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable, resolve
@@ -119,6 +119,7 @@ class PipeEnd:
         if driver is not None and driver.sock is not None:
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
             driver.abandon()
+            tell_of_dropped(self)
 
     @property
     def _pipe(self) -> Any:

@@ -17,7 +17,7 @@ from asyncio.sslproto import _SSLProtocolTransport
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.transports.flow import tell_of, water_marks, whole_bytes
+from loopcore.transports.flow import tell_of, tell_of_dropped, water_marks, whole_bytes
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable
 from loopcore.transports.tls_connection import TlsConnection
 from loopcore.transports.tls_engine import NAMES, TlsEngine
@@ -89,6 +89,8 @@ class TlsTransport(TlsConnection):
         if getattr(self, "_carrier", None) is not None and self._engine.state <= _OPEN:
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
             self._cancel_timer()
+            if self._engine.agreed:
+                tell_of_dropped(self)
 
     @property
     def _ssl_protocol(self) -> "TlsTransport":

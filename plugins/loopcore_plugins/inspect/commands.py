@@ -46,8 +46,9 @@ def top(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--light", action="store_true", help="measure no single callbacks: less to see, and hardly any cost"
     )
-    parser.add_argument("--once", action="store_true", help="print one frame and end")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--once", action="store_true", help="print one frame and end")
+    instead.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
     parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
     parser.set_defaults(act=_top)
 

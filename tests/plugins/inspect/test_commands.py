@@ -109,6 +109,12 @@ def test_what_cannot_be_found_is_one_line_and_exit_code_two(folder: Path) -> Non
         assert result.stdout == ""
 
 
+def test_one_frame_and_a_page_are_not_asked_for_together(folder: Path, tmp_path: Path) -> None:
+    result = loopcore("top", "--html", str(tmp_path / "page.html"), "--once")
+    assert result.returncode == 2
+    assert "--once: not allowed with argument --html" in result.stderr
+
+
 def test_an_unknown_task_is_refused_with_those_there_are(folder: Path) -> None:
     with running(folder, SERVER) as process:
         result = loopcore("cancel", str(process.pid), "nobody")
