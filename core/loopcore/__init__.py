@@ -32,7 +32,7 @@ from loopcore.policy import EventLoopPolicy, install
 from loopcore.runner import Runner, new_event_loop, run
 
 if TYPE_CHECKING:
-    from loopcore import files
+    from loopcore import files, sync
 
 __version__ = "0.1.0"
 
@@ -69,13 +69,14 @@ __all__ = [
     "new_event_loop",
     "register_backend",
     "run",
+    "sync",
     "unregister_backend",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "files":  # imported by who uses it: most programs do not
+    if name in ("files", "sync"):  # imported by who uses them: most programs do not
         import importlib
 
-        return importlib.import_module("loopcore.files")
+        return importlib.import_module(f"loopcore.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

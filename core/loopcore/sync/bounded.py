@@ -1,0 +1,128 @@
+"""A bounded queue between senders and receivers: the inside of `loopcore.sync.mpsc`.
+
+Two counts of permits: room for values, and values that are there. To send is to take room, append, and make a value
+known; to receive is to take one, and give the room back. Values are taken in the order in which they were appended.
+"""
+
+from collections import deque
+from typing import Any
+
+from loopcore.sync.errors import Closed
+from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter
+
+_PENDING = PENDING
+
+
+class Sending(Subject):
+    """The end that values go in at."""
+
+    __slots__ = ("room", "queue")
+
+    def __init__(self, queue: "Queue") -> None:
+        super().__init__(queue.lock)
+        self.room: Permits = Permits(queue.capacity)
+        self.queue: Queue = queue
+
+    def attempt(self, argument: Any) -> Any:
+        self.queue.check_open()
+        if not self.room.take():
+            return _PENDING
+        self.queue.append(argument)
+        return None
+
+    def enlist(self, waiter: Waiter) -> bool:
+        return self.room.enlist(waiter)
+
+    def complete(self, waiter: Waiter, argument: Any) -> Any:
+        if self.queue.senders == 0 or self.queue.receivers == 0 or not waiter.granted:
+            self.room.withdraw(waiter)
+            self.queue.check_open()
+            return _PENDING
+        self.queue.append(argument)
+        return None
+
+    def withdraw(self, waiter: Waiter) -> None:
+        self.room.withdraw(waiter)
+
+
+class Queue(Subject):
+    """The values, and the end that they come out at."""
+
+    __slots__ = ("capacity", "values", "present", "sending", "senders", "receivers")
+
+    def __init__(self, capacity: int, lock: Any) -> None:
+        super().__init__(lock)
+        self.capacity: int = capacity
+        self.values: Any = deque()
+        self.present: Permits = Permits(0)
+        self.senders: int = 1
+        """Sending handles that are open."""
+        self.receivers: int = 1
+        self.sending: Sending = Sending(self)
+
+    def attempt(self, argument: Any) -> Any:
+        if self.present.take():
+            return self.pop()
+        self.check_more_may_come()
+        return _PENDING
+
+    def enlist(self, waiter: Waiter) -> bool:
+        return self.present.enlist(waiter)
+
+    def complete(self, waiter: Waiter, argument: Any) -> Any:
+        if waiter.granted:
+            return self.pop()
+        self.present.withdraw(waiter)
+        self.check_more_may_come()
+        return _PENDING
+
+    def withdraw(self, waiter: Waiter) -> None:
+        self.present.withdraw(waiter)
+
+    def append(self, value: Any) -> None:
+        """Put in `value`, for which room was taken."""
+        self.values.append(value)
+        self.present.give()
+
+    def pop(self) -> Any:
+        """Take out the first value, which was reserved."""
+        value = self.values.popleft()
+        self.sending.room.give()
+        if self.senders == 0 and not self.values:
+            self.present.wake_all()
+        return value
+
+    def check_open(self) -> None:
+        """Raise Closed if nothing can be sent any more."""
+        if self.senders == 0:
+            raise Closed("the channel was closed by its sender")
+        if self.receivers == 0:
+            raise Closed("the channel was closed by its receiver")
+
+    def check_more_may_come(self) -> None:
+        """Raise Closed if nothing is left and nothing will come."""
+        if not self.values and (self.senders == 0 or self.receivers == 0):
+            raise Closed("the channel is closed, and all that was sent has been received")
+
+    def close_sender(self) -> None:
+        """One handle less. After the last, senders that wait give up; receivers get what is there."""
+        self.senders -= 1
+        if self.senders == 0:
+            self.close()
+
+    def close_receiver(self) -> None:
+        """One handle less. After the last, nothing more is taken in."""
+        self.receivers -= 1
+        if self.receivers == 0:
+            self.close()
+
+    def close(self) -> None:
+        """Wake whoever waits for what will not come."""
+        self.sending.room.wake_all()
+        if not self.values:
+            self.present.wake_all()
+
+    def describe(self) -> str:
+        """Return what a `repr` says."""
+        is_open = self.senders > 0 and self.receivers > 0
+        return f"{len(self.values)} of {self.capacity} values, {'open' if is_open else 'closed'}"

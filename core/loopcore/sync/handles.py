@@ -1,0 +1,56 @@
+"""Handles: what both ends of a channel have in common. An end is closed when its last handle is."""
+
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from loopcore.sync.errors import Closed
+from loopcore.sync.waiting import Guarded, guard
+
+
+class Handle:
+    """One handle of one end of a channel. Thread: as the channel's."""
+
+    __slots__ = ("__weakref__", "_awaited", "_guarded", "_release")
+
+    def __init__(self, guarded: Guarded, release: Callable[[], object], awaited: Callable[[], int]) -> None:
+        self._guarded = guarded
+        self._release: Callable[[], object] | None = release
+        self._awaited = awaited
+
+    @property
+    def closed(self) -> bool:
+        """Whether this handle was closed. The channel may be closed although it was not."""
+        return self._release is None
+
+    def close(self) -> None:
+        """Give up this handle; the last one of an end closes the channel. Nothing happens if it is closed already."""
+        with guard(self._guarded):
+            release, self._release = self._release, None
+            if release is not None:
+                release()
+
+    def _check_open(self) -> None:
+        if self._release is None:
+            raise Closed("this handle was closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self, _warn: Any = warnings.warn) -> None:
+        # Only a warning: this may be any thread, and a channel without a lock is not to be touched from it.
+        if getattr(self, "_release", None) is not None and self._awaited():
+            _warn(f"{self!r} was dropped without close(), and somebody waits for it", ResourceWarning, source=self)
+
+
+def capacity_of(capacity: int) -> int:
+    """Return `capacity` if it is one. Raises ValueError for what is below 1."""
+    if capacity < 1:
+        raise ValueError(f"a channel holds 1 value or more, not {capacity!r}")
+    return capacity

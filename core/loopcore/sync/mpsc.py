@@ -1,0 +1,120 @@
+"""mpsc: a bounded queue. Many send, each value is received once.
+
+    sender, receiver = mpsc.Channel[str](100)
+    await sender.send(value)              waits while 100 values are in the channel
+    value = await receiver.recv()         or: async for value in receiver
+
+Several tasks may receive too, first come first served. Both ends are handles: `clone` makes another one of the same
+end, and the channel is closed when all handles of one end are. Closed by its senders, it still gives out what it
+holds; then `recv` raises Closed and `async for` ends. Closed by its receivers, it takes nothing more.
+
+A `send` or `recv` that is cancelled has sent or received nothing. A value sent is a value queued, not one received.
+
+Thread: with `threadsafe=True` any, each with a loop of its own; else one thread, and one loop.
+"""
+
+from collections.abc import Coroutine
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+from loopcore.sync.bounded import Queue
+from loopcore.sync.errors import Closed, Empty, Full
+from loopcore.sync.handles import Handle, capacity_of
+from loopcore.sync.waiting import PENDING, attempt, guard, new_lock, operate
+
+T = TypeVar("T")
+
+__all__ = ["Channel", "Receiver", "Sender"]
+
+
+class Sender(Handle, Generic[T]):
+    """Puts values in."""
+
+    __slots__ = ("_queue", "_sending")
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(queue, queue.close_sender, queue.present.waiting)
+        self._queue = queue
+        self._sending = queue.sending
+
+    def __repr__(self) -> str:
+        return f"<mpsc.Sender {self._queue.describe()}>"
+
+    def send(self, value: T) -> Coroutine[Any, Any, None]:
+        """Queue `value`, when there is room. Senders take turns. Raises Closed, also while it waits."""
+        self._check_open()
+        return operate(self._sending, value)
+
+    def try_send(self, value: T) -> None:
+        """Queue `value` now. Raises Full if there is no room, or it is promised to who waits; Closed."""
+        self._check_open()
+        if attempt(self._sending, value) is PENDING:
+            raise Full(f"there is no room: the channel holds {self._queue.capacity} values")
+
+    def clone(self) -> "Sender[T]":
+        """Return another handle. Raises Closed if this one is."""
+        self._check_open()
+        with guard(self._queue):
+            self._queue.senders += 1
+            return Sender(self._queue)
+
+
+class Receiver(Handle, Generic[T]):
+    """Takes values out; `len` says how many are there."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(queue, queue.close_receiver, queue.sending.room.waiting)
+        self._queue = queue
+
+    def __repr__(self) -> str:
+        return f"<mpsc.Receiver {self._queue.describe()}>"
+
+    def __len__(self) -> int:
+        return len(self._queue.values)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def recv(self) -> Coroutine[Any, Any, T]:
+        """Return the next value, when there is one. Receivers take turns. Raises Closed when no more will come."""
+        return operate(self._queue)
+
+    def try_recv(self) -> T:
+        """Return the next value. Raises Empty if there is none, or it is promised to who waits; Closed."""
+        value: T = attempt(self._queue, None)
+        if value is PENDING:
+            raise Empty("nothing is there to be received")
+        return value
+
+    def clone(self) -> "Receiver[T]":
+        """Return another handle. Raises Closed if this one is."""
+        self._check_open()
+        with guard(self._queue):
+            self._queue.receivers += 1
+            return Receiver(self._queue)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            value: T = await operate(self._queue)
+        except Closed:
+            raise StopAsyncIteration from None
+        return value
+
+
+class _Ends(NamedTuple, Generic[T]):
+    sender: Sender[T]
+    receiver: Receiver[T]
+
+
+class Channel(_Ends[T]):
+    """A channel that holds `capacity` values, 1 or more: its two ends, as a pair."""
+
+    __slots__ = ()
+
+    def __new__(cls, capacity: int, *, threadsafe: bool = False) -> Self:
+        queue = Queue(capacity_of(capacity), new_lock(threadsafe))
+        return super().__new__(cls, Sender(queue), Receiver(queue))  # type: ignore[type-var]

@@ -1,0 +1,123 @@
+"""Mutex: a lock that owns what it guards, so nobody gets at the value without it.
+
+    accounts = Mutex({"ann": 10})
+    async with accounts as balance:       the value itself, to be changed in place
+        balance["ann"] -= await price()
+    async with counter.lock() as guard:   a Guard, for a value that is to be replaced
+        guard.value += 1
+
+First come, first served. A task that is cancelled while it waits leaves the queue; one that is cancelled just when
+its turn has come passes the turn on. It is not reentrant: a task that locks twice waits for itself.
+
+For a value that is never held across an `await`, no lock is needed in one thread, and `threading.Lock` does in several.
+
+Thread: with `threadsafe=True` any, each with a loop of its own; else one thread, and one loop.
+"""
+
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter, guard, new_lock, operate
+
+T = TypeVar("T")
+
+__all__ = ["Guard", "Mutex"]
+
+
+class _Turn(Subject):
+    """The one permit."""
+
+    __slots__ = ("permits",)
+
+    def __init__(self, lock: Any) -> None:
+        super().__init__(lock)
+        self.permits = Permits(1)
+
+    def attempt(self, argument: Any) -> Any:
+        return argument if self.permits.take() else PENDING
+
+    def enlist(self, waiter: Waiter) -> bool:
+        return self.permits.enlist(waiter)
+
+    def complete(self, waiter: Waiter, argument: Any) -> Any:
+        if waiter.granted:
+            return argument
+        self.permits.withdraw(waiter)
+        return PENDING
+
+    def withdraw(self, waiter: Waiter) -> None:
+        self.permits.withdraw(waiter)
+
+
+class Guard(Generic[T]):
+    """The right to a mutex's value, while it is held: between `async with` and its end, or `acquire` and `release`."""
+
+    __slots__ = ("_holds", "_mutex")
+
+    def __init__(self, mutex: "Mutex[T]") -> None:
+        self._mutex = mutex
+        self._holds = False
+
+    @property
+    def value(self) -> T:
+        """The value. Raises RuntimeError if the lock is not held by this guard."""
+        self._check()
+        return self._mutex._value
+
+    @value.setter
+    def value(self, value: T) -> None:
+        self._check()
+        self._mutex._value = value
+
+    def _check(self) -> None:
+        if not self._holds:
+            raise RuntimeError("the mutex is not locked by this guard: use the value inside `async with`")
+
+    async def __aenter__(self) -> "Guard[T]":
+        if self._holds:
+            raise RuntimeError("this guard holds the lock already; call lock() again for each `async with`")
+        await operate(self._mutex._turn)
+        self._holds = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._check()
+        self._holds = False
+        self._mutex._release()
+
+
+class Mutex(Generic[T]):
+    """Owns a value, and gives it to one task at a time."""
+
+    __slots__ = ("__weakref__", "_turn", "_value")
+
+    def __init__(self, value: T, *, threadsafe: bool = False) -> None:
+        self._value = value
+        self._turn = _Turn(new_lock(threadsafe))
+
+    def __repr__(self) -> str:
+        state = f"locked, {self._turn.permits.waiting()} waiting" if self.locked() else "unlocked"
+        return f"<{type(self).__name__} of {type(self._value).__name__}, {state}>"
+
+    def locked(self) -> bool:
+        """Tell whether somebody has the value, or is about to get it."""
+        return self._turn.permits.free == 0
+
+    def lock(self) -> Guard[T]:
+        """Return a guard to use in `async with`, whose `value` can be read and replaced."""
+        return Guard(self)
+
+    async def __aenter__(self) -> T:
+        await operate(self._turn)
+        return self._value
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        with guard(self._turn):
+            self._turn.permits.give()

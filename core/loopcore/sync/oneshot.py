@@ -1,0 +1,124 @@
+"""oneshot: one value, once.
+
+    sender, receiver = oneshot.Channel[int]()
+    sender.send(42)
+    value = await receiver                as often as one likes
+
+The answer to a request that was sent through another channel, say. A sender that is closed without having sent makes
+the receiver raise Closed. A receiver that is closed makes `send` raise Closed, and ends `await sender.abandoned()`, so
+nobody works for an answer that nobody wants.
+
+Thread: with `threadsafe=True` any, each with a loop of its own; else one thread, and one loop.
+"""
+
+from collections.abc import Coroutine, Generator
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+from loopcore.sync.errors import Closed, Empty
+from loopcore.sync.handles import Handle
+from loopcore.sync.slot import Slot
+from loopcore.sync.waiting import PENDING, Subject, Waiter, attempt, guard, new_lock, operate
+
+T = TypeVar("T")
+
+__all__ = ["Channel", "Receiver", "Sender"]
+
+
+class _Answer(Subject):
+    """Waits for the value."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: Slot) -> None:
+        super().__init__(slot.lock)
+        self.slot = slot
+
+    def attempt(self, argument: Any) -> Any:
+        if self.slot.version:
+            return self.slot.value
+        if self.slot.senders == 0 or self.slot.receivers == 0:
+            raise Closed("the channel was closed before anything was sent")
+        return PENDING
+
+    def enlist(self, waiter: Waiter) -> bool:
+        self.slot.crowd.enlist(waiter)
+        return False
+
+    def complete(self, waiter: Waiter, argument: Any) -> Any:
+        self.slot.crowd.withdraw(waiter)
+        return self.attempt(argument)
+
+    def withdraw(self, waiter: Waiter) -> None:
+        self.slot.crowd.withdraw(waiter)
+
+
+class _Abandonment(_Answer):
+    """Waits for the receiver's end."""
+
+    __slots__ = ()
+
+    def attempt(self, argument: Any) -> Any:
+        return None if self.slot.receivers == 0 else PENDING
+
+
+class Sender(Handle, Generic[T]):
+    """Sends the value."""
+
+    __slots__ = ("_abandonment", "_slot")
+
+    def __init__(self, slot: Slot) -> None:
+        super().__init__(slot, slot.close_sender, slot.crowd.__len__)
+        self._slot = slot
+        self._abandonment = _Abandonment(slot)
+
+    def send(self, value: T) -> None:
+        """Send `value`, and close this end. Raises Closed if the receiver is closed, or this end is."""
+        self._check_open()
+        with guard(self._slot):
+            if self._slot.receivers == 0:
+                raise Closed("the receiver was closed: nobody wants the value")
+            self._slot.put(value)
+        self.close()
+
+    def abandoned(self) -> Coroutine[Any, Any, None]:
+        """Return when the receiver was closed."""
+        return operate(self._abandonment)
+
+
+class Receiver(Handle, Generic[T]):
+    """Receives the value: `await` it, or `recv()`, any number of times."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, slot: Slot) -> None:
+        super().__init__(slot, slot.close_receiver, slot.crowd.__len__)
+        self._answer = _Answer(slot)
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return operate(self._answer).__await__()
+
+    def recv(self) -> Coroutine[Any, Any, T]:
+        """Return the value, when it was sent. Raises Closed if it never will be."""
+        return operate(self._answer)
+
+    def try_recv(self) -> T:
+        """Return the value. Raises Empty if it was not sent yet; Closed."""
+        value: T = attempt(self._answer, None)
+        if value is PENDING:
+            raise Empty("nothing was sent yet")
+        return value
+
+
+class _Ends(NamedTuple, Generic[T]):
+    sender: Sender[T]
+    receiver: Receiver[T]
+
+
+class Channel(_Ends[T]):
+    """The two ends of a channel for one value, as a pair."""
+
+    __slots__ = ()
+
+    def __new__(cls, *, threadsafe: bool = False) -> Self:
+        slot = Slot(None, new_lock(threadsafe))
+        return super().__new__(cls, Sender(slot), Receiver(slot))  # type: ignore[type-var]

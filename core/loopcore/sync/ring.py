@@ -1,0 +1,206 @@
+"""A ring of values that several readers go through: the inside of `loopcore.sync.broadcast`.
+
+Values have numbers. The ring keeps those from `head` up to, not including, `tail`, each once, with the number of
+readers that have yet to come by; when that is none the value is forgotten. A Cursor is a reader's place. Readers come
+by in order, so values are forgotten in order, too.
+
+A ring that is full overwrites its oldest value (`lag`), makes senders wait (`wait`) or refuses the new one
+(`drop_new`). A cursor that finds itself before `head` was overtaken, and by how much is the difference: nothing has
+to be counted while it sleeps.
+"""
+
+from typing import Any
+
+from loopcore.sync.errors import Closed, Lagged
+from loopcore.sync.waiting import PENDING, Crowd, Permits, Subject, Waiter
+
+_PENDING = PENDING
+
+LAG = 0
+WAIT = 1
+DROP_NEW = 2
+
+_LAG = LAG
+_WAIT = WAIT
+
+
+class Ring(Subject):
+    """The values, and the end that they come in at."""
+
+    __slots__ = (
+        "capacity",
+        "policy",
+        "head",
+        "tail",
+        "dropped",
+        "senders",
+        "readers",
+        "crowd",
+        "_room",
+        "_values",
+        "_due",
+    )
+
+    def __init__(self, capacity: int, policy: int, lock: Any) -> None:
+        super().__init__(lock)
+        self.capacity: int = capacity
+        self.policy: int = policy
+        self.head: int = 0
+        self.tail: int = 0
+        self.dropped: int = 0
+        """Values refused because the ring was full."""
+        self.senders: int = 1
+        """Sending handles that are open."""
+        self.readers: int = 0
+        """Cursors that are open."""
+        self.crowd: Crowd = Crowd()
+        """Who waits for the next value."""
+        self._room: Permits = Permits(capacity)
+        # Lists that grow to `capacity` and no more; the value numbered n is at n modulo `capacity`.
+        self._values: list[Any] = []
+        self._due: list[int] = []
+
+    def attempt(self, argument: Any) -> Any:
+        self.check_open()
+        if self.readers == 0:
+            return 0
+        if self.policy == _WAIT:
+            if not self._room.take():
+                return _PENDING
+        elif self.tail - self.head == self.capacity:
+            if self.policy != _LAG:
+                self.dropped += 1
+                return 0
+            self.head += 1
+        return self.put(argument)
+
+    def enlist(self, waiter: Waiter) -> bool:
+        return self._room.enlist(waiter)
+
+    def complete(self, waiter: Waiter, argument: Any) -> Any:
+        if self.senders == 0 or not waiter.granted:
+            self._room.withdraw(waiter)
+            self.check_open()
+            return _PENDING
+        if self.readers == 0:
+            self._room.withdraw(waiter)
+            return 0
+        return self.put(argument)
+
+    def withdraw(self, waiter: Waiter) -> None:
+        self._room.withdraw(waiter)
+
+    def waiting(self) -> int:
+        """Return how many senders wait for room."""
+        return self._room.waiting()
+
+    def put(self, value: Any) -> int:
+        """Keep `value`, for which there is room and a reader; return how many will come by."""
+        place = self.tail % self.capacity
+        if place == len(self._values):
+            self._values.append(value)
+            self._due.append(self.readers)
+        else:
+            self._values[place] = value
+            self._due[place] = self.readers
+        self.tail += 1
+        self.crowd.wake()
+        return self.readers
+
+    def read(self, number: int) -> Any:
+        """Return the value `number` to a reader that comes by, and forget it after the last."""
+        place = number % self.capacity
+        value = self._values[place]
+        due = self._due[place] - 1
+        self._due[place] = due
+        if due == 0:
+            self.forget()
+        return value
+
+    def forget(self) -> None:
+        """Forget values from the oldest on, as far as nobody is due."""
+        while self.head < self.tail:
+            place = self.head % self.capacity
+            if self._due[place]:
+                return
+            self._values[place] = None
+            self.head += 1
+            if self.policy == _WAIT:
+                self._room.give()
+
+    def pass_by(self, first: int) -> None:
+        """Let a reader go that has not come by the values from `first` on."""
+        self.readers -= 1
+        for number in range(max(first, self.head), self.tail):
+            self._due[number % self.capacity] -= 1
+        self.forget()
+
+    def check_open(self) -> None:
+        """Raise Closed if nothing can be sent any more."""
+        if self.senders == 0:
+            raise Closed("the channel was closed by its sender")
+
+    def close_sender(self) -> None:
+        """One handle less. After the last, receivers get what is there."""
+        self.senders -= 1
+        if self.senders == 0:
+            self._room.wake_all()
+            self.crowd.wake()
+
+    def describe(self) -> str:
+        """Return what a `repr` says."""
+        state = "open" if self.senders else "closed"
+        return f"{self.tail - self.head} of {self.capacity} values, {self.readers} receivers, {state}"
+
+
+class Cursor(Subject):
+    """A reader's place in a ring."""
+
+    __slots__ = ("ring", "next", "missed", "is_open")
+
+    def __init__(self, ring: Ring) -> None:
+        super().__init__(ring.lock)
+        self.ring: Ring = ring
+        self.next: int = ring.tail
+        self.missed: int = 0
+        """How many values it was told, in all, that it has missed."""
+        self.is_open: bool = True
+        ring.readers += 1
+
+    def attempt(self, argument: Any) -> Any:
+        ring = self.ring
+        if not self.is_open:
+            raise Closed("this receiver was closed")
+        if self.next < ring.head:
+            missed = ring.head - self.next
+            self.next = ring.head
+            self.missed += missed
+            raise Lagged(missed)
+        if self.next < ring.tail:
+            self.next += 1
+            return ring.read(self.next - 1)
+        if ring.senders == 0:
+            raise Closed("the channel is closed, and all that was sent has been received")
+        return _PENDING
+
+    def enlist(self, waiter: Waiter) -> bool:
+        self.ring.crowd.enlist(waiter)
+        return False
+
+    def complete(self, waiter: Waiter, argument: Any) -> Any:
+        self.ring.crowd.withdraw(waiter)
+        return self.attempt(argument)
+
+    def withdraw(self, waiter: Waiter) -> None:
+        self.ring.crowd.withdraw(waiter)
+
+    def unread(self) -> int:
+        """Return how many values it has yet to come by, those left out that were overwritten."""
+        return self.ring.tail - max(self.next, self.ring.head) if self.is_open else 0
+
+    def close(self) -> None:
+        """Be counted among the readers no more."""
+        self.is_open = False
+        first, self.next = self.next, self.ring.tail
+        self.ring.pass_by(first)
+        self.ring.crowd.wake()

@@ -1,0 +1,68 @@
+cimport cython
+
+
+@cython.final
+cdef class Waiter:
+    cdef public bint granted
+    cdef object _loop
+    cdef object _future
+    cdef bint _across_threads
+
+    cpdef bint wake(self) except -1
+
+
+cdef class Subject:
+    cdef readonly object lock
+    cdef object loop
+
+    cpdef object attempt(self, object argument)
+    cpdef bint enlist(self, Waiter waiter) except -1
+    cpdef object complete(self, Waiter waiter, object argument)
+    cpdef object withdraw(self, Waiter waiter)
+
+
+@cython.final
+@cython.freelist(64)
+cdef class Operation:
+    cdef Subject _subject
+    cdef object _argument
+    cdef Waiter _waiter
+    cdef bint _is_over
+    cdef object __weakref__
+
+    @cython.locals(waiter=Waiter)
+    cpdef object close(self)
+    cdef object _step(self)
+    @cython.locals(waiter=Waiter)
+    cdef object _advance(self)
+
+
+cpdef object operate(Subject subject, object argument=*)
+cpdef Waiter make_waiter(Subject subject)
+cpdef Waiter adopt(Subject subject, Waiter waiter)
+cpdef object attempt(Subject subject, object argument)
+cpdef object withdraw(Subject subject, Waiter waiter)
+
+
+@cython.final
+cdef class Crowd:
+    cdef dict _waiters
+
+    cpdef object enlist(self, Waiter waiter)
+    cpdef object withdraw(self, Waiter waiter)
+    @cython.locals(waiters=dict, waiter=Waiter)
+    cpdef object wake(self)
+
+
+@cython.final
+cdef class Permits:
+    cdef readonly Py_ssize_t free
+    cdef object _waiters
+
+    cpdef bint take(self) except -1
+    cpdef bint enlist(self, Waiter waiter) except -1
+    @cython.locals(waiter=Waiter)
+    cpdef object give(self)
+    cpdef object withdraw(self, Waiter waiter)
+    @cython.locals(waiter=Waiter)
+    cpdef object wake_all(self)
