@@ -5,24 +5,19 @@ these runs once for each available backend and once on asyncio's own loop, the o
 what only loopcore has takes `loopcore_factory` instead, or is marked `loopcore_only`, and has no oracle.
 LOOPCORE_BACKEND narrows the backends to those it names; LOOPCORE_TEST_KQUEUE adds one (tests/backends/kqueues.py).
 
-After each test `_nothing_left_behind` looks for descriptors, threads, pending tasks, unraisable exceptions and
-errors that a loop reported through its default exception handler; the test that left one of these fails and
-says which. A test that provokes a report on purpose is marked `reports_errors`.
+After each test `_nothing_left_behind` looks for descriptors, threads, pending tasks, unraisable exceptions and errors
+that a loop reported through its default exception handler (`loopcore.testing.leaks`); the test that left one of these
+fails and says which. A test that provokes a report on purpose is marked `reports_errors`.
 """
 
 import asyncio
-import gc
-import logging
-import os
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from loopcore.testing.leaks import Watch
 from tests import interpreter
 from tests.backends import kqueues, ports
 
@@ -32,8 +27,6 @@ kqueues.install()  # before anything looks at what this platform has
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 ORACLE = "asyncio"
-THREAD_PATIENCE = 2.0
-"""Seconds a thread may take to end after its executor was told to: `loop.close` does not wait for it."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -122,63 +115,12 @@ def loop(loop_factory: LoopFactory) -> asyncio.AbstractEventLoop:
     return loop_factory()
 
 
-class _Reports(logging.Handler):
-    """Collects what loops report through their default exception handler: errors on the logger "asyncio"."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.found: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        cause = record.exc_info[1] if record.exc_info else None
-        self.found.append(record.getMessage() + (f" [{cause!r}]" if cause else ""))
-
-
-def _open_descriptors() -> dict[int, str]:
-    """The process's descriptors and what each is open on."""
-    found: dict[int, str] = {}
-    folder = Path("/proc/self/fd")
-    if folder.is_dir():
-        for name in os.listdir(folder):
-            try:
-                found[int(name)] = os.readlink(folder / name)
-            except OSError:  # the descriptor of the listing itself, closed by now
-                continue
-    return found
-
-
-def _new_threads(before: set[threading.Thread]) -> list[str]:
-    started = set(threading.enumerate()) - before
-    for thread in started:
-        thread.join(THREAD_PATIENCE)
-    return [repr(thread) for thread in started if thread.is_alive()]
-
-
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    unraisable: list[str] = []
-
-    def note(event: Any) -> None:
-        unraisable.append(f"{event.err_msg or 'exception ignored in'} {event.object!r}: {event.exc_value!r}")
-
-    hook_before = sys.unraisablehook
-    sys.unraisablehook = note
-    reports = _Reports()
-    logging.getLogger("asyncio").addHandler(reports)
-    threads, descriptors = set(threading.enumerate()), _open_descriptors()
+    watch = Watch()
     try:
         yield
     finally:
-        gc.collect()
-        left = {
-            "threads": _new_threads(threads),
-            "descriptors": [f"{fd} -> {on}" for fd, on in _open_descriptors().items() if fd not in descriptors],
-            "unraisable exceptions": unraisable,
-        }
-        if request.node.get_closest_marker("reports_errors") is None:
-            left["errors reported by a loop"] = reports.found
-        logging.getLogger("asyncio").removeHandler(reports)
-        sys.unraisablehook = hook_before
-    complaints = [f"{kind}: {'; '.join(what)}" for kind, what in left.items() if what]
+        complaints = watch.end(request.node.get_closest_marker("reports_errors") is not None)
     if complaints:
         pytest.fail("the test left behind " + "\n".join(complaints), pytrace=False)

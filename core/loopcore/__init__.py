@@ -4,7 +4,7 @@
     loopcore.run(main(), backend="poll", plugins=["trace"])    with a backend and plugins of one's choice
     asyncio.Runner(loop_factory=loopcore.new_event_loop)       wherever a loop factory is taken
 
-What is named here is public; everything else may change between versions.
+What is named here is public; everything else may change between versions. (PYTEST_DONT_REWRITE)
 """
 
 from typing import TYPE_CHECKING, Any

@@ -2,13 +2,13 @@
 
     python -m tests.docs.guarantees_page
 
-`loopcore/testing/conformance/guarantees.toml` says what is checked; docs/reference/backend-port.md shows it.
+`loopcore/testing/guarantees.toml` says what is checked; docs/reference/backend-port.md shows it.
 """
 
 import re
 from pathlib import Path
 
-from loopcore.testing.conformance.guarantees import GUARANTEES
+from loopcore.testing.guarantees import GUARANTEES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "backend-port.md"
 HEADINGS = {"both": "Of both ports", "readiness": "Of the readiness port", "completion": "Of the completion port"}

@@ -3,7 +3,8 @@
 import pytest
 
 from loopcore.errors import UsageError
-from loopcore.testing.conformance import BackendContract, guarantees
+from loopcore.testing import guarantees
+from loopcore.testing.conformance import BackendContract
 from loopcore.testing.conformance.completion import EVERYWHERE, POSIX
 from loopcore.testing.conformance.loop import LOOP_LEVELS
 from loopcore.testing.conformance.readiness import READINESS_LEVELS

@@ -11,8 +11,8 @@ import pytest
 
 from loopcore.testing.conformance import surroundings
 from loopcore.testing.conformance.ledger import Ledger
-from loopcore.testing.conformance.making import factory_of, maker_of, run_beside
 from loopcore.testing.conformance.surroundings import Elapsed, Fill, ManyCopies, OnAlarm, Pair, PairMaker
+from loopcore.testing.making import factory_of, maker_of, run_beside
 
 F = TypeVar("F", bound=Callable[..., None])
 

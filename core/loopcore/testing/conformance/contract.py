@@ -10,6 +10,8 @@ cannot do is said as data, with the reason, and skipped with it:
 
         cannot = {"regular-files": "the device has no readiness for files"}
 
+or, for everybody who proves the backend, as the attribute `cannot` of the backend's class.
+
 Levels, from below: the shape; the port (readiness or completion), with fork and signals; a loop that stands on it:
 transports and asyncio's surface, the stream of hook calls, and a soak that looks for leaks. `levels` may leave some
 out. Where the backend cannot run, everything is skipped with what its probe says.
@@ -22,14 +24,14 @@ import pytest
 
 from loopcore.completion import is_completion_backend
 from loopcore.errors import BackendUnavailableError, UsageError
-from loopcore.testing.conformance import guarantees
+from loopcore.testing import guarantees
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.completion import COMPLETION_LEVELS
 from loopcore.testing.conformance.loop import LOOP_LEVELS
-from loopcore.testing.conformance.making import factory_of
 from loopcore.testing.conformance.readiness import READINESS_LEVELS
 from loopcore.testing.conformance.shape import Shape
 from loopcore.testing.conformance.surroundings import watchdog
+from loopcore.testing.making import factory_of
 
 LEVELS = ("shape", "port", "loop")
 
@@ -83,7 +85,7 @@ class BackendContract(metaclass=_Levelled):
     @pytest.fixture(autouse=True)
     def _declared(self, request: pytest.FixtureRequest) -> Iterator[None]:
         """Skips what the backend has declared that it cannot, and ends what hangs."""
-        cannot = getattr(self, "cannot", {})
+        cannot = {**self._declared_by_the_backend(), **getattr(self, "cannot", {})}
         test = request.function.__name__
         for name in (test, *(guarantee.name for guarantee in guarantees.of_test(test))):
             if name in cannot:
@@ -93,3 +95,9 @@ class BackendContract(metaclass=_Levelled):
             return
         with watchdog():
             yield
+
+    def _declared_by_the_backend(self) -> dict[str, str]:
+        try:
+            return {**getattr(factory_of(getattr(self, "backend", None)), "cannot", {})}
+        except BackendUnavailableError:
+            return {}

@@ -188,6 +188,17 @@ class Streams(Level):
             port.submit(sending)
         assert [tuple(completion) for completion in port.wait(PATIENCE)] == [(sending, 1, False)]
 
+    def test_nothing_is_called_back(self, port: Any, pair: Pair) -> None:
+        told: list[Any] = []
+        sending, receiving = send_of(pair[0], b"x"), Receive(pair[0].fileno(), 100)
+        sending.target = receiving.target = told.append
+        port.submit(sending)
+        port.submit(receiving)
+        port.cancel(receiving)
+        port.wait(0.0)
+        port.close()
+        assert not told
+
     def test_both_directions_of_a_descriptor_are_independent(self, ledger: Ledger, pair: Pair, fill: Fill) -> None:
         fill(pair[0])
         receiving, sending = Receive(pair[0].fileno(), 65536), send_of(pair[0], b"later")

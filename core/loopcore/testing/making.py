@@ -16,7 +16,7 @@ from loopcore.discovery import choose_backend
 
 PROLOGUE = """
 import json, sys
-from loopcore.testing.conformance.making import factory_of
+from loopcore.testing.making import factory_of
 
 port = factory_of(sys.argv[1])(**json.loads(sys.argv[2]))
 """

@@ -1,0 +1,93 @@
+"""What a test leaves behind: descriptors, threads, tasks, unraisable exceptions, errors that a loop reported.
+
+Thread: the one that runs the test. Descriptors are counted where the system lists them (/proc).
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import threading
+import weakref
+from pathlib import Path
+from typing import Any, Final
+
+from loopcore.kernel.task import Task
+
+THREAD_PATIENCE: Final = 2.0
+"""Seconds a thread may take to end after its executor was told to: `loop.close` does not wait for it."""
+
+
+class Reports(logging.Handler):
+    """Collects what loops report through their default exception handler: errors on the logger "asyncio"."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message, and the exception that came with it."""
+        cause = record.exc_info[1] if record.exc_info else None
+        self.found.append(record.getMessage() + (f" [{cause!r}]" if cause else ""))
+
+
+class Watch:
+    """Looks at the process when it is made, and once more at `end`; at tasks only if it is told to."""
+
+    def __init__(self, tasks: bool = False) -> None:
+        self._looks_at_tasks = tasks
+        self.unraisable: list[str] = []
+        self.reports = Reports()
+        self._tasks = weakref.WeakSet(pending_tasks() if tasks else ())
+        self._hook_before = sys.unraisablehook
+        sys.unraisablehook = self._note
+        logging.getLogger("asyncio").addHandler(self.reports)
+        self._threads, self._descriptors = set(threading.enumerate()), open_descriptors()
+
+    def end(self, errors_are_expected: bool = False) -> list[str]:
+        """Return a complaint for each kind of thing that was left; errors that a loop reported may be expected."""
+        gc.collect()
+        left = {
+            "threads": self._new_threads(),
+            "descriptors": [f"{fd} -> {on}" for fd, on in open_descriptors().items() if fd not in self._descriptors],
+            "pending tasks": self._new_tasks(),
+            "unraisable exceptions": self.unraisable,
+            "errors reported by a loop": [] if errors_are_expected else self.reports.found,
+        }
+        logging.getLogger("asyncio").removeHandler(self.reports)
+        sys.unraisablehook = self._hook_before
+        return [f"{kind}: {'; '.join(what)}" for kind, what in left.items() if what]
+
+    def _note(self, event: Any) -> None:
+        self.unraisable.append(f"{event.err_msg or 'exception ignored in'} {event.object!r}: {event.exc_value!r}")
+
+    def _new_tasks(self) -> list[str]:
+        return [repr(task) for task in pending_tasks() if task not in self._tasks] if self._looks_at_tasks else []
+
+    def _new_threads(self) -> list[str]:
+        started = set(threading.enumerate()) - self._threads
+        for thread in started:
+            thread.join(THREAD_PATIENCE)
+        return [repr(thread) for thread in started if thread.is_alive()]
+
+
+def open_descriptors() -> dict[int, str]:
+    """Return the process's descriptors and what each is open on; nothing where the system has no list of them."""
+    found: dict[int, str] = {}
+    folder = Path("/proc/self/fd")
+    if folder.is_dir():
+        for name in os.listdir(folder):
+            try:
+                found[int(name)] = os.readlink(folder / name)
+            except OSError:  # the descriptor of the listing itself, closed by now
+                continue
+    return found
+
+
+def pending_tasks() -> list[Any]:
+    """Return the tasks that are not done, of every loop that is not closed. Looks at all objects: some milliseconds."""
+    kinds = (asyncio.Task, Task)
+    # Not `isinstance`, which would ask proxies of what is gone.
+    tasks: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
+    return [task for task in tasks if not task.done() and not task.get_loop().is_closed()]

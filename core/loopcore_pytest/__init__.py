@@ -1,0 +1,104 @@
+"""pytest's door to loopcore: found by its entry point, and light, because every pytest beside loopcore opens it.
+
+    pytest --loopcore-backend poll        LOOPCORE_BACKEND for this run: whatever makes a loop of loopcore's takes it
+    loop_factory                          fixture: makes loops, for asyncio.Runner, pytest-asyncio, anyio
+    loopcore_no_leaks                     fixture: fails a test that leaves a descriptor, thread, task or error behind
+
+Nothing of loopcore is imported before a fixture is used or an option given. A project that has a fixture of one of
+these names keeps its own. Failures of the contract of a backend (`loopcore.testing.conformance`) say which guarantee is
+broken, and what a backend has declared that it cannot is listed at the end. (PYTEST_DONT_REWRITE)
+"""
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+
+pytest.register_assert_rewrite("loopcore.testing.conformance")
+
+VARIABLE = "LOOPCORE_BACKEND"
+CONTRACT = "loopcore.testing.conformance.contract"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --loopcore-backend."""
+    parser.getgroup("loopcore").addoption(
+        "--loopcore-backend", metavar="NAME", help=f"what loopcore's loops wait with; sets {VARIABLE} for this run"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the option, and refuse a backend that cannot run here before any test has run on another."""
+    name = config.getoption("--loopcore-backend", default=None)
+    if name is None:
+        return
+    from loopcore.discovery import choose_backend
+    from loopcore.errors import LoopcoreError
+
+    try:
+        choose_backend(name, f"--loopcore-backend={name}")
+    except LoopcoreError as exc:
+        raise pytest.UsageError(str(exc)) from None
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = name
+
+    def restore() -> None:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+    config.add_cleanup(restore)
+
+
+@pytest.fixture(scope="session")
+def loop_factory() -> Callable[[], Any]:
+    """Makes loops, on --loopcore-backend, else LOOPCORE_BACKEND, else the best backend; the caller closes them."""
+    from loopcore import new_event_loop
+
+    return new_event_loop
+
+
+@pytest.fixture
+def loopcore_no_leaks() -> Iterator[None]:
+    """Fails the test if it leaves descriptors, threads, tasks, unraisable exceptions or reported errors behind."""
+    from loopcore.testing.leaks import Watch
+
+    watch = Watch(tasks=True)
+    try:
+        yield
+    finally:
+        complaints = watch.end()
+    if complaints:
+        pytest.fail("the test left behind " + "\n".join(complaints), pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Say which guarantee a failed test of the contract stands for."""
+    report: Any = yield
+    if CONTRACT in sys.modules and isinstance(item, pytest.Function):
+        from loopcore.testing import guarantees
+        from loopcore.testing.conformance import BackendContract
+
+        if item.cls is not None and issubclass(item.cls, BackendContract):
+            kept = guarantees.of_test(item.originalname)
+            report.user_properties.append(("loopcore guarantees", [each.name for each in kept]))
+            if report.failed:
+                report.sections += [("broken guarantee", f"{each.name}: {each.text}") for each in kept]
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """List what backends have declared that they cannot."""
+    reasons = {
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple) and report.longrepr[2].startswith("Skipped: cannot (")
+    }
+    if reasons:
+        terminalreporter.section("what the backend cannot")
+        for reason in sorted(reasons):
+            terminalreporter.line(reason)

@@ -1,0 +1,30 @@
+"""The list of broken backends in the page on ports, written from the mutants themselves.
+
+python -m tests.docs.mutants_page
+"""
+
+import inspect
+import re
+
+from tests.docs.guarantees_page import PAGE
+from tests.testing.mutants.contracts import mutants
+
+LIST = re.compile(r"(<!-- mutants: [^\n]* -->\n).*?(<!-- end of mutants -->)", re.DOTALL)
+
+
+def rewritten(page: str) -> str:
+    """Return `page` with the list as it should be."""
+    rows = [
+        f"| `{name}` | {' '.join((inspect.getdoc(mutant) or '').split())} | `{vars(mutant)['breaks']}` |"
+        for name, mutant in mutants().items()
+    ]
+    table = "\n".join(
+        ["", "| broken backend | what is wrong with it | guarantee that catches it |", "|---|---|---|", *rows]
+    )
+    found = LIST.search(page)
+    assert found is not None, "the page has no place for the list"
+    return page[: found.end(1)] + table + "\n\n" + page[found.start(2) :]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

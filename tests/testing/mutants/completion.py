@@ -1,0 +1,329 @@
+"""Broken completion backends, over the proactor."""
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from loopcore.completion import Completion
+from loopcore.operations import ACCEPT, CONNECT, POLL, RECEIVE, RECEIVE_FROM, SEND, Operation
+from loopcore_backends.proactor import ProactorBackend
+
+
+def is_cancelled(result: Any) -> bool:
+    return isinstance(result, OSError) and result.errno == errno.ECANCELED
+
+
+class DoubleCompletion(ProactorBackend):
+    """A cancelled operation ends twice: once for the cancel, once for itself."""
+
+    breaks = "one-end"
+    again: Sequence[Completion] = ()
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        if self.again:
+            told, self.again = self.again, ()
+            return told
+        told = super().wait(timeout)
+        self.again = [each for each in told if is_cancelled(each[1])]
+        return told
+
+
+class LostCompletion(ProactorBackend):
+    """A cancelled operation never ends."""
+
+    breaks = "one-end"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        return [each for each in super().wait(timeout) if not is_cancelled(each[1])]
+
+
+class WrongErrno(ProactorBackend):
+    """A cancelled operation ends with a time-out."""
+
+    breaks = "one-end"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        return [
+            (operation, TimeoutError(errno.ETIMEDOUT, "timed out") if is_cancelled(result) else result, more)
+            for operation, result, more in told
+        ]
+
+
+class MoreAfterTheEnd(ProactorBackend):
+    """An error does not end a multishot operation: `more` is true."""
+
+    breaks = "one-end"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        return [(op, result, more or (op.code == RECEIVE and is_cancelled(result))) for op, result, more in told]
+
+
+class CalledBack(ProactorBackend):
+    """What can be done at once is told from inside `submit`, through the operation's target."""
+
+    breaks = "submission"
+
+    def submit(self, operation: Operation) -> None:
+        super().submit(operation)
+        if operation.code == SEND and callable(operation.target):
+            operation.target(operation)
+
+
+class TakesTwice(ProactorBackend):
+    """An operation in flight is accepted again."""
+
+    breaks = "submission"
+
+    def submit(self, operation: Operation) -> None:
+        try:
+            super().submit(operation)
+        except ValueError:
+            pass
+
+
+class LosesBytes(ProactorBackend):
+    """A receive that is cancelled has read already, and throws away what it got."""
+
+    breaks = "cancel-loses-nothing"
+
+    def cancel(self, operation: Operation) -> None:
+        super().cancel(operation)
+        if operation.code == RECEIVE:
+            try:
+                os.read(operation.fd, 100)
+            except OSError:
+                pass
+
+
+class KeepsTheFile(ProactorBackend):
+    """An operation holds a copy of its descriptor until the port is closed."""
+
+    breaks = "cancel-frees"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies: list[int] = []
+
+    def submit(self, operation: Operation) -> None:
+        super().submit(operation)
+        try:
+            self.copies.append(os.dup(operation.fd))
+        except OSError:
+            pass
+
+    def close(self) -> Sequence[Operation]:
+        while self.copies:
+            os.close(self.copies.pop())
+        return super().close()
+
+
+class RaisesErrors(ProactorBackend):
+    """`submit` looks at the descriptor, and raises what the system says."""
+
+    breaks = "errors-complete"
+
+    def submit(self, operation: Operation) -> None:
+        if operation.fd >= 0 and operation.code != POLL:
+            os.fstat(operation.fd)
+        super().submit(operation)
+
+
+class BufferReleased(ProactorBackend):
+    """The buffers of a send are let go when it has been submitted."""
+
+    breaks = "buffers"
+
+    def submit(self, operation: Any) -> None:
+        if operation.code == SEND:
+            operation.buffers = [bytes(buffer) for buffer in operation.buffers]
+        super().submit(operation)
+
+
+class BufferKept(ProactorBackend):
+    """Operations that have ended are kept, and their buffers with them."""
+
+    breaks = "buffers"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: list[Any] = []
+
+    def submit(self, operation: Any) -> None:
+        super().submit(operation)
+        self.history += [operation, *getattr(operation, "buffers", ())]
+
+
+class SharedMemory(ProactorBackend):
+    """There is one piece of memory to lend, whoever still looks at it."""
+
+    breaks = "lending"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = bytearray(1 << 16)
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = []
+        for operation, result, more in super().wait(timeout):
+            if hasattr(result, "view"):
+                size = len(result.view)
+                self.memory[:size] = result.view
+                result.give_back()
+                result = Borrowed(memoryview(self.memory)[:size])
+            told.append((operation, result, more))
+        return told
+
+
+class Borrowed:
+    """A piece that is never given back."""
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+
+    def give_back(self) -> None:
+        pass
+
+
+class QuietFailure(ProactorBackend):
+    """The failure of a quiet operation is taken for a success."""
+
+    breaks = "quiet"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        return [(op, 0 if op.quiet and isinstance(result, OSError) else result, more) for op, result, more in told]
+
+
+class OneAtATime(ProactorBackend):
+    """A wait tells one completion, and keeps the rest for the next."""
+
+    breaks = "batches"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Completion] = []
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        self.kept += super().wait(0.0 if self.kept else timeout)
+        told, self.kept = self.kept[:1], self.kept[1:]
+        return told
+
+
+class PollGoesOn(ProactorBackend):
+    """A Poll is told again and again while the descriptor is ready."""
+
+    breaks = "polls"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        return [(op, result, more or (op.code == POLL and not is_cancelled(result))) for op, result, more in told]
+
+
+class NoSender(ProactorBackend):
+    """A datagram comes without its sender's address."""
+
+    breaks = "datagrams"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        return [
+            (op, (result[0], None) if op.code == RECEIVE_FROM and isinstance(result, tuple) else result, more)
+            for op, result, more in told
+        ]
+
+
+class AcceptedIsInherited(ProactorBackend):
+    """An accepted connection is inherited by every program that is started."""
+
+    breaks = "accepting"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        for operation, result, _ in told:
+            if operation.code == ACCEPT and isinstance(result, int):
+                os.set_inheritable(result, True)
+        return told
+
+
+class LimitIgnored(ProactorBackend):
+    """A receive brings more than it was to bring."""
+
+    breaks = "receiving"
+
+    def submit(self, operation: Any) -> None:
+        if operation.code == RECEIVE:
+            operation.limit *= 2
+        super().submit(operation)
+
+
+class SaysTooMuch(ProactorBackend):
+    """A send says that it took everything."""
+
+    breaks = "sending"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        return [
+            (op, sum(map(len, op.buffers)) if op.code == SEND and isinstance(result, int) else result, more)
+            for op, result, more in told
+        ]
+
+
+class ForgetsAtClose(ProactorBackend):
+    """`close` does not say what had not ended."""
+
+    breaks = "close-returns"
+
+    def close(self) -> Sequence[Operation]:
+        super().close()
+        return []
+
+
+class ConnectLies(ProactorBackend):
+    """A refused connection is told as one that was made."""
+
+    breaks = "errors-complete"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        return [(op, None if op.code == CONNECT else result, more) for op, result, more in super().wait(timeout)]
+
+
+class EarlyCompletionTimeout(ProactorBackend):
+    """A wait ends a little early, and the loop spins until the deadline."""
+
+    breaks = "timeouts"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        return super().wait(timeout if timeout is None else timeout * 0.5)
+
+
+class LostCompletionWake(ProactorBackend):
+    """A wake that comes while nobody waits is thrown away."""
+
+    breaks = "wakes"
+    waiting = False
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        self.waiting = True
+        try:
+            return super().wait(timeout)
+        finally:
+            self.waiting = False
+
+    def wake(self) -> None:
+        if self.waiting:
+            super().wake()
+
+
+class AcceptedIsLost(ProactorBackend):
+    """A connection that was accepted, and told to nobody, stays open when the port is closed."""
+
+    breaks = "descriptors"
+
+    def close(self) -> Sequence[Operation]:
+        self.extra = socket.socket()
+        return super().close()

@@ -1,0 +1,289 @@
+"""Broken readiness backends, over poll(2) or epoll(7)."""
+
+import math
+import os
+import socket
+from collections.abc import Sequence
+
+from loopcore.backend import Capability, ReadyEvent
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore_backends.epoll import EpollBackend
+from loopcore_backends.poll_ import PollBackend
+from loopcore_backends.select_ import SelectBackend
+
+
+class LostWake(PollBackend):
+    """A wake that comes while nobody waits is thrown away."""
+
+    breaks = "wakes"
+    waiting = False
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self.waiting = True
+        try:
+            return super().wait(timeout)
+        finally:
+            self.waiting = False
+
+    def wake(self) -> None:
+        if self.waiting:
+            super().wake()
+
+
+class UnspentWake(PollBackend):
+    """What wakes is not read, so every wait after the first wake ends at once."""
+
+    breaks = "wakes-coalesce"
+
+    def _absorb_wake(self) -> None:
+        pass
+
+
+class CountedWakes(PollBackend):
+    """Wakes are counted: three end three waits."""
+
+    breaks = "wakes-coalesce"
+    count = 0
+
+    def wake(self) -> None:
+        self.count += 1
+        super().wake()
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        events = super().wait(timeout)
+        if self.count:
+            self.count -= 1
+        if self.count:
+            super().wake()
+        return events
+
+
+class BlockingWake(PollBackend):
+    """The pipe of wakes blocks when it is full: who wakes often enough hangs."""
+
+    breaks = "wakes-coalesce"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pipe = socket.socketpair()
+        self.pipe[0].setblocking(True)
+
+    def wake(self) -> None:
+        if self.pipe[0].fileno() >= 0:
+            self.pipe[0].send(bytes(64))
+        super().wake()
+
+    def close(self) -> None:
+        super().close()
+        for end in self.pipe:
+            end.close()
+
+
+class WakeHidesEvents(PollBackend):
+    """A wait that was woken tells nothing else."""
+
+    breaks = "wakes-hide-nothing"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        woken = self._woken
+        events = super().wait(timeout)
+        return [] if woken else events
+
+
+class WakeIsAnEvent(PollBackend):
+    """A wake is reported as an event of the backend's own descriptor."""
+
+    breaks = "wakes-hide-nothing"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        woken = self._woken
+        events = [*super().wait(timeout)]
+        return [*events, (self._wake_fd, READ)] if woken else events
+
+
+class WakeFailsAfterClose(PollBackend):
+    """A late wake raises, in a thread that knows nothing of the close."""
+
+    breaks = "wakes-after-close"
+
+    def wake(self) -> None:
+        self._must_be_open()
+        super().wake()
+
+
+class EarlyTimeout(PollBackend):
+    """Timeouts are rounded down to whole milliseconds."""
+
+    breaks = "timeouts"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        return super().wait(None if timeout is None else math.floor(min(timeout, 1e6) * 1000.0) / 1000.0)
+
+
+class ZeroBlocks(PollBackend):
+    """A timeout of 0.0 is taken for none: `timeout or None`."""
+
+    breaks = "timeouts"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        return super().wait(timeout or None)
+
+
+class TimeoutOverflows(PollBackend):
+    """A timeout that the system call cannot say is an OverflowError."""
+
+    breaks = "timeouts"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        if timeout is not None and timeout > 2**31 / 1000.0:
+            raise OverflowError("timeout is too large")
+        return super().wait(timeout)
+
+
+class EdgeTriggered(PollBackend):
+    """A descriptor that stays ready is reported once."""
+
+    breaks = "level-triggered"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: dict[int, int] = {}
+
+    def register(self, fd: int, interest: int) -> None:
+        super().register(fd, interest)
+        self.told.pop(fd, None)
+
+    def modify(self, fd: int, interest: int) -> None:
+        super().modify(fd, interest)
+        self.told.pop(fd, None)
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        events = dict(super().wait(timeout))
+        fresh = [(fd, ready) for fd, ready in events.items() if self.told.get(fd) != ready]
+        self.told = events
+        return fresh
+
+
+class TwoEvents(PollBackend):
+    """Reading and writing are two events of one descriptor."""
+
+    breaks = "one-event"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        events = super().wait(timeout)
+        return [(fd, ready & bit) for fd, ready in events for bit in (READ, WRITE, ERROR, HANGUP) if ready & bit]
+
+
+class Unasked(PollBackend):
+    """Both directions are watched, whatever was asked for."""
+
+    breaks = "events"
+
+    def register(self, fd: int, interest: int) -> None:
+        super().register(fd, READ | WRITE)
+
+
+class ModifyAdds(PollBackend):
+    """`modify` adds to the interest in place of replacing it."""
+
+    breaks = "interest"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interests: dict[int, int] = {}
+
+    def register(self, fd: int, interest: int) -> None:
+        super().register(fd, interest)
+        self.interests[fd] = interest
+
+    def modify(self, fd: int, interest: int) -> None:
+        self.interests[fd] = self.interests.get(fd, 0) | interest
+        super().modify(fd, self.interests[fd])
+
+
+class StaleEvent(PollBackend):
+    """What was unregistered stays in the kernel's table, and is reported to whoever has the number next."""
+
+    breaks = "reused-numbers"
+
+    def unregister(self, fd: int) -> None:
+        super().unregister(fd)
+        self._list.register(fd, READ | WRITE)
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        return [event for event in super().wait(timeout) if not event[1] & 32]
+
+
+class ClosedIsUnknown(PollBackend):
+    """`unregister` asks the kernel, which has forgotten what was closed."""
+
+    breaks = "closed-descriptors"
+
+    def unregister(self, fd: int) -> None:
+        os.fstat(fd)
+        super().unregister(fd)
+
+
+class ClosedHidesTheRest(PollBackend):
+    """One closed descriptor makes every wait fail, and nothing else is told."""
+
+    breaks = "closed-descriptors"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        events = super().wait(timeout)
+        return [event for event in events if event[1] == ERROR][:1] or events
+
+
+class HangupSwallowed(PollBackend):
+    """Only what was asked for is told: a peer that is gone is nobody's event."""
+
+    breaks = "hang-up"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        return [(fd, ready) for fd, ready in super().wait(timeout) if not ready & (HANGUP | ERROR)]
+
+
+class WrongError(PollBackend):
+    """What is not registered is a KeyError."""
+
+    breaks = "errors"
+
+    def modify(self, fd: int, interest: int) -> None:
+        if fd not in self._registered:
+            raise KeyError(fd)
+        super().modify(fd, interest)
+
+
+class SecondRegistrationWins(PollBackend):
+    """A second `register` silently replaces the first."""
+
+    breaks = "errors"
+
+    def register(self, fd: int, interest: int) -> None:
+        if fd in self._registered:
+            self.modify(fd, interest)
+        else:
+            super().register(fd, interest)
+
+
+class FirstComeFirst(EpollBackend):
+    """A wait tells of one descriptor, always of the first that is ready."""
+
+    breaks = "fairness"
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        return sorted(super().wait(timeout))[:1]
+
+
+class BoastsOfFiles(EpollBackend):
+    """Says that it takes regular files, which epoll(7) refuses."""
+
+    breaks = "regular-files"
+    capabilities = EpollBackend.capabilities | {Capability.REGULAR_FILES}
+
+
+class BoastsOfNumbers(SelectBackend):
+    """Says that it takes large numbers, which select(2) does not."""
+
+    breaks = "large-descriptors"
+    capabilities = SelectBackend.capabilities | {Capability.LARGE_DESCRIPTORS}

@@ -1,0 +1,121 @@
+"""`loopcore conformance`: what it runs, what it says, what it writes."""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from loopcore.testing import commands
+from loopcore.testing.report import Outcome, Report, badge_of
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import argparse, sys
+from loopcore.errors import LoopcoreError
+from loopcore.testing.commands import conformance
+
+parser = argparse.ArgumentParser()
+conformance(parser)
+arguments = parser.parse_args()
+try:
+    sys.exit(arguments.act(arguments))
+except LoopcoreError as exc:
+    sys.exit(f"error: {exc}")
+"""
+
+
+def run(*words: str) -> tuple[int, str]:
+    import os
+
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    environment = {**os.environ, "PYTHONPATH": paths, "LOOPCORE_PATIENCE": "5"}
+    command = [sys.executable, "-c", PROGRAM, *words]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def states(file: Path) -> dict[str, str]:
+    return {row["name"]: row["state"] for row in json.loads(file.read_text(encoding="utf-8"))["guarantees"]}
+
+
+def test_backend_that_keeps_everything_is_reported_so(tmp_path: Path) -> None:
+    json_file, badge = tmp_path / "report.json", tmp_path / "badge.svg"
+    code, said = run("select", "--only", "shape,interest", "--json", str(json_file), "--badge", str(badge))
+    assert code == 0, said
+    assert "select, readiness port, some of the contract: 2 kept" in said
+    assert {name for name, state in states(json_file).items() if state == "kept"} == {"shape", "interest"}
+    assert states(json_file)["wakes"] == "not checked"
+    assert "2 of 2 guarantees" in "".join(ET.parse(badge).getroot().itertext())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the mutants stand on poll")
+def test_broken_guarantee_is_named_and_is_the_exit_code(tmp_path: Path) -> None:
+    json_file, badge = tmp_path / "report.json", tmp_path / "badge.svg"
+    mutant = "tests.testing.mutants.readiness:ModifyAdds"
+    code, said = run(mutant, "--only", "interest,level-triggered", "--json", str(json_file), "--badge", str(badge))
+    assert code == 1
+    assert "broken guarantee" in said
+    assert "interest: `modify` replaces the interest" in said
+    assert states(json_file)["interest"] == "broken"
+    assert states(json_file)["level-triggered"] == "kept"
+    assert "1 broken" in "".join(ET.parse(badge).getroot().itertext())
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["selct"], "did you mean 'select'"),
+        (["nowhere:Backend"], "there is no backend 'nowhere:Backend': No module named 'nowhere'"),
+        (["select", "--only", "flying"], "there is no guarantee 'flying'; there are shape"),
+    ],
+)
+def test_what_cannot_be_run_is_an_error_that_says_what_can(words: list[str], complaint: str) -> None:
+    code, said = run(*words)
+    assert code == 1
+    assert complaint in said
+
+
+def test_pytest_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from loopcore.errors import UsageError
+
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    monkeypatch.delitem(sys.modules, "loopcore.testing.runner", raising=False)
+    parser = argparse.ArgumentParser()
+    commands.conformance(parser)
+    arguments = parser.parse_args(["select"])
+    with pytest.raises(UsageError, match=r"loopcore\[testing\]"):
+        arguments.act(arguments)
+
+
+def outcomes(**told: Any) -> dict[str, Outcome]:
+    return {name: Outcome(*outcome, 0.0) for name, outcome in told.items()}
+
+
+def test_guarantee_is_broken_by_one_test_and_kept_by_one_that_ran() -> None:
+    report = Report(
+        "mine",
+        "readiness",
+        outcomes(
+            test_wake_is_not_an_event=("failed", "no"),
+            test_wake_does_not_hide_events=("passed", ""),
+            test_wakes_coalesce=("passed", ""),
+            test_wake_is_spent_by_one_wait=("skipped", "not here"),
+            test_regular_file_is_ready_or_refused_with_advice=("skipped", "cannot (regular-files): a device"),
+        ),
+    )
+    told = {each.name: report.state_of(each) for each in report.guarantees}
+    assert told["wakes-hide-nothing"] == "broken"
+    assert told["wakes-coalesce"] == "kept"
+    assert told["regular-files"] == "cannot"
+    assert told["events"] == "not checked"
+    assert "mine, readiness port, the contract: 1 kept, 1 broken, 1 cannot" in report.lines()
+    assert any("cannot (regular-files): a device" in line for line in report.lines())
+
+
+def test_badge_of_nothing_is_not_green() -> None:
+    assert "#2e7d32" not in badge_of(Report("mine", "readiness", {}))
