@@ -33,6 +33,15 @@ from loopcore.runner import Runner, new_event_loop, run
 
 if TYPE_CHECKING:
     from loopcore import files, sync
+    from loopcore.streams import (
+        StreamReader,
+        StreamReaderProtocol,
+        StreamWriter,
+        open_connection,
+        open_unix_connection,
+        start_server,
+        start_unix_server,
+    )
 
 __version__ = "0.1.0"
 
@@ -57,6 +66,9 @@ __all__ = [
     "ReadinessBackend",
     "ReadyOrder",
     "Runner",
+    "StreamReader",
+    "StreamReaderProtocol",
+    "StreamWriter",
     "Task",
     "TickBudget",
     "TimerHandle",
@@ -67,16 +79,27 @@ __all__ = [
     "list_backends",
     "list_plugins",
     "new_event_loop",
+    "open_connection",
+    "open_unix_connection",
     "register_backend",
     "run",
+    "start_server",
+    "start_unix_server",
     "sync",
     "unregister_backend",
 ]
 
+_OF_STREAMS = frozenset(name for name in __all__ if name.startswith(("Stream", "open_", "start_")))
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("files", "sync"):  # imported by who uses them: most programs do not
+    # Imported by who uses them: most programs do not.
+    if name in ("files", "sync"):
         import importlib
 
         return importlib.import_module(f"loopcore.{name}")
+    if name in _OF_STREAMS:
+        from loopcore import streams
+
+        return getattr(streams, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -61,6 +61,7 @@ def _usual() -> list[NetRow]:
         *_echoes("tcp", "protocol", _SIZES, (1, 10, 100)),
         *_echoes("buffered", "buffered", (_KIB, 100 * _KIB), (10,)),
         *_echoes("streams", "streams", (_KIB, 100 * _KIB), (10,)),
+        *_echoes("streams-own", "streams-own", (_KIB, 100 * _KIB), (10,)),
         *_echoes("sock", "sock", (_KIB, 100 * _KIB), (10,)),
         *_echoes("split", "split", (_KIB, 16 * _KIB), (10, 100)),
         *_echoes("unix", "protocol", _SIZES, (10,), "unix"),

@@ -105,23 +105,29 @@ async def serve_datagram(end: Endpoint) -> None:
     _kept.append(await asyncio.get_running_loop().create_datagram_endpoint(DatagramEcho, sock=end.listener))
 
 
-async def serve_streams(end: Endpoint) -> None:
-    """`asyncio.start_server`: read exactly one message, write it, drain."""
+def _streams(module: str) -> Start:
+    """Read exactly one message, write it, drain: on the `start_server` of `module`."""
 
-    size = end.size
+    async def start(end: Endpoint) -> None:
+        size = end.size
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                writer.write(await reader.readexactly(size))
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while True:
+                    writer.write(await reader.readexactly(size))
+                    await writer.drain()
+            except (asyncio.IncompleteReadError, ConnectionError):
+                writer.close()
 
-    limit = max(1 << 16, 2 * size)
-    _kept.append(
-        await asyncio.start_server(talk, sock=end.listener, backlog=_BACKLOG, limit=limit, ssl=end.tls_context())
-    )
+        loop = asyncio.get_running_loop()
+        # Only loopcore has streams of its own; those of the others are asyncio's.
+        own = type(loop).__module__.startswith("loopcore.")
+        start_server: Any = importlib.import_module(module if own else "asyncio").start_server
+        limit = max(1 << 16, 2 * size)
+        options = {"sock": end.listener, "backlog": _BACKLOG, "limit": limit, "ssl": end.tls_context()}
+        _kept.append(await start_server(talk, **options))
+
+    return start
 
 
 def _tell(task: asyncio.Task[None]) -> None:
@@ -205,7 +211,8 @@ SERVERS: dict[str, Start] = {
     "split": _protocol(SplitEcho),
     "buffered": _protocol(BufferedEcho),
     "datagram": serve_datagram,
-    "streams": serve_streams,
+    "streams": _streams("asyncio"),
+    "streams-own": _streams("loopcore"),
     "sock": serve_sock,
     "uvicorn": serve_uvicorn,
     "aiohttp": serve_aiohttp,

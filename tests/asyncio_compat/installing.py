@@ -257,6 +257,22 @@ def _pep492(module: Any, backend: str) -> None:
     module.BaseTest.setUp = set_up  # as above
 
 
+def _streams(module: Any, backend: str) -> None:
+    from loopcore import streams
+
+    def set_up(self: Any) -> None:
+        super(module.OwnStreamTests, self).setUp()
+        for name in streams.__all__:
+            patcher = mock.patch.object(asyncio, name, getattr(streams, name))
+            patcher.start()
+            self.addCleanup(patcher.stop)
+
+    # Besides asyncio's streams on loopcore's loop, loopcore's own streams.
+    attributes = {"setUp": set_up, "__module__": module.__name__}
+    module.OwnStreamTests = type("OwnStreamTests", (module.StreamTests,), attributes)
+    _adapted.add(module.OwnStreamTests)
+
+
 ADAPTERS: dict[str, Callable[[Any, str], None]] = {
     "test_base_events": _base_events,
     "test_eager_task_factory": _eager_tasks,
@@ -267,6 +283,7 @@ ADAPTERS: dict[str, Callable[[Any, str], None]] = {
     "test_runners": _runners,
     "test_sendfile": _one_selector,
     "test_sock_lowlevel": _one_selector,
+    "test_streams": _streams,
     "test_subprocess": _one_watcher,
     "test_tasks": _tasks,
 }

@@ -1,25 +1,34 @@
-"""asyncio's streams on our transports: what programs that never see a transport rely on."""
+"""Streams, asyncio's and loopcore's own: what programs that never see a transport rely on."""
 
 import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import pytest
 
+import loopcore
 from tests.transports.endpoints_support import echo, finish, run, stop
 
 Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handler: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
+@pytest.fixture(params=[asyncio, loopcore], ids=["asyncio", "own"])
+def streams(request: pytest.FixtureRequest) -> ModuleType:
+    """Whose streams: on every loop, asyncio's too."""
+    module: ModuleType = request.param
+    return module
+
+
 @contextlib.asynccontextmanager
-async def connected(handler: Handler, **options: Any) -> AsyncIterator[Ends]:
+async def connected(streams: ModuleType, handler: Handler, **options: Any) -> AsyncIterator[Ends]:
     """A client of a server that runs `handler`, which closes its writer itself."""
-    server = await asyncio.start_server(handler, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), **options)
+    server = await streams.start_server(handler, "127.0.0.1", 0)
+    reader, writer = await streams.open_connection(*server.sockets[0].getsockname(), **options)
     try:
         yield reader, writer
     finally:
@@ -37,17 +46,19 @@ def says(data: bytes) -> Handler:
     return handler
 
 
-def test_readline_splits_lines_and_gives_the_unfinished_last_one(loop: asyncio.AbstractEventLoop) -> None:
+def test_readline_splits_lines_and_gives_the_unfinished_last_one(
+    loop: asyncio.AbstractEventLoop, streams: ModuleType
+) -> None:
     async def main() -> list[bytes]:
-        async with connected(says(b"one\ntwo\nthr")) as (reader, _):
+        async with connected(streams, says(b"one\ntwo\nthr")) as (reader, _):
             return [line async for line in reader]
 
     assert run(loop, main()) == [b"one\n", b"two\n", b"thr"]
 
 
-def test_readuntil_takes_a_separator_of_any_length(loop: asyncio.AbstractEventLoop) -> None:
+def test_readuntil_takes_a_separator_of_any_length(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
-        async with connected(says(b"a: 1\r\nb: 2\r\n\r\nbody")) as (reader, _):
+        async with connected(streams, says(b"a: 1\r\nb: 2\r\n\r\nbody")) as (reader, _):
             assert await reader.readuntil(b"\r\n\r\n") == b"a: 1\r\nb: 2\r\n\r\n"
             with pytest.raises(asyncio.IncompleteReadError) as caught:
                 await reader.readuntil(b"\r\n")
@@ -56,9 +67,9 @@ def test_readuntil_takes_a_separator_of_any_length(loop: asyncio.AbstractEventLo
     run(loop, main())
 
 
-def test_readexactly_waits_for_all_or_says_what_there_was(loop: asyncio.AbstractEventLoop) -> None:
+def test_readexactly_waits_for_all_or_says_what_there_was(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
-        async with connected(says(b"12345678")) as (reader, _):
+        async with connected(streams, says(b"12345678")) as (reader, _):
             assert await reader.readexactly(6) == b"123456"
             with pytest.raises(asyncio.IncompleteReadError) as caught:
                 await reader.readexactly(6)
@@ -67,20 +78,22 @@ def test_readexactly_waits_for_all_or_says_what_there_was(loop: asyncio.Abstract
     run(loop, main())
 
 
-def test_a_line_over_the_limit_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_line_over_the_limit_is_an_error(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
-        async with connected(says(b"x" * 1000 + b"\n" + b"short\n"), limit=100) as (reader, _):
+        async with connected(streams, says(b"x" * 1000 + b"\n" + b"short\n"), limit=100) as (reader, _):
             with pytest.raises(ValueError, match="Separator is"):
                 await reader.readline()
 
     run(loop, main())
 
 
-def test_a_reader_at_its_limit_holds_the_peer_up_and_loses_nothing(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_reader_at_its_limit_holds_the_peer_up_and_loses_nothing(
+    loop: asyncio.AbstractEventLoop, streams: ModuleType
+) -> None:
     data = bytes(range(256)) * 8192  # 2 MiB
 
     async def main() -> None:
-        async with connected(says(data), limit=1024) as (reader, writer):
+        async with connected(streams, says(data), limit=1024) as (reader, writer):
             received = bytearray()
             while not reader.at_eof():
                 received += await reader.read(700)
@@ -90,12 +103,12 @@ def test_a_reader_at_its_limit_holds_the_peer_up_and_loses_nothing(loop: asyncio
     run(loop, main())
 
 
-def test_drain_waits_for_a_peer_that_does_not_read(loop: asyncio.AbstractEventLoop) -> None:
+def test_drain_waits_for_a_peer_that_does_not_read(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         with theirs:
-            _, writer = await asyncio.open_connection(sock=ours)
+            _, writer = await streams.open_connection(sock=ours)
             chunk = b"x" * 262144
             written = 0
             draining = loop.create_task(writer.drain())
@@ -115,10 +128,10 @@ def test_drain_waits_for_a_peer_that_does_not_read(loop: asyncio.AbstractEventLo
     run(loop, main())
 
 
-def test_drain_raises_when_the_peer_has_gone(loop: asyncio.AbstractEventLoop) -> None:
+def test_drain_raises_when_the_peer_has_gone(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
         ours, theirs = socket.socketpair()
-        _, writer = await asyncio.open_connection(sock=ours)
+        _, writer = await streams.open_connection(sock=ours)
         writer.write(b"x" * 4194304)
         draining = loop.create_task(writer.drain())
         await asyncio.sleep(0)
@@ -130,13 +143,13 @@ def test_drain_raises_when_the_peer_has_gone(loop: asyncio.AbstractEventLoop) ->
     run(loop, main())
 
 
-def test_write_eof_ends_one_direction_only(loop: asyncio.AbstractEventLoop) -> None:
+def test_write_eof_ends_one_direction_only(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def shout_at_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.read()).upper())
         await finish(writer)
 
     async def main() -> None:
-        async with connected(shout_at_the_end) as (reader, writer):
+        async with connected(streams, shout_at_the_end) as (reader, writer):
             assert writer.can_write_eof()
             writer.write(b"hello")
             writer.write_eof()
@@ -147,11 +160,11 @@ def test_write_eof_ends_one_direction_only(loop: asyncio.AbstractEventLoop) -> N
 
 
 @pytest.mark.parametrize("size", [1, 1000, 3_000_000])
-def test_what_is_echoed_comes_back(loop: asyncio.AbstractEventLoop, size: int) -> None:
+def test_what_is_echoed_comes_back(loop: asyncio.AbstractEventLoop, streams: ModuleType, size: int) -> None:
     data = (b"0123456789" * (size // 10 + 1))[:size]
 
     async def main() -> None:
-        async with connected(echo) as (reader, writer):
+        async with connected(streams, echo) as (reader, writer):
 
             async def send() -> None:
                 writer.writelines([data[: size // 2], data[size // 2 :]])
@@ -163,16 +176,16 @@ def test_what_is_echoed_comes_back(loop: asyncio.AbstractEventLoop, size: int) -
     run(loop, main())
 
 
-def test_many_clients_at_once_get_their_own_answers(loop: asyncio.AbstractEventLoop) -> None:
+def test_many_clients_at_once_get_their_own_answers(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def ask(address: tuple[str, int], number: int) -> bytes:
-        reader, writer = await asyncio.open_connection(*address)
+        reader, writer = await streams.open_connection(*address)
         writer.write(b"%d\n" % number)
         answer = await reader.readline()
         await finish(writer)
         return answer
 
     async def main() -> None:
-        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        server = await streams.start_server(echo, "127.0.0.1", 0)
         address = server.sockets[0].getsockname()
         answers = await asyncio.gather(*(ask(address, number) for number in range(50)))
         assert answers == [b"%d\n" % number for number in range(50)]
@@ -182,10 +195,10 @@ def test_many_clients_at_once_get_their_own_answers(loop: asyncio.AbstractEventL
     run(loop, main())
 
 
-def test_streams_over_a_unix_socket(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+def test_streams_over_a_unix_socket(loop: asyncio.AbstractEventLoop, streams: ModuleType, tmp_path: Path) -> None:
     async def main() -> None:
-        server = await asyncio.start_unix_server(echo, tmp_path / "s")
-        reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+        server = await streams.start_unix_server(echo, tmp_path / "s")
+        reader, writer = await streams.open_unix_connection(tmp_path / "s")
         writer.write(b"over a path\n")
         assert await reader.readline() == b"over a path\n"
         await finish(writer)
@@ -194,9 +207,9 @@ def test_streams_over_a_unix_socket(loop: asyncio.AbstractEventLoop, tmp_path: P
     run(loop, main())
 
 
-def test_wait_closed_returns_when_the_connection_is_gone(loop: asyncio.AbstractEventLoop) -> None:
+def test_wait_closed_returns_when_the_connection_is_gone(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
-        async with connected(echo) as (_, writer):
+        async with connected(streams, echo) as (_, writer):
             writer.close()
             assert writer.is_closing()
             await writer.wait_closed()
@@ -205,23 +218,23 @@ def test_wait_closed_returns_when_the_connection_is_gone(loop: asyncio.AbstractE
     run(loop, main())
 
 
-def test_a_waiting_reader_hears_of_a_reset(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_waiting_reader_hears_of_a_reset(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def reset(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
         writer.transport.abort()
 
     async def main() -> None:
-        async with connected(reset) as (reader, _):
+        async with connected(streams, reset) as (reader, _):
             with pytest.raises(ConnectionResetError):
                 await reader.read()
 
     run(loop, main())
 
 
-def test_a_cancelled_read_leaves_the_data_for_the_next(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_cancelled_read_leaves_the_data_for_the_next(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
-        async with connected(echo) as (reader, writer):
+        async with connected(streams, echo) as (reader, writer):
             reading = loop.create_task(reader.readline())
             await asyncio.sleep(0)
             reading.cancel()
@@ -234,7 +247,9 @@ def test_a_cancelled_read_leaves_the_data_for_the_next(loop: asyncio.AbstractEve
 
 
 @pytest.mark.reports_errors
-def test_an_error_of_a_handler_is_reported_and_the_server_goes_on(loop: asyncio.AbstractEventLoop) -> None:
+def test_an_error_of_a_handler_is_reported_and_the_server_goes_on(
+    loop: asyncio.AbstractEventLoop, streams: ModuleType
+) -> None:
     contexts: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _loop, context: contexts.append(context))
 
@@ -246,10 +261,10 @@ def test_an_error_of_a_handler_is_reported_and_the_server_goes_on(loop: asyncio.
         await finish(writer)
 
     async def main() -> None:
-        server = await asyncio.start_server(handler, "127.0.0.1", 0)
+        server = await streams.start_server(handler, "127.0.0.1", 0)
         answers = []
         for question in (b"fail\n", b"go on\n"):
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            reader, writer = await streams.open_connection(*server.sockets[0].getsockname())
             writer.write(question)
             answers.append(await reader.read())
             await finish(writer)
@@ -262,7 +277,7 @@ def test_an_error_of_a_handler_is_reported_and_the_server_goes_on(loop: asyncio.
     assert all(isinstance(context["exception"], RuntimeError) for context in contexts)
 
 
-def test_a_stream_reader_protocol_can_be_used_by_hand(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_stream_reader_protocol_can_be_used_by_hand(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
         ours, theirs = socket.socketpair()
         reader = asyncio.StreamReader()
@@ -281,14 +296,14 @@ def test_a_stream_reader_protocol_can_be_used_by_hand(loop: asyncio.AbstractEven
     run(loop, main())
 
 
-def test_serve_forever_ends_when_cancelled(loop: asyncio.AbstractEventLoop) -> None:
+def test_serve_forever_ends_when_cancelled(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
-        server = await asyncio.start_server(echo, "127.0.0.1", 0, start_serving=False)
+        server = await streams.start_server(echo, "127.0.0.1", 0, start_serving=False)
         async with server:
             serving = loop.create_task(server.serve_forever())
             while not server.is_serving():
                 await asyncio.sleep(0)
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            reader, writer = await streams.open_connection(*server.sockets[0].getsockname())
             writer.write(b"served\n")
             assert await reader.readline() == b"served\n"
             await finish(writer)

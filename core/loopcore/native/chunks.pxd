@@ -1,0 +1,71 @@
+# What the compiled streams take from C: parts of chunks, and the end of an iteration with its value.
+#
+# A chunk is `bytes` or a bytearray. The twins in Python are in `interpreted_chunks.py`.
+
+from cpython.object cimport PyObject
+
+cdef extern from *:
+    """
+    #include <string.h>
+
+    static inline char *
+    loopcore_chunk_start(PyObject *chunk)
+    {
+        return PyBytes_Check(chunk) ? PyBytes_AS_STRING(chunk) : PyByteArray_AS_STRING(chunk);
+    }
+
+    static inline Py_ssize_t
+    loopcore_chunk_size(PyObject *chunk)
+    {
+        return PyBytes_Check(chunk) ? PyBytes_GET_SIZE(chunk) : PyByteArray_GET_SIZE(chunk);
+    }
+
+    /* chunk[start:end] as bytes, in one copy also of a bytearray. */
+    static inline PyObject *
+    loopcore_cut(PyObject *chunk, Py_ssize_t start, Py_ssize_t end)
+    {
+        return PyBytes_FromStringAndSize(loopcore_chunk_start(chunk) + start, end - start);
+    }
+
+    /* chunk.find(wanted, start); for one byte, as in lines, without a call of the method. */
+    static inline Py_ssize_t
+    loopcore_find(PyObject *chunk, PyObject *wanted, Py_ssize_t start)
+    {
+        PyObject *found;
+        Py_ssize_t position;
+        if (PyBytes_Check(wanted) && PyBytes_GET_SIZE(wanted) == 1) {
+            char *from = loopcore_chunk_start(chunk);
+            Py_ssize_t size = loopcore_chunk_size(chunk);
+            char *at = start < size ? memchr(from + start, PyBytes_AS_STRING(wanted)[0], (size_t)(size - start)) : NULL;
+            return at == NULL ? -1 : at - from;
+        }
+        found = PyObject_CallMethod(chunk, "find", "On", wanted, start);
+        if (found == NULL) {
+            return -2;
+        }
+        position = PyLong_AsSsize_t(found);
+        Py_DECREF(found);
+        return position;
+    }
+
+    /* Ends an iteration with a value: to be followed by a bare `raise StopIteration`, which Cython makes a return of
+     * NULL without an exception of its own. `raise StopIteration(value)` costs a traceback that nobody sees. */
+    static inline void
+    loopcore_stop_with(PyObject *value)
+    {
+        if (PyTuple_Check(value) || PyExceptionInstance_Check(value)) {
+            /* PyErr_SetObject would take them for the arguments, or for the exception itself. */
+            PyObject *stop = PyObject_CallFunctionObjArgs(PyExc_StopIteration, value, NULL);
+            if (stop != NULL) {
+                PyErr_SetObject(PyExc_StopIteration, stop);
+                Py_DECREF(stop);
+            }
+        }
+        else {
+            PyErr_SetObject(PyExc_StopIteration, value);
+        }
+    }
+    """
+    bytes cut "loopcore_cut" (object chunk, Py_ssize_t start, Py_ssize_t end)
+    Py_ssize_t find "loopcore_find" (object chunk, object wanted, Py_ssize_t start) except -2
+    void stop_with "loopcore_stop_with" (object value) noexcept

@@ -1,0 +1,16 @@
+"""The Python twins of `chunks.pxd`, for the pure build: same names, same contracts."""
+
+from typing import Any
+
+
+def cut(chunk: bytes | bytearray, start: int, end: int) -> bytes:
+    """Return `chunk[start:end]` as bytes, copied once at most."""
+    if type(chunk) is bytes:
+        return chunk[start:end]
+    with memoryview(chunk) as view:
+        return bytes(view[start:end])
+
+
+def find(chunk: bytes | bytearray, wanted: Any, start: int) -> int:
+    """Return where `wanted` begins in `chunk`, not before `start`; -1 if nowhere."""
+    return chunk.find(wanted, start)

@@ -1,0 +1,25 @@
+"""Streams: what a connection receives and sends, to be awaited. asyncio's interface, at less than half its price.
+
+    reader, writer = await loopcore.open_connection("127.0.0.1", 8888)
+    writer.write(b"hello\\n")
+    await writer.drain()
+    print(await reader.readline())
+
+The same names, arguments, results and errors as asyncio's, of Python 3.13 on every Python; on every asyncio loop.
+docs/reference/streams.md tells the differences.
+"""
+
+from loopcore.streams.opening import open_connection, open_unix_connection, start_server, start_unix_server
+from loopcore.streams.protocol import StreamReaderProtocol
+from loopcore.streams.reader import StreamReader
+from loopcore.streams.writer import StreamWriter
+
+__all__ = [
+    "StreamReader",
+    "StreamReaderProtocol",
+    "StreamWriter",
+    "open_connection",
+    "open_unix_connection",
+    "start_server",
+    "start_unix_server",
+]

@@ -1,0 +1,40 @@
+"""The coroutine methods of a StreamWriter that are not called with every message: plain `async def`.
+
+Thread: the loop's own.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loopcore.streams.writer import StreamWriter
+
+
+async def wait_closed(writer: "StreamWriter") -> None:
+    """Wait until the connection of `writer` is lost; raise what it was lost by."""
+    await writer._protocol._get_close_waiter(writer)
+
+
+async def drain_over(writer: "StreamWriter") -> None:
+    """Drain a writer over a protocol that is not ours: one with asyncio's `_drain_helper`."""
+    exc = None if writer._reader is None else writer._reader.exception()
+    if exc is not None:
+        raise exc
+    if writer.is_closing():
+        await asyncio.sleep(0)  # `connection_lost` comes in the next tick; see Drain
+    await writer._protocol._drain_helper()
+
+
+async def upgrade(writer: "StreamWriter", sslcontext: Any, options: dict[str, Any]) -> None:
+    """Put TLS between `writer` and its transport; `options` are those of `loop.start_tls`."""
+    protocol = writer._protocol
+    await writer.drain()
+    transport = await writer._loop.start_tls(
+        writer._transport,
+        protocol,
+        sslcontext,
+        server_side=protocol._client_connected_cb is not None,
+        **options,
+    )
+    writer._transport = transport
+    protocol._replace_transport(transport)

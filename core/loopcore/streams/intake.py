@@ -1,0 +1,152 @@
+"""Intake: the receiving half of a StreamReader, between the protocol that feeds it and the call that reads.
+
+What comes in is kept in `Chunks`. One call at a time may wait for more; it says how much it needs and is woken when
+that is there, or at the end. Backpressure is asyncio's: with more than twice the limit unread the transport is paused,
+and resumed when no more than the limit is left. While a call waits for more than that, there is no pause.
+
+Thread: the loop's own. Sizes are in bytes.
+"""
+
+import asyncio
+import sys
+from typing import Any, Final
+
+from loopcore.kernel.formatting import extract_stack
+from loopcore.kernel.future import Future
+from loopcore.streams.chunks import Chunks
+
+DEFAULT_LIMIT: Final = 2**16
+"""The limit of a reader until one is given: of a line, and half of what is received before it is read."""
+
+LARGEST_LIMIT: Final = sys.maxsize // 4
+
+
+class Intake:
+    """What was received and is not read yet, and who waits for more."""
+
+    __slots__ = (
+        "_loop",
+        "_limit",
+        "_chunks",
+        "_needed",
+        "_eof",
+        "_paused",
+        "_waiter",
+        "_exception",
+        "_transport",
+        "_make_future",
+        "_source_traceback",
+    )
+
+    def __init__(self, limit: int = DEFAULT_LIMIT, loop: Any = None) -> None:
+        if limit <= 0:
+            raise ValueError("Limit cannot be <= 0")
+        if loop is None:
+            loop = asyncio.get_event_loop()
+        self._loop: Any = loop
+        self._limit: int = int(min(limit, LARGEST_LIMIT))
+        self._chunks: Chunks = Chunks()
+        self._needed: int = 0
+        """How many unread bytes `_waiter` waits for."""
+        self._eof: bool = False
+        self._paused: bool = False
+        self._waiter: Any = None
+        self._exception: BaseException | None = None
+        self._transport: Any = None
+        self._make_future: Any = loop.create_future  # bound once; every wait calls it
+        self._source_traceback: Any = extract_stack() if loop.get_debug() else None
+
+    @property
+    def _buffer(self) -> "Unread":
+        return Unread(self)
+
+    def _feed(self, data: bytes) -> None:
+        """Take in `data`, which is not empty."""
+        assert not self._eof, "feed_data after feed_eof"
+        chunks = self._chunks
+        chunks.append(data)
+        if self._waiter is not None:
+            if chunks.size < self._needed:
+                return
+            self._wake()
+        if chunks.size > 2 * self._limit and not self._paused and self._transport is not None:
+            self._pause()
+
+    def _pause(self) -> None:
+        try:
+            self._transport.pause_reading()
+        except NotImplementedError:
+            self._transport = None  # it cannot be paused: everything has to be kept
+        else:
+            self._paused = True
+
+    def _resume(self) -> None:
+        """Have the transport read again, if it does not and there is room."""
+        if self._paused and self._chunks.size <= self._limit:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _end(self) -> None:
+        """Nothing more will come."""
+        self._eof = True
+        if self._waiter is not None:
+            self._wake()
+
+    def _fail(self, exc: Any) -> None:
+        """Let the call that waits, and all from now on, raise `exc`."""
+        self._exception = exc
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_exception(exc)
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        self._waiter = None
+        if isinstance(waiter, Future):
+            future = waiter
+            if not future.done():
+                future._set_result(None)
+        elif not waiter.done():
+            waiter.set_result(None)
+
+    def _wait(self, name: str, needed: int) -> Any:
+        """Return a future that is done when `needed` bytes are unread, or nothing more will come.
+
+        Raises RuntimeError if a call waits already; `name` is that of the one that wants to.
+        """
+        if self._waiter is not None:
+            raise RuntimeError(f"{name}() called while another coroutine is already waiting for incoming data")
+        if self._paused:  # or nothing would ever come
+            self._paused = False
+            self._transport.resume_reading()
+        self._needed = needed
+        future = self._make_future()
+        self._waiter = future
+        return future
+
+    def _leave(self, future: Any) -> None:
+        """Wait no longer with `future`, which `_wait` returned."""
+        if self._waiter is future:
+            self._waiter = None
+
+    def _take(self, count: int) -> bytes:
+        """Take out the first `count` bytes; there must be as many."""
+        taken = self._chunks.take(count)
+        if self._paused:
+            self._resume()
+        return taken
+
+
+class Unread(bytearray):
+    """What asyncio's start_tls looks for as the `_buffer` of a reader: a copy of what is unread, and `clear`."""
+
+    def __init__(self, intake: Intake) -> None:
+        super().__init__(intake._chunks.peek())
+        self._intake = intake
+
+    def clear(self) -> None:
+        """Drop what is unread, here and in the reader."""
+        super().clear()
+        self._intake._chunks.take_all()

@@ -1,0 +1,75 @@
+"""Opening streams: a client's connection, and a server with a callback for each connection.
+
+For any asyncio loop that runs; the arguments are those of `loop.create_connection`, `create_server` and their Unix
+relatives, without the protocol's factory. Raises what these raise.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from loopcore.streams.intake import DEFAULT_LIMIT
+from loopcore.streams.protocol import StreamReaderProtocol
+from loopcore.streams.reader import StreamReader
+from loopcore.streams.writer import StreamWriter
+
+ClientConnected: TypeAlias = Callable[[StreamReader, StreamWriter], "Awaitable[None] | None"]
+"""What a server calls for each connection: a function, or one with `async def`, which a task runs."""
+
+
+async def open_connection(
+    host: Any = None, port: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
+) -> tuple[StreamReader, StreamWriter]:
+    """Connect, and return the two ends. `kwds` are `loop.create_connection`'s; `limit` is the reader's, in bytes."""
+    loop = asyncio.get_running_loop()
+    protocol = _client_protocol(limit, loop)
+    transport, _ = await loop.create_connection(lambda: protocol, host, port, **kwds)
+    return _ends(transport, protocol, loop)
+
+
+async def start_server(
+    client_connected_cb: ClientConnected, host: Any = None, port: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
+) -> asyncio.Server:
+    """Listen, and call `client_connected_cb(reader, writer)` for each connection. `kwds` are `loop.create_server`'s.
+
+    What the callback raises, in a task or not, goes to the loop's exception handler, and its connection is closed.
+    """
+    loop: Any = asyncio.get_running_loop()
+    factory = partial(_server_protocol, client_connected_cb, limit, loop)
+    server: asyncio.Server = await loop.create_server(factory, host, port, **kwds)
+    return server
+
+
+async def open_unix_connection(
+    path: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
+) -> tuple[StreamReader, StreamWriter]:
+    """As `open_connection`, to the Unix socket at `path`. `kwds` are `loop.create_unix_connection`'s."""
+    loop: Any = asyncio.get_running_loop()
+    protocol = _client_protocol(limit, loop)
+    transport, _ = await loop.create_unix_connection(lambda: protocol, path, **kwds)
+    return _ends(transport, protocol, loop)
+
+
+async def start_unix_server(
+    client_connected_cb: ClientConnected, path: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
+) -> asyncio.Server:
+    """As `start_server`, on a Unix socket at `path`. `kwds` are `loop.create_unix_server`'s."""
+    loop: Any = asyncio.get_running_loop()
+    factory = partial(_server_protocol, client_connected_cb, limit, loop)
+    server: asyncio.Server = await loop.create_unix_server(factory, path, **kwds)
+    return server
+
+
+def _client_protocol(limit: int, loop: Any) -> Any:
+    # Any: a protocol through `__class__`, which no type checker sees.
+    return StreamReaderProtocol(StreamReader(limit, loop), loop=loop)
+
+
+def _server_protocol(client_connected_cb: ClientConnected, limit: int, loop: Any) -> Any:
+    return StreamReaderProtocol(StreamReader(limit, loop), client_connected_cb, loop)
+
+
+def _ends(transport: Any, protocol: Any, loop: Any) -> tuple[StreamReader, StreamWriter]:
+    reader: StreamReader = protocol._stream_reader
+    return reader, StreamWriter(transport, protocol, reader, loop)

@@ -1,0 +1,157 @@
+"""StreamReaderProtocol: what the transport of a stream calls; it feeds the reader and knows when writing is paused.
+
+isinstance(protocol, asyncio.StreamReaderProtocol) holds through `__class__` (docs/adr/0004).
+
+Thread: the loop's own.
+"""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from loopcore.streams.control import WriteControl
+from loopcore.streams.intake import Intake
+from loopcore.streams.reader import StreamReader
+from loopcore.streams.writer import StreamWriter
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.streams.protocol import give_instance_dicts
+
+
+class StreamReaderProtocol(WriteControl):
+    """The protocol between a transport and `stream_reader`.
+
+    With `client_connected_cb` it is a server's: that is called with the reader and a writer for the connection. If it
+    returns a coroutine, a task runs it; what it raises goes to the loop's exception handler.
+    """
+
+    __slots__ = (
+        "_reader",
+        "_intake",
+        "_transport",
+        "_task",
+        "_client_connected_cb",
+        "_over_ssl",
+        "_lost_by",
+        "_close_waiter",
+        "__weakref__",
+        "__dict__",
+    )
+
+    def __init__(self, stream_reader: Any, client_connected_cb: Any = None, loop: Any = None) -> None:
+        WriteControl.__init__(self, loop)
+        self._reader: Any = stream_reader
+        # The same where nothing stands between: a subclass, or a reader of asyncio's, is fed by its own methods.
+        self._intake: Intake | None = stream_reader if type(stream_reader) is StreamReader else None
+        self._transport: Any = None
+        self._task: Any = None
+        self._client_connected_cb: Any = client_connected_cb
+        self._over_ssl: bool = False
+        self._lost_by: BaseException | None = None
+        # Made when somebody waits for it, which most do at the end, and few before.
+        self._close_waiter: Any = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.StreamReaderProtocol
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} reader={self._reader!r}>"
+
+    @property
+    def _stream_reader(self) -> Any:
+        return self._reader  # where start_tls looks for what was received already
+
+    @property
+    def _closed(self) -> Any:
+        return self._get_close_waiter(None)
+
+    # What a transport calls
+
+    def connection_made(self, transport: Any) -> None:
+        """Give the transport to the reader, and the connection to the server's callback."""
+        self._replace_transport(transport)
+        reader = self._reader
+        if reader is not None:
+            reader.set_transport(transport)
+        if self._client_connected_cb is None:
+            return
+        outcome = self._client_connected_cb(reader, StreamWriter(transport, self, reader, self._loop))
+        if asyncio.iscoroutine(outcome):
+            self._task = self._loop.create_task(outcome)
+            self._task.add_done_callback(partial(end_handler, self._loop, transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the reader."""
+        intake = self._intake
+        if intake is not None:
+            intake._feed(data)
+        elif self._reader is not None:
+            self._reader.feed_data(data)
+
+    def eof_received(self) -> bool:
+        """Tell the reader. The connection stays open for writing, except over TLS, where it cannot."""
+        if self._reader is not None:
+            self._reader.feed_eof()
+        return not self._over_ssl
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Tell everybody who waits: for something to read, for room to write, for the end."""
+        reader = self._reader
+        if reader is not None:
+            if exc is None:
+                reader.feed_eof()
+            else:
+                reader.set_exception(exc)
+        self._lost_by = exc
+        self._lose_connection(exc)
+        if self._close_waiter is not None:
+            self._settle_close_waiter()
+        self._reader = None
+        self._intake = None
+        self._task = None
+        self._transport = None
+
+    # What a StreamWriter calls
+
+    def _replace_transport(self, transport: Any) -> None:
+        self._transport = transport
+        self._over_ssl = transport.get_extra_info("sslcontext") is not None
+
+    def _get_close_waiter(self, writer: Any) -> Any:
+        if self._close_waiter is None:
+            self._close_waiter = self._loop.create_future()
+            if self._connection_lost:
+                self._settle_close_waiter()
+        return self._close_waiter
+
+    def _settle_close_waiter(self) -> None:
+        waiter = self._close_waiter
+        if waiter.done():
+            return
+        if self._lost_by is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(self._lost_by)
+            waiter.exception()  # nobody need ask for it
+
+
+def end_handler(loop: Any, transport: Any, task: Any) -> None:
+    """Close the connection that `task` handled, if it has failed, which is reported, or was cancelled."""
+    if task.cancelled():
+        transport.close()
+        return
+    exc = task.exception()
+    if exc is not None:
+        context = {"message": "Unhandled exception in client_connected_cb", "exception": exc, "transport": transport}
+        loop.call_exception_handler(context)
+        transport.close()
+
+
+if cython.compiled:
+    give_instance_dicts()

@@ -1,0 +1,135 @@
+"""StreamReader: the receiving end of a stream, with asyncio's interface.
+
+Differences from asyncio's are in docs/reference/streams.md. isinstance(reader, asyncio.StreamReader) holds through
+`__class__` (docs/adr/0004).
+
+Thread: the loop's own. Sizes are in bytes.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from loopcore.streams.intake import DEFAULT_LIMIT, Intake
+from loopcore.streams.reading import NEWLINE, NextLine, ReadLine, ReadUntil
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.streams.reader import give_instance_dicts
+    from cython.cimports.loopcore.streams.reading import new_read, new_readexactly
+else:
+    from loopcore.streams.reading import new_read, new_readexactly
+
+
+class StreamReader(Intake):
+    """Reads bytes, lines and messages from what a protocol feeds it. `limit` bounds lines and what is buffered.
+
+    Raises ValueError if `limit` is not positive.
+    """
+
+    __slots__ = ("__weakref__", "__dict__")
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.StreamReader
+
+    def __repr__(self) -> str:
+        facts: list[str] = [type(self).__name__]
+        size = self._chunks.size
+        if size:
+            facts.append(f"{size} bytes")
+        if self._eof:
+            facts.append("eof")
+        if self._limit != DEFAULT_LIMIT:
+            facts.append(f"limit={self._limit}")
+        if self._waiter is not None:
+            facts.append(f"waiter={self._waiter!r}")
+        if self._exception is not None:
+            facts.append(f"exception={self._exception!r}")
+        if self._transport is not None:
+            facts.append(f"transport={self._transport!r}")
+        if self._paused:
+            facts.append("paused")
+        return f"<{' '.join(facts)}>"
+
+    # Reading
+
+    def read(self, n: int = -1) -> Coroutine[Any, Any, bytes]:
+        """Return what has come in, up to `n` bytes; wait if that is nothing. b"" only at the end.
+
+        A negative `n` waits for the end and returns everything. The limit does not count here.
+        """
+        call: Coroutine[Any, Any, bytes] = new_read(self, n)
+        return call
+
+    def readexactly(self, n: int) -> Coroutine[Any, Any, bytes]:
+        """Return `n` bytes, whatever the limit is.
+
+        Raises asyncio.IncompleteReadError, which has what there was, if the end comes first; ValueError if `n` is
+        negative.
+        """
+        call: Coroutine[Any, Any, bytes] = new_readexactly(self, n)
+        return call
+
+    def readuntil(self, separator: Any = NEWLINE) -> Coroutine[Any, Any, bytes]:
+        """Return what comes up to `separator`, and that. Of a tuple of separators the one that ends first counts.
+
+        Raises asyncio.IncompleteReadError, which has what there was, if the end comes first;
+        asyncio.LimitOverrunError, and leaves everything to be read, if more than the limit comes before the separator;
+        ValueError if that is empty.
+        """
+        call: Coroutine[Any, Any, bytes] = ReadUntil(self, separator)
+        return call
+
+    def readline(self) -> Coroutine[Any, Any, bytes]:
+        """Return the next line with its newline; without, if the end comes first; b"" at the end.
+
+        Raises ValueError if the line is longer than the limit; what there is of it is dropped.
+        """
+        call: Coroutine[Any, Any, bytes] = ReadLine(self, NEWLINE)
+        return call
+
+    def __aiter__(self) -> "StreamReader":
+        return self
+
+    def __anext__(self) -> Coroutine[Any, Any, bytes]:
+        call: Coroutine[Any, Any, bytes] = NextLine(self, NEWLINE)
+        return call
+
+    def at_eof(self) -> bool:
+        """Tell whether everything has been read and nothing more will come."""
+        return self._eof and self._chunks.size == 0
+
+    def exception(self) -> BaseException | None:
+        """Return what `set_exception` was given, or None."""
+        return self._exception
+
+    # Feeding
+
+    def feed_data(self, data: Any) -> None:
+        """Add bytes to what can be read. Raises AssertionError after `feed_eof`."""
+        assert not self._eof, "feed_data after feed_eof"
+        if not data:
+            return
+        self._feed(data if type(data) is bytes else bytes(memoryview(data)))
+
+    def feed_eof(self) -> None:
+        """Take note that nothing more will come."""
+        self._end()
+
+    def set_exception(self, exc: Any) -> None:
+        """Let the call that waits, and all from now on, raise `exc`."""
+        self._fail(exc)
+
+    def set_transport(self, transport: Any) -> None:
+        """Pause and resume this transport when too much waits to be read. Once only."""
+        assert self._transport is None, "Transport already set"
+        self._transport = transport
+
+
+if cython.compiled:
+    give_instance_dicts()

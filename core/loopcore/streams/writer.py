@@ -1,0 +1,188 @@
+"""StreamWriter: the sending end of a stream, with asyncio's interface.
+
+Differences from asyncio's are in docs/reference/streams.md. isinstance(writer, asyncio.StreamWriter) holds through
+`__class__` (docs/adr/0004).
+
+Thread: the loop's own.
+"""
+
+import asyncio
+import warnings
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from loopcore.streams.calls import StreamCall
+from loopcore.streams.control import WriteControl
+from loopcore.streams.coroutines import drain_over, upgrade, wait_closed
+from loopcore.streams.intake import Intake
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.streams.writer import give_instance_dicts
+
+# The steps of `Drain`.
+_BEGIN = 0
+_TICK_PASSED = 1
+_RESUMED = 2
+
+
+class StreamWriter:
+    """Writes to `transport`, whose protocol is `protocol`. `reader` is the other direction's, or None.
+
+    When the last reference goes while the transport is open, it is closed with a ResourceWarning.
+    """
+
+    __slots__ = ("_transport", "_protocol", "_reader", "_loop", "__weakref__", "__dict__")
+
+    def __init__(self, transport: Any, protocol: Any, reader: Any, loop: Any) -> None:
+        assert reader is None or isinstance(reader, asyncio.StreamReader)
+        self._transport: Any = transport
+        self._protocol: Any = protocol
+        self._reader: Any = reader
+        self._loop: Any = loop
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.StreamWriter
+
+    def __repr__(self) -> str:
+        reader = "" if self._reader is None else f" reader={self._reader!r}"
+        return f"<{type(self).__name__} transport={self._transport!r}{reader}>"
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The transport that is written to."""
+        transport: asyncio.Transport = self._transport
+        return transport
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send `data`; await `drain` afterwards, to wait if the peer is slow. Errors are the transport's."""
+        self._transport.write(data)
+
+    def writelines(self, data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Send the buffers one after the other. Otherwise as `write`."""
+        self._transport.writelines(data)
+
+    def write_eof(self) -> None:
+        """Tell the peer that no more will come. Raises NotImplementedError over TLS."""
+        self._transport.write_eof()
+
+    def can_write_eof(self) -> bool:
+        """Tell whether `write_eof` is possible."""
+        can: bool = self._transport.can_write_eof()
+        return can
+
+    def close(self) -> None:
+        """Send what was written, then close the connection; await `wait_closed` afterwards."""
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Tell whether the connection is closing or closed."""
+        closing: bool = self._transport.is_closing()
+        return closing
+
+    def wait_closed(self) -> Coroutine[Any, Any, None]:
+        """Wait until the connection is closed. Raises what it was lost by, if it was lost by an error."""
+        return wait_closed(self)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what the transport knows under `name`."""
+        return self._transport.get_extra_info(name, default)
+
+    def drain(self) -> Coroutine[Any, Any, None]:
+        """Wait until the transport takes more: at once, unless the peer is slow.
+
+        Raises what the connection was lost by, or ConnectionResetError.
+        """
+        control = self._protocol
+        if not isinstance(control, WriteControl):
+            return drain_over(self)
+        call: Coroutine[Any, Any, None] = new_drain(self, control)
+        return call
+
+    def start_tls(
+        self,
+        sslcontext: Any,
+        *,
+        server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        """Go on over TLS, as a server where `start_server` made this. Raises as `loop.start_tls`."""
+        options = {"server_hostname": server_hostname, "ssl_handshake_timeout": ssl_handshake_timeout}
+        if ssl_shutdown_timeout is not None:
+            options["ssl_shutdown_timeout"] = ssl_shutdown_timeout
+        return upgrade(self, sslcontext, options)
+
+    def _failure(self) -> Any:
+        """Return what the reader has failed with, or None."""
+        reader = self._reader
+        if isinstance(reader, Intake):
+            intake = reader
+            return intake._exception
+        return None if reader is None else reader.exception()
+
+    def __del__(self) -> None:
+        transport = getattr(self, "_transport", None)  # absent if the constructor failed
+        if transport is None or transport.is_closing():
+            return
+        if self._loop.is_closed():
+            warnings.warn("loop is closed", ResourceWarning, stacklevel=1, source=self)
+        else:
+            self.close()
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
+
+
+class Drain(StreamCall):
+    """A call of `drain`. `_control` is the protocol, which knows whether the transport takes more."""
+
+    __slots__ = ("_step", "_writer", "_control")
+
+    def __init__(self, writer: StreamWriter, control: WriteControl) -> None:
+        StreamCall.__init__(self)
+        self._step: int = _BEGIN
+        self._writer: StreamWriter = writer
+        self._control: WriteControl = control
+
+    def _describe(self) -> str:
+        return "StreamWriter.drain"
+
+    def _advance(self, first: bool) -> Any:
+        if self._step == _RESUMED:
+            return None
+        if self._step == _BEGIN:
+            exc = self._writer._failure()
+            if exc is not None:
+                raise exc
+            if self._writer._transport.is_closing():
+                # `connection_lost` comes in the next tick. A program that writes and drains in a loop would never let
+                # it come, and never hear of the end.
+                self._step = _TICK_PASSED
+                return self._wait_for(None)
+        future = self._control._begin_waiting()
+        if future is not None:
+            self._step = _RESUMED
+            self._wait_for(future)
+        return None
+
+    def _abandon(self) -> None:
+        self._control._leave_waiting(self._future)
+
+
+def new_drain(writer: StreamWriter, control: WriteControl) -> Any:
+    """Return `Drain(writer, control)` without the price of a constructor call."""
+    call = Drain.__new__(Drain)
+    call._state = 0
+    call._future = None
+    call._step = _BEGIN
+    call._writer = writer
+    call._control = control
+    return call
+
+
+if cython.compiled:
+    give_instance_dicts()
