@@ -29,12 +29,16 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 @dataclass(frozen=True, slots=True)
 class LoopSpec:
-    """One column of the table: a loop, its backend and the interpreter it runs in."""
+    """One column of the table: a loop, its backend and the interpreter it runs in.
+
+    With `network_only` it has no micro rows: a second backend of a loop, for what does not reach it.
+    """
 
     label: str
     name: str
     backend: str | None
     python: str
+    network_only: bool = False
 
     @property
     def is_peer(self) -> bool:
@@ -57,7 +61,8 @@ def parse_loop(text: str) -> LoopSpec:
 def loop_factory(name: str, backend: str | None) -> LoopFactory:
     """The constructor of a loop, in this process. Raises ImportError or AttributeError when there is none."""
     if name == "asyncio":
-        return asyncio.SelectorEventLoop
+        # What asyncio itself would take there; elsewhere by name, since a policy could be in force.
+        return asyncio.new_event_loop if sys.platform == "win32" else asyncio.SelectorEventLoop
     variable = _BACKEND_VARIABLES.get(name)
     if variable is not None and backend is not None:
         os.environ[variable] = backend

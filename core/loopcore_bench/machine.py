@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import platform
 import subprocess
+import sys
 from typing import Any
 
 
@@ -15,12 +16,12 @@ def machine_facts() -> dict[str, Any]:
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
-        "cpus_allowed": len(os.sched_getaffinity(0)),
+        "cpus_allowed": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
         "machine": platform.machine(),
         "system": f"{platform.system()} {platform.release()}",
         "libc": " ".join(platform.libc_ver()),
         "compiler": _compiler(),
-        "load_average": [round(value, 2) for value in os.getloadavg()],
+        "load_average": [round(value, 2) for value in os.getloadavg()] if sys.platform != "win32" else [],
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("LOOPCORE_")},
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,12 +12,15 @@ from pathlib import Path
 
 from loopcore_bench.certificates import Certificates, make_certificates
 from loopcore_bench.loops import FLOOR, LoopSpec
-from loopcore_bench.native import Programs, compile_programs
+from loopcore_bench.native import NoCompilerError, Programs, compile_programs, interpreted_programs
 from loopcore_bench.netrows import NetRow
 from loopcore_bench.process import Child, NotInstalledError, ask, module_command
 from loopcore_bench.session import Session
 from loopcore_bench.strace import Strace, Syscalls
 from loopcore_bench.work import Work
+
+if sys.platform != "win32":
+    import resource
 
 Metrics = dict[str, float]
 
@@ -53,14 +56,18 @@ def measure_micro(work: Work, spec: LoopSpec, settings: Settings) -> Metrics:
 
 def choose_cpus(pin: bool) -> tuple[int | None, int | None]:
     """The CPUs of server and client: the first and the last that this process may use, when there are two."""
+    if not pin or sys.platform != "linux":
+        return None, None
     allowed = sorted(os.sched_getaffinity(0))
-    if not pin or len(allowed) < 2:
+    if len(allowed) < 2:
         return None, None
     return allowed[0], allowed[-1]
 
 
 def allow_files(count: int) -> None:
     """Let this process and its children have so many open files. Raises NotInstalledError where the system refuses."""
+    if sys.platform == "win32":
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= count:
         return
@@ -72,15 +79,24 @@ def allow_files(count: int) -> None:
 
 @dataclass(slots=True)
 class NetBench:
-    """The compiled programs, and the way to measure a network row with them."""
+    """The compiled programs, and the way to measure a network row with them.
+
+    Without a C compiler NoCompilerError is raised, or `interpreted` makes the load generator a Python program.
+    """
 
     settings: Settings
     directory: Path
+    interpreted: bool = False
     programs: Programs = field(init=False)
     _certificates: Certificates | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.programs = compile_programs(self.directory)
+        try:
+            self.programs = compile_programs(self.directory)
+        except NoCompilerError as error:
+            if not self.interpreted:
+                raise
+            self.programs = interpreted_programs(str(error))
 
     def measure(self, row: NetRow, spec: LoopSpec) -> Metrics:
         """One network row: fresh server, fresh client, CPU time of the server over the loaded interval."""
@@ -115,6 +131,8 @@ class NetBench:
     @contextlib.contextmanager
     def _session(self, row: NetRow, spec: LoopSpec) -> Iterator[Session]:
         """Start both processes. Raises NotInstalledError when the row cannot be had here."""
+        if self.programs.interpreted is not None and not row.is_plain:
+            raise NotInstalledError(f"without the load generator in C: {self.programs.interpreted}")
         server_cpu, client_cpu = choose_cpus(self.settings.pin)
         certificates = self._certify() if row.over == "tls" else None
         allow_files(row.idle + row.conns + _OTHER_FILES)
@@ -144,7 +162,7 @@ class NetBench:
         return [*command, "--gc", self.settings.gc, *where]
 
     def _load_command(self, row: NetRow, port: int, path: str | None, certificates: Certificates | None) -> list[str]:
-        command = [str(self.programs.load), "--conns", str(row.conns), "--size", str(row.size)]
+        command = [*self.programs.load_command(), "--conns", str(row.conns), "--size", str(row.size)]
         command += ["--idle", str(row.idle), "--warmup", str(self.settings.warmup)]
         command += ["--port", str(port)] if path is None else ["--unix", path]
         command += ["--seconds", str(self.settings.seconds), "--requests", str(self.settings.requests)]

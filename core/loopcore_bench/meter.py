@@ -7,9 +7,12 @@ machine it is steadier than wall time, because time in which another process had
 from __future__ import annotations
 
 import gc
-import resource
+import sys
 import time
 from types import TracebackType
+
+if sys.platform != "win32":
+    import resource
 
 _BLOCK_BYTES = 1 << 20
 
@@ -39,12 +42,21 @@ def settle_gc(mode: str) -> None:
 
 def cpu_ns() -> int:
     """User plus system time of this process so far, in nanoseconds (resolution: microseconds)."""
+    if sys.platform == "win32":
+        return time.process_time_ns()
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return round((usage.ru_utime + usage.ru_stime) * 1e9)
 
 
+def peak_kib() -> int:
+    """The largest resident set so far, where the system says it; else 0."""
+    return 0 if sys.platform == "win32" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def resident_bytes() -> int:
-    """Resident set of this process (proc(5), /proc/self/statm; pages)."""
+    """Resident set of this process (proc(5), /proc/self/statm; pages). Raises NotImplementedError elsewhere."""
+    if sys.platform != "linux":
+        raise NotImplementedError
     with open("/proc/self/statm", encoding="ascii") as statm:
         return int(statm.read().split()[1]) * resource.getpagesize()
 

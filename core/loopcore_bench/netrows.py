@@ -36,6 +36,11 @@ class NetRow:
         return f"{self.kind}: {what}, {self.conns} {ends}{beside}{over}"
 
     @property
+    def is_plain(self) -> bool:
+        """An echo over a stream and nothing beside it: what the load generator in Python can do, too."""
+        return self.over in ("tcp", "unix") and not (self.http or self.churn or self.idle)
+
+    @property
     def has_floor(self) -> bool:
         """HTTP and TLS have no floor: the C server neither parses nor encrypts."""
         return not self.http and self.over != "tls"

@@ -12,6 +12,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +52,7 @@ def module_command(spec: LoopSpec, module: str) -> list[str]:
 
 def pin_to(cpu: int | None) -> Callable[[], None] | None:
     """What a child does before it executes: confine itself to one CPU."""
-    if cpu is None:
+    if cpu is None or sys.platform != "linux":
         return None
     return lambda: os.sched_setaffinity(0, {cpu})
 
@@ -103,6 +104,8 @@ class Child:
         """The next line; raises MeasurementError when it does not come within `timeout` seconds."""
         stdout = self._process.stdout
         assert stdout is not None
+        if sys.platform == "win32":
+            return self._read_blocking(stdout, timeout)
         deadline = time.monotonic() + timeout
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
@@ -116,6 +119,19 @@ class Child:
                 self._pending += chunk
         line, _, self._pending = self._pending.partition(b"\n")
         return line.decode()
+
+    def _read_blocking(self, stdout: IO[bytes], timeout: float) -> str:
+        """The next line where select(2) does not know pipes: a child that is late is killed."""
+        timer = threading.Timer(timeout, self._process.kill)
+        timer.start()
+        try:
+            line = stdout.readline()
+        finally:
+            timer.cancel()
+        if not line.endswith(b"\n"):
+            status = self._process.wait()
+            raise MeasurementError(f"ended with status {status}, or gave no answer; {self.last_words()}")
+        return line.decode().rstrip()
 
     def read_json(self, timeout: float) -> dict[str, Any]:
         """The next line as an object. Raises NotInstalledError when it is a reason not to measure."""

@@ -32,8 +32,10 @@ class Cell:
 
 
 def can_run(row: Row, spec: LoopSpec) -> bool:
-    """Whether there is such a cell: the floor exists for some network rows only."""
-    return spec.name != FLOOR or (isinstance(row, NetRow) and row.has_floor)
+    """Whether there is such a cell: the floor exists for some network rows only, some loops for no other."""
+    if isinstance(row, NetRow):
+        return spec.name != FLOOR or row.has_floor
+    return spec.name != FLOOR and not spec.network_only
 
 
 def interleave(rows: list[Row], specs: list[LoopSpec], rounds: int) -> Iterator[tuple[int, Row, LoopSpec]]:

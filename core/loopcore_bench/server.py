@@ -12,22 +12,24 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import socket
 import sys
 import threading
 
 from loopcore_bench.child import NOT_INSTALLED
 from loopcore_bench.loops import loop_factory, missing_reason
-from loopcore_bench.meter import cpu_ns, resident_bytes, settle_gc, warm_allocator
+from loopcore_bench.meter import cpu_ns, peak_kib, resident_bytes, settle_gc, warm_allocator
 from loopcore_bench.servers import SERVERS, Endpoint
 
+if sys.platform != "win32":
+    import resource
 
-def raise_file_limit() -> int:
-    """Lift the soft limit of open files to the hard one; returns it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
+
+def raise_file_limit() -> None:
+    """Lift the soft limit of open files to the hard one, where there is one."""
+    if sys.platform != "win32":
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _say(message: dict[str, object]) -> None:
@@ -40,7 +42,7 @@ def _control() -> None:
         if line.startswith(b"state"):
             _say({"rss_bytes": resident_bytes(), "files": len(os.listdir("/proc/self/fd")) - 1})  # 1: the directory
         else:
-            _say({"cpu_ns": cpu_ns(), "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
+            _say({"cpu_ns": cpu_ns(), "peak_kib": peak_kib()})
     os._exit(0)
 
 

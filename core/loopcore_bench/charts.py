@@ -1,0 +1,171 @@
+"""Bar charts: groups of bars from figures, as text for a terminal and as SVG for pages.
+
+A group is a workload, a bar is a loop, its length the ratio to asyncio of the same run (or to the first loop of a run
+without asyncio): longer is faster. SVG is drawn
+with CSS variables, light and dark by what the reader prefers; the file needs nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+BASE = "asyncio"
+UNITS = {"cpu_ns": "ns", "wall_ns": "ns", "bytes": "B", "late_us": "us", "wait_us": "us"}
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_LABEL, _BAR, _TEXT, _LINE = 170, 330, 170, 22
+_WIDTH = _LABEL + _BAR + _TEXT
+
+STYLE = """\
+:root { --ink: #1d1d1f; --soft: #6a6a70; --paper: #ffffff; --ours: #0a63c9; --other: #b7bcc6; --rule: #dcdce0 }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ececf0; --soft: #9c9ca4; --paper: #17181b; --ours: #5ba4ff; --other: #565c68; --rule: #33353b }
+}
+.ink { fill: var(--ink) } .soft { fill: var(--soft) } .ours { fill: var(--ours) } .other { fill: var(--other) }
+.paper { fill: var(--paper) } text { font: 13px system-ui, sans-serif } .head { font-weight: 600 }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One loop in a group. `ratio` is how many times less than asyncio it takes; None where that has no figure."""
+
+    label: str
+    value: float
+    unit: str
+    ratio: float | None
+    ours: bool
+
+    @property
+    def cost(self) -> str:
+        """The figure itself, as a person reads it."""
+        if self.unit == "ns" and self.value >= 10_000:
+            return f"{self.value / 1000:.1f} us"
+        return f"{self.value:.0f} {self.unit}" if self.value >= 10 else f"{self.value:.1f} {self.unit}"
+
+    @property
+    def times(self) -> str:
+        """The ratio as text."""
+        return "" if self.ratio is None else f"{self.ratio:.2f} x"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One workload: its name, what one operation is, its bars, and the loops that have none, with the reason."""
+
+    name: str
+    operation: str
+    bars: tuple[Bar, ...]
+    missing: tuple[str, ...] = ()
+
+
+def base_of(document: Mapping[str, Any]) -> str:
+    """The loop that ratios are to: asyncio, or the first that was measured."""
+    measured = [label for label, facts in document["loops"].items() if "skipped" not in facts]
+    return BASE if BASE in measured or not measured else measured[0]
+
+
+def groups_of(document: Mapping[str, Any]) -> list[Group]:
+    """The groups of a JSON document of the harness (report.document), in its order."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for figure in document["figures"]:
+        rows.setdefault(figure["row"], []).append(figure)
+    base = base_of(document)
+    return [_group(row, document["operations"].get(row, ""), figures, base) for row, figures in rows.items()]
+
+
+def _group(row: str, operation: str, figures: Iterable[Mapping[str, Any]], reference: str) -> Group:
+    figures = list(figures)
+    measured = [figure for figure in figures if figure["medians"].get(figure["primary"]) is not None]
+    values = {figure["loop"]: float(figure["medians"][figure["primary"]]) for figure in measured}
+    base = values.get(reference)
+    bars = [
+        Bar(
+            figure["loop"],
+            value := values[figure["loop"]],
+            UNITS.get(figure["primary"], ""),
+            base / value if base and value > 0 else None,
+            figure["loop"].startswith("loopcore"),
+        )
+        for figure in measured
+    ]
+    missing = [f"{figure['loop']}: {figure['note']}" for figure in figures if figure["loop"] not in values]
+    return Group(row, operation, tuple(bars), tuple(missing))
+
+
+def _longest(groups: Sequence[Group]) -> float:
+    return max((bar.ratio or 0.0 for group in groups for bar in group.bars), default=0.0) or 1.0
+
+
+def text_chart(groups: Sequence[Group], width: int = 80, ascii_only: bool = False) -> str:
+    """All groups for a terminal of so many columns. Each group has a scale of its own."""
+    labels = max((len(bar.label) for group in groups for bar in group.bars), default=0)
+    room = max(8, width - labels - 26)
+    lines: list[str] = []
+    for group in groups:
+        lines += ["", f"{group.name}: {group.operation}"]
+        longest = _longest([group])
+        for bar in group.bars:
+            drawn = _blocks((bar.ratio or 0.0) / longest * room, ascii_only)
+            lines.append(f"  {bar.label:{labels}} {bar.cost:>10} {bar.times:>9}  {drawn}".rstrip())
+        lines += [f"  {text}" for text in group.missing]
+    return "\n".join(lines[1:])
+
+
+def _blocks(length: float, ascii_only: bool) -> str:
+    if ascii_only:
+        return "#" * round(length)
+    whole = int(length)
+    return "█" * whole + _EIGHTHS[int((length - whole) * 8)].strip()
+
+
+def svg(groups: Sequence[Group], title: str, *, alone: bool = True) -> str:
+    """A drawing of the groups. `alone` puts the colours into it; inside a page they are the page's."""
+    lines, y = [], 8
+    if title:
+        lines.append(_text(0, y + 14, title, "ink head"))
+        y += 30
+    for group in groups:
+        lines.append(_text(0, y + 14, group.name, "ink head"))
+        lines.append(_text(0, y + 31, group.operation, "soft"))
+        y += 40
+        longest = _longest([group])
+        for bar in group.bars:
+            length = round((bar.ratio or 0.0) / longest * _BAR, 1)
+            kind = "ours" if bar.ours else "other"
+            lines.append(_text(0, y + 15, bar.label, "ink"))
+            lines.append(f'<rect x="{_LABEL}" y="{y + 3}" width="{length}" height="15" rx="2" class="{kind}"/>')
+            lines.append(_text(_LABEL + length + 8, y + 15, f"{bar.times}  {bar.cost}".strip(), "soft"))
+            y += _LINE
+        y += 16
+    style = f'<style>{STYLE}</style><rect width="100%" height="100%" class="paper"/>' if alone else ""
+    named = escape(title or ", ".join(group.name for group in groups), quote=True)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-10 0 {_WIDTH + 20} {y}" role="img" '
+        f'aria-label="{named}">{style}\n' + "\n".join(lines) + "\n</svg>\n"
+    )
+
+
+def _text(x: float, y: float, text: str, kind: str) -> str:
+    return f'<text x="{x:g}" y="{y:g}" class="{kind}">{escape(text)}</text>'
+
+
+def markdown_table(groups: Sequence[Group]) -> str:
+    """A line a workload, a column a loop: cost an operation, and how many times faster than asyncio."""
+    loops = list(dict.fromkeys(bar.label for group in groups for bar in group.bars))
+    lines = ["| work | " + " | ".join(loops) + " |", "|---|" + "---:|" * len(loops)]
+    for group in groups:
+        bars = {bar.label: bar for bar in group.bars}
+        best = max((bar.ratio or 0.0 for bar in group.bars), default=0.0)
+        cells = [_cell(bars.get(loop), best) for loop in loops]
+        lines.append(f"| `{group.name}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(bar: Bar | None, best: float) -> str:
+    if bar is None:
+        return ""
+    text = f"{bar.cost} ({bar.times})" if bar.times and bar.label != BASE else bar.cost
+    return f"**{text}**" if bar.ratio and bar.ratio >= best else text

@@ -1,0 +1,78 @@
+"""The page that `loopcore bench --html` writes: one file, bars in SVG and a table, for any screen, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from loopcore_bench.charts import STYLE, Group, base_of, groups_of, svg
+
+_LAYOUT = """\
+body { margin: 0 auto; padding: 1rem; max-width: 46rem; color: var(--ink); background: var(--paper);
+  font: 16px/1.45 system-ui, sans-serif }
+h1 { font-size: 1.4rem } h2 { font-size: 1.05rem; margin: 2rem 0 0 } p, li, td, th { color: var(--soft) }
+svg { width: 100%; height: auto; display: block; margin-top: .6rem }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-size: .9rem; white-space: nowrap }
+td, th { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--rule); text-align: right }
+td:first-child, th:first-child { text-align: left } .best { color: var(--ours); font-weight: 600 }
+"""
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """The page for a JSON document of the harness."""
+    groups = groups_of(document)
+    machine = document["machine"]
+    facts = [machine["date"], machine["cpu"], f"{machine['cpus']} CPUs", machine["system"], machine["libc"]]
+    charts = "\n".join(f"<section>{svg([group], '', alone=False)}{_missing(group)}</section>" for group in groups)
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>loopcore bench</title>
+<style>{STYLE}{_LAYOUT}</style>
+<h1>Event loops compared</h1>
+<p>CPU time of an operation, median of the rounds, and how many times less it is than {escape(base_of(document))}'s.
+A longer bar is faster.</p>
+{charts}
+<h2>Table</h2>
+<div class="wide">{_table(groups)}</div>
+<h2>What was measured</h2>
+<p>{escape(", ".join(str(fact) for fact in facts if fact))}</p>
+<ul>{"".join(f"<li>{escape(line)}</li>" for line in loop_lines(document))}</ul>
+</html>
+"""
+
+
+def loop_lines(document: Mapping[str, Any]) -> list[str]:
+    """A line a loop: version, compiled or pure, backend, Python."""
+    lines = []
+    for label, facts in document["loops"].items():
+        if "skipped" in facts:
+            lines.append(f"{label}: {facts['skipped']}")
+            continue
+        parts = [str(facts[key]) for key in ("version", "build", "backend", "compiler") if key in facts]
+        python = f"; Python {facts['python']}" if "python" in facts else ""
+        lines.append(f"{label}: {', '.join(parts)}{python}")
+    return lines
+
+
+def _missing(group: Group) -> str:
+    return "".join(f"<p>{escape(text)}</p>" for text in group.missing)
+
+
+def _table(groups: list[Group]) -> str:
+    loops = list(dict.fromkeys(bar.label for group in groups for bar in group.bars))
+    head = "".join(f"<th>{escape(loop)}</th>" for loop in loops)
+    lines = []
+    for group in groups:
+        bars = {bar.label: bar for bar in group.bars}
+        least = min((bar.value for bar in group.bars), default=0.0)
+        cells = ""
+        for loop in loops:
+            bar = bars.get(loop)
+            best = ' class="best"' if bar is not None and bar.value <= least else ""
+            cells += f"<td{best}>{escape(bar.cost) if bar is not None else ''}</td>"
+        lines.append(f"<tr><td>{escape(group.name)}</td>{cells}</tr>")
+    return f"<table><tr><th>work</th>{head}</tr>{''.join(lines)}</table>"
