@@ -1,4 +1,4 @@
-"""`loopcore conformance`: the whole contract against a backend that is installed, and a report of it."""
+"""The commands `loopcore conformance`, which proves a backend, and `loopcore new`, which begins one."""
 
 import argparse
 from pathlib import Path
@@ -29,3 +29,23 @@ def act(arguments: argparse.Namespace) -> int:
         raise UsageError('loopcore conformance needs pytest: pip install "loopcore[testing]"') from None
     only = [name.strip() for name in (arguments.only or "").split(",") if name.strip()]
     return prove(arguments.backend, only, arguments.json, arguments.badge)
+
+
+def new(parser: argparse.ArgumentParser) -> None:
+    """Write a new distribution with a backend or a plugin, which passes its tests at once.
+
+    It is a folder, `loopcore-backend-NAME` or `loopcore-plugin-NAME`, with sources, tests, settings and a workflow.
+    """
+    parser.add_argument("kind", choices=("backend", "plugin"))
+    parser.add_argument("name", metavar="NAME", help="the name that users will select it by")
+    parser.add_argument("--into", metavar="FOLDER", type=Path, default=Path(), help="where to put the folder (here)")
+    parser.set_defaults(act=write)
+
+
+def write(arguments: argparse.Namespace) -> int:
+    """Write it, and say what to do next."""
+    from loopcore.testing.scaffold import write_copy
+
+    folder = write_copy(arguments.kind, arguments.name, arguments.into)
+    print(f'{folder} is there. Next:\n\n    cd {folder}\n    python -m pip install -e ".[test]"\n    python -m pytest')
+    return 0

@@ -1,0 +1,65 @@
+"""`loopcore new`: a fresh copy of a template, under a name of one's own.
+
+The templates are the distributions in backends/template and plugins/template of the sources, which are tested there; a
+wheel has them in `templates` beside this module. A copy differs from them by the name alone.
+"""
+
+import keyword
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from loopcore.catalogue import AUTO
+from loopcore.discovery import AUTO_ORDER, OTHERS
+from loopcore.errors import UsageError
+
+HERE: Final = Path(__file__).parent
+KINDS: Final = {"backend": "backends", "plugin": "plugins"}
+WORD: Final = "template"
+NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+LEFT_OUT: Final = frozenset({"__pycache__", ".pytest_cache", "dist", "build"})
+
+
+def template_of(kind: str) -> Path:
+    """Return the folder of the template: in the wheel, else in the sources. Raises UsageError if there is none."""
+    for folder in (HERE / "templates" / kind, HERE.parents[2] / KINDS[kind] / WORD):
+        if (folder / "pyproject.toml").is_file():
+            return folder
+    raise UsageError(f"this installation has no template of a {kind}; reinstall loopcore from its wheel")
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise UsageError if `name` cannot be that of a module, or is taken."""
+    if not NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise UsageError(
+            f"{name!r} cannot be a {kind}'s name: use small letters, digits and _, beginning with a letter"
+        )
+    if name == WORD or (kind == "backend" and name in (AUTO, *AUTO_ORDER, *OTHERS)):
+        raise UsageError(f"{name!r} is taken; choose another name")
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """Return the files of a template, relative to it."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if each not in LEFT_OUT and not each.endswith(".egg-info"))
+        yield from (Path(place, name).relative_to(folder) for name in sorted(names) if not name.endswith(".pyc"))
+
+
+def renamed(text: str, name: str) -> str:
+    """Return `text` with the name in place of the template's."""
+    return text.replace(WORD, name).replace(WORD.title(), name.title().replace("_", ""))
+
+
+def write_copy(kind: str, name: str, into: Path) -> Path:
+    """Write the distribution `loopcore-KIND-NAME` as a folder in `into`; return it. Overwrites nothing."""
+    check_name(kind, name)
+    template, target = template_of(kind), into / f"loopcore-{kind}-{name.replace('_', '-')}"
+    if target.exists():
+        raise UsageError(f"{target} exists already; remove it, or name another folder with --into")
+    for file in files_of(template):
+        copy = target / renamed(str(file), name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(renamed((template / file).read_text(encoding="utf-8"), name), encoding="utf-8")
+    return target

@@ -1,0 +1,187 @@
+"""A backend on ppoll(2), which poll(2) is with two things more: timeouts to the nanosecond, and a mask of signals.
+
+The mask is in force while it waits, and only then. A thread that blocks signals (`signal.pthread_sigmask`) and gives
+them to `PpollBackend(deliver=...)` is interrupted by them in its waits and nowhere else: no other system call of the
+thread ever sees EINTR of theirs, and none comes between the last look and the wait, because the kernel exchanges the mask
+and begins to wait in one step. Made by its name, without arguments, it changes no signal.
+
+The call comes from the C library through ctypes, which lets other threads run meanwhile. Threads: `wake` may be called
+from any, and from a signal handler; all else is the loop's.
+"""
+
+import ctypes
+import errno
+import math
+import os
+import select
+import socket
+import sys
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import Any
+
+from loopcore.backend import Capability, ProbeResult, ReadyEvent
+from loopcore.errors import BackendClosedError
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+
+LONGEST = 2.0**31
+"""Seconds that every time_t can say."""
+LARGEST_FD = 2**31 - 1
+NANOSECONDS = 1_000_000_000
+SIGNALS_BYTES = 128
+"""The size of sigset_t, in glibc and in musl."""
+SIG_BLOCK = 0
+
+
+class _PollFd(ctypes.Structure):
+    _fields_ = (("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short))
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+def _library() -> Any:
+    """Return the C library that this process has already, or None if it has no ppoll(2)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    library = ctypes.CDLL(None, use_errno=True)
+    return library if hasattr(library, "ppoll") else None
+
+
+class PpollBackend:
+    """Readiness from ppoll(2)."""
+
+    name = "ppoll"
+    capabilities = frozenset({Capability.LARGE_DESCRIPTORS, Capability.REGULAR_FILES})
+    backend_api = (1, 0)
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        available = _library() is not None
+        return ProbeResult(available, "" if available else "this platform has no ppoll(2); use poll")
+
+    def __init__(self, deliver: Iterable[int] = ()) -> None:
+        """Deliver these signals, which the thread has blocked, while it waits."""
+        self._library = _library()
+        self._deliver = frozenset(deliver)
+        self._interests: dict[int, int] = {}
+        self._list: ctypes.Array[_PollFd] | None = None
+        self._closed = False
+        # A byte in a pair of sockets ends a wait. Both ends are non-blocking: a full pair is as good as one byte.
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        for end in (self._wake_reader, self._wake_writer):
+            end.setblocking(False)
+        self._wake_fd = self._wake_reader.fileno()
+
+    def register(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd in self._interests:
+            raise FileExistsError(f"descriptor {fd} is registered already")
+        if not 0 <= fd <= LARGEST_FD:
+            raise ValueError(f"{fd} is {'negative' if fd < 0 else 'larger than any descriptor'}")
+        os.fstat(fd)  # raises OSError for a closed one: ppoll(2) itself would complain only in the wait
+        self._interests[fd] = interest
+        self._list = None
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd not in self._interests:
+            raise FileNotFoundError(f"descriptor {fd} is not registered")
+        self._interests[fd] = interest
+        self._list = None
+
+    def unregister(self, fd: int) -> None:
+        self._must_be_open()
+        if fd not in self._interests:
+            raise FileNotFoundError(f"descriptor {fd} is not registered")
+        del self._interests[fd]
+        self._list = None
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self._must_be_open()
+        deadline = None if timeout is None else monotonic() + min(timeout, LONGEST)
+        entries = self._entries()
+        remaining = None if timeout is None else min(timeout, LONGEST)
+        while (found := self._ppoll(entries, remaining)) < 0:
+            # A signal. Its Python handler has run by now; if that raised, this line is not come to. The rest of the
+            # time is waited for (PEP 475).
+            if deadline is not None:
+                remaining = max(0.0, deadline - monotonic())
+        if not found:
+            return []
+        events = [(entry.fd, _from_poll(entry.revents)) for entry in entries if entry.revents]
+        if events[0][0] == self._wake_fd:
+            self._absorb_wakes()
+            del events[0]
+        return events
+
+    def wake(self) -> None:
+        try:
+            self._wake_writer.send(b"\0")
+        except OSError:
+            pass  # full: a wake is on its way. Closed: there is nobody to wake
+
+    def close(self) -> None:
+        self._closed = True
+        self._interests.clear()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self.close()
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise BackendClosedError("the backend 'ppoll' is closed")
+
+    def _entries(self) -> "ctypes.Array[_PollFd]":
+        """Return what is waited for, as the C library wants it; the wakes come first."""
+        if self._list is None:
+            entries = [_PollFd(self._wake_fd, select.POLLIN, 0)]
+            entries += [_PollFd(fd, _to_poll(interest), 0) for fd, interest in self._interests.items()]
+            self._list = (_PollFd * len(entries))(*entries)
+        return self._list
+
+    def _ppoll(self, entries: "ctypes.Array[_PollFd]", timeout: float | None) -> int:
+        """Return how many are ready, -1 after a signal. Rounds up: a wait that ends early spins until the deadline."""
+        pause = None
+        if timeout is not None:
+            seconds, nanoseconds = divmod(math.ceil(timeout * NANOSECONDS), NANOSECONDS)
+            pause = ctypes.byref(_Timespec(seconds, nanoseconds))
+        count = ctypes.c_ulong(len(entries))
+        found: int = self._library.ppoll(entries, count, pause, self._mask())
+        if found < 0 and ctypes.get_errno() != errno.EINTR:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return found
+
+    def _mask(self) -> Any:
+        """Return the signals to block while waiting: those that the thread blocks, but for what is to be delivered."""
+        if not self._deliver:
+            return None
+        blocked = ctypes.create_string_buffer(SIGNALS_BYTES)
+        self._library.pthread_sigmask(SIG_BLOCK, None, blocked)
+        for number in self._deliver:
+            self._library.sigdelset(blocked, number)
+        return blocked
+
+    def _absorb_wakes(self) -> None:
+        try:
+            while self._wake_reader.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+
+def _to_poll(interest: int) -> int:
+    return (select.POLLIN if interest & READ else 0) | (select.POLLOUT if interest & WRITE else 0)
+
+
+def _from_poll(bits: int) -> int:
+    return (
+        (READ if bits & select.POLLIN else 0)
+        | (WRITE if bits & select.POLLOUT else 0)
+        | (ERROR if bits & (select.POLLERR | select.POLLNVAL) else 0)
+        | (HANGUP if bits & select.POLLHUP else 0)
+    )
