@@ -44,6 +44,9 @@ class Sending(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self.room.withdraw(waiter)
 
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        return waiter.granted or self.queue.senders == 0 or self.queue.receivers == 0
+
 
 class Queue(Subject):
     """The values, and the end that they come out at."""
@@ -79,6 +82,9 @@ class Queue(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self.present.withdraw(waiter)
 
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        return waiter.granted or (not self.values and (self.senders == 0 or self.receivers == 0))
+
     def append(self, value: Any) -> None:
         """Put in `value`, for which room was taken."""
         self.values.append(value)
@@ -88,7 +94,7 @@ class Queue(Subject):
         """Take out the first value, which was reserved."""
         value = self.values.popleft()
         self.sending.room.give()
-        if self.senders == 0 and not self.values:
+        if not self.values and (self.senders == 0 or self.receivers == 0):
             self.present.wake_all()
         return value
 

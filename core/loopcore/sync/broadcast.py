@@ -61,12 +61,14 @@ class Sender(Handle, Generic[T]):
 
     def send(self, value: T) -> Coroutine[Any, Any, int]:
         """Send `value`; return how many receivers it is kept for. Waits only under "wait". Raises Closed."""
-        self._check_open()
+        if self._release is None:
+            self._refuse()
         return operate(self._ring, value)
 
     def try_send(self, value: T) -> int:
         """Send `value` now; return how many receivers it is kept for. Raises Full, under "wait" only; Closed."""
-        self._check_open()
+        if self._release is None:
+            self._refuse()
         receivers: int = attempt(self._ring, value)
         if receivers is PENDING:
             raise Full(f"there is no room: the slowest receiver has yet to see {self._ring.capacity} values")

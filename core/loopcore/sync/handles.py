@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from loopcore.sync.errors import Closed
 from loopcore.sync.waiting import Guarded, guard
@@ -33,7 +33,10 @@ class Handle:
 
     def _check_open(self) -> None:
         if self._release is None:
-            raise Closed("this handle was closed")
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise Closed("this handle was closed")
 
     def __enter__(self) -> Self:
         return self

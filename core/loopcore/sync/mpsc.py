@@ -41,12 +41,14 @@ class Sender(Handle, Generic[T]):
 
     def send(self, value: T) -> Coroutine[Any, Any, None]:
         """Queue `value`, when there is room. Senders take turns. Raises Closed, also while it waits."""
-        self._check_open()
+        if self._release is None:
+            self._refuse()
         return operate(self._sending, value)
 
     def try_send(self, value: T) -> None:
         """Queue `value` now. Raises Full if there is no room, or it is promised to who waits; Closed."""
-        self._check_open()
+        if self._release is None:
+            self._refuse()
         if attempt(self._sending, value) is PENDING:
             raise Full(f"there is no room: the channel holds {self._queue.capacity} values")
 

@@ -48,6 +48,9 @@ class _Turn(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self.permits.withdraw(waiter)
 
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        return waiter.granted
+
 
 class Guard(Generic[T]):
     """The right to a mutex's value, while it is held: between `async with` and its end, or `acquire` and `release`."""

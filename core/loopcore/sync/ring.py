@@ -90,6 +90,9 @@ class Ring(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self._room.withdraw(waiter)
 
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        return self.readers == 0 or self.senders == 0 or self.policy != _WAIT or waiter.granted
+
     def waiting(self) -> int:
         """Return how many senders wait for room."""
         return self._room.waiting()
@@ -193,6 +196,9 @@ class Cursor(Subject):
 
     def withdraw(self, waiter: Waiter) -> None:
         self.ring.crowd.withdraw(waiter)
+
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        return self.next < self.ring.tail or self.ring.senders == 0 or not self.is_open
 
     def unread(self) -> int:
         """Return how many values it has yet to come by, those left out that were overwritten."""

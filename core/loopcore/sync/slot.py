@@ -75,6 +75,11 @@ class View(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self.slot.crowd.withdraw(waiter)
 
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        slot = self.slot
+        met = self.seen != slot.version if argument is None else argument(slot.value)
+        return bool(met) or slot.senders == 0 or not self.is_open
+
     def close(self) -> None:
         """Be counted among the receivers no more."""
         self.is_open = False

@@ -1,4 +1,27 @@
+# Compiled, an operation answers `await` as a coroutine does, by `am_send`: its result is not wrapped in a StopIteration,
+# which would cost more than a channel. Cython has no word for it, so the slot is filled in here.
+
 cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+from loopcore.native.cpython cimport PYGEN_ERROR, PYGEN_NEXT, PYGEN_RETURN, PySendResult
+
+cdef extern from *:
+    """
+    typedef PySendResult (*loopcore_sender)(PyObject *, PyObject *, PyObject **);
+
+    static int
+    loopcore_set_am_send(PyObject *type, loopcore_sender sender)
+    {
+        ((PyTypeObject *)type)->tp_as_async->am_send = (sendfunc)sender;
+        return 0;
+    }
+    """
+    ctypedef PySendResult (*Sender "loopcore_sender")(PyObject *, PyObject *, PyObject **) except PYGEN_ERROR
+    int set_am_send "loopcore_set_am_send" (object type, Sender sender) except -1
+
+cdef object _PENDING
 
 
 @cython.final
@@ -19,13 +42,14 @@ cdef class Subject:
     cpdef bint enlist(self, Waiter waiter) except -1
     cpdef object complete(self, Waiter waiter, object argument)
     cpdef object withdraw(self, Waiter waiter)
+    cpdef bint is_ready(self, Waiter waiter, object argument) except -1
 
 
 @cython.final
 @cython.freelist(64)
 cdef class Operation:
-    cdef Subject _subject
-    cdef object _argument
+    cdef readonly Subject subject
+    cdef readonly object argument
     cdef Waiter _waiter
     cdef bint _is_over
     cdef object __weakref__
@@ -33,6 +57,8 @@ cdef class Operation:
     @cython.locals(waiter=Waiter)
     cpdef object close(self)
     cdef object _step(self)
+    cdef object _outcome(self)
+    cdef object _suspension(self)
     @cython.locals(waiter=Waiter)
     cdef object _advance(self)
 
@@ -66,3 +92,17 @@ cdef class Permits:
     cpdef object withdraw(self, Waiter waiter)
     @cython.locals(waiter=Waiter)
     cpdef object wake_all(self)
+
+
+cdef inline PySendResult send_to_operation(PyObject *operation, PyObject *value, PyObject **result) except PYGEN_ERROR:
+    cdef object outcome = (<Operation>operation)._outcome()
+    cdef bint waits = outcome is _PENDING
+    if waits:
+        outcome = (<Operation>operation)._suspension()
+    Py_INCREF(outcome)
+    result[0] = <PyObject *>outcome
+    return PYGEN_NEXT if waits else PYGEN_RETURN
+
+
+cdef inline object answer_without_exceptions():
+    set_am_send(Operation, send_to_operation)

@@ -26,6 +26,15 @@ PENDING: Final = type("Pending", (), {"__slots__": (), "__repr__": lambda self: 
 """What a subject answers when it cannot be done yet. A value of its own: None may be sent through a channel."""
 
 _PENDING = PENDING
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.sync.waiting import answer_without_exceptions
+
 _current_loop = _get_running_loop
 
 
@@ -89,15 +98,19 @@ class Subject:
         """Forget `waiter`, and pass on what was reserved for it."""
         raise NotImplementedError
 
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        """Tell whether `complete` would do it now, for `waiter`, which is enlisted. Changes nothing."""
+        raise NotImplementedError
+
 
 class Operation:
     """One use of a subject, once: a coroutine. It takes effect when it returns, and not at all if it is cancelled."""
 
-    __slots__ = ("_subject", "_argument", "_waiter", "_is_over", "__weakref__")
+    __slots__ = ("subject", "argument", "_waiter", "_is_over", "__weakref__")
 
     def __init__(self, subject: Subject, argument: Any = None) -> None:
-        self._subject: Subject = subject
-        self._argument: Any = argument
+        self.subject: Subject = subject
+        self.argument: Any = argument
         self._waiter: Waiter | None = None
         self._is_over: bool = False
 
@@ -127,7 +140,7 @@ class Operation:
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
-            withdraw(self._subject, waiter)
+            withdraw(self.subject, waiter)
 
     def __del__(self) -> None:
         # A task that is dropped while it waits closes its coroutine only if that is a function's.
@@ -135,35 +148,41 @@ class Operation:
             self.close()
 
     def _step(self) -> Any:
-        if self._is_over:
-            raise RuntimeError("cannot reuse what has been awaited already: call the method again")
-        if self._subject.lock is None:
-            outcome = self._advance()
-        else:
-            with self._subject.lock:
-                outcome = self._advance()
+        outcome = self._outcome()
         if outcome is _PENDING:
-            future = self._waiter._future  # type: ignore[union-attr]
-            future._asyncio_future_blocking = True
-            return future
+            return self._suspension()
         raise StopIteration(outcome)
 
-    def _advance(self) -> Any:
+    def _outcome(self) -> Any:
         """Return the result, or PENDING with a waiter enlisted."""
+        if self.subject.lock is None:
+            return self._advance()
+        with self.subject.lock:
+            return self._advance()
+
+    def _suspension(self) -> Any:
+        """Return what a task takes as the wish to wait."""
+        future = self._waiter._future  # type: ignore[union-attr]
+        future._asyncio_future_blocking = True
+        return future
+
+    def _advance(self) -> Any:
+        if self._is_over:
+            raise RuntimeError("cannot reuse what has been awaited already: call the method again")
         self._is_over = True  # also if something raises
         waiter = self._waiter
         if waiter is None:
-            outcome = self._subject.attempt(self._argument)
+            outcome = self.subject.attempt(self.argument)
         else:
             self._waiter = None
-            outcome = self._subject.complete(waiter, self._argument)
+            outcome = self.subject.complete(waiter, self.argument)
         while outcome is _PENDING:
-            waiter = make_waiter(self._subject)
-            if not self._subject.enlist(waiter):
+            waiter = make_waiter(self.subject)
+            if not self.subject.enlist(waiter):
                 self._waiter = waiter
                 self._is_over = False
                 break
-            outcome = self._subject.complete(waiter, self._argument)
+            outcome = self.subject.complete(waiter, self.argument)
         return outcome
 
 
@@ -206,6 +225,10 @@ def withdraw(subject: Subject, waiter: Waiter) -> None:
     else:
         with subject.lock:
             subject.withdraw(waiter)
+
+
+if cython.compiled:
+    answer_without_exceptions()
 
 
 def new_lock(threadsafe: bool) -> "RLock | None":

@@ -1,0 +1,162 @@
+"""JoinSet: tasks whose results are taken in the order in which they come.
+
+    async with JoinSet[Page]() as pages:
+        for address in addresses:
+            pages.spawn(fetch(address))
+        async for task in pages:
+            show(task.result())
+
+An error ends nothing but its own task, unlike in `asyncio.TaskGroup`: `task.result()` raises it where it is asked
+for. Who leaves the block cancels what is still running, and waits for its end. A task whose error nobody asks for
+reports it.
+
+Thread: one, and one loop.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Collection, Coroutine
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from loopcore.runner import as_coroutine
+from loopcore.sync.errors import Empty
+from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter, attempt, operate
+
+T = TypeVar("T")
+
+__all__ = ["JoinSet"]
+
+
+class _Finished(Subject):
+    """The tasks that have ended, and those that will."""
+
+    __slots__ = ("present", "running", "tasks")
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.running: set[asyncio.Task[Any]] = set()
+        self.tasks: deque[asyncio.Task[Any]] = deque()
+        self.present = Permits(0)
+
+    def note(self, task: "asyncio.Task[Any]") -> None:
+        """Put `task`, which has ended, with those that can be taken."""
+        self.running.discard(task)
+        self.tasks.append(task)
+        self.present.give()
+
+    def attempt(self, argument: Any) -> Any:
+        if self.present.take():
+            return self.pop()
+        self.check_more_will_come()
+        return PENDING
+
+    def enlist(self, waiter: Waiter) -> bool:
+        return self.present.enlist(waiter)
+
+    def complete(self, waiter: Waiter, argument: Any) -> Any:
+        if waiter.granted:
+            return self.pop()
+        self.present.withdraw(waiter)
+        self.check_more_will_come()
+        return PENDING
+
+    def withdraw(self, waiter: Waiter) -> None:
+        self.present.withdraw(waiter)
+
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        return waiter.granted or not (self.running or self.tasks)
+
+    def pop(self) -> "asyncio.Task[Any]":
+        """Take out the first, which was reserved."""
+        task = self.tasks.popleft()
+        if not self.running and not self.tasks:
+            self.present.wake_all()
+        return task
+
+    def check_more_will_come(self) -> None:
+        """Raise Empty if all tasks have been taken."""
+        if not self.running and not self.tasks:
+            raise Empty("all tasks have been joined")
+
+
+class JoinSet(Generic[T]):
+    """Tasks, and their results in the order of completion. `len` counts those that have not been joined."""
+
+    __slots__ = ("__weakref__", "_finished")
+
+    def __init__(self) -> None:
+        self._finished = _Finished()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self._finished.running)} running, {len(self._finished.tasks)} finished>"
+
+    def __len__(self) -> int:
+        return len(self._finished.running) + len(self._finished.tasks)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def spawn(self, awaitable: Awaitable[T], *, name: str | None = None) -> "asyncio.Task[T]":
+        """Run `awaitable` as a task of the running loop, and return it."""
+        task: asyncio.Task[T] = asyncio.get_running_loop().create_task(as_coroutine(awaitable), name=name)
+        self._finished.running.add(task)
+        task.add_done_callback(self._finished.note)
+        return task
+
+    def join_next(self) -> Coroutine[Any, Any, "asyncio.Task[T]"]:
+        """Return the task that ended first of those not joined yet, when one has. Raises Empty if there are none.
+
+        Cancelled, it has joined none. Several callers take turns.
+        """
+        return operate(self._finished)
+
+    def try_join_next(self) -> "asyncio.Task[T] | None":
+        """Return a task that has ended, or None if none has. Raises Empty if there are none at all."""
+        task: asyncio.Task[T] = attempt(self._finished, None)
+        return None if task is PENDING else task
+
+    def abort_all(self) -> None:
+        """Cancel all that runs. The tasks are joined as before, once they have ended."""
+        for task in list(self._finished.running):
+            task.cancel()
+
+    async def shutdown(self) -> None:
+        """Cancel all that runs, wait until it has ended, and forget it."""
+        self.abort_all()
+        await wait_for_all(self._finished.running)
+        while self._finished.present.take():
+            self._finished.pop()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> "asyncio.Task[T]":
+        try:
+            task: asyncio.Task[T] = await operate(self._finished)
+        except Empty:
+            raise StopAsyncIteration from None
+        return task
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+
+async def wait_for_all(tasks: "Collection[asyncio.Future[Any]]") -> None:
+    """Return when all of `tasks` have ended and nobody has added more. Cancelled, it cancels them, and waits on."""
+    cancelled: asyncio.CancelledError | None = None
+    while pending := {task for task in tasks if not task.done()}:
+        try:
+            await asyncio.wait(pending)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            for task in pending:
+                task.cancel()
+    await asyncio.sleep(0)  # their callbacks have run, too
+    if cancelled is not None:
+        raise cancelled

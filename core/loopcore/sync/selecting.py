@@ -1,0 +1,190 @@
+"""select: wait for the first of several things, and leave the others as if they had never been waited for.
+
+    selected = await select(receiver.recv(), other.recv(), asyncio.sleep(5))
+    match selected.branch: ...
+
+**Operations** (what channels, wakers and join sets return) are not run by a task each: all of them wait at once, and
+only the one that is chosen is completed. The others have received and sent nothing.
+
+**Other awaitables** run as tasks. The losers are cancelled, and have ended when `select` returns. One that came to its
+end all the same, because it finished in the same moment or would not be cancelled, is not forgotten: its result is in
+`selected.also`, and its error goes to the loop's exception handler. A future or task that is passed in is cancelled
+like the others; pass `asyncio.shield(task)` to keep it.
+
+If several are ready, the first of them in the order of the arguments wins. Cancelled, `select` has taken nothing, and
+its tasks have ended.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+from loopcore.runner import as_coroutine
+from loopcore.sync.joining import wait_for_all
+from loopcore.sync.waiting import PENDING, Operation, Waiter, adopt, guard, operate, settle, withdraw
+
+T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+
+__all__ = ["Selected", "select"]
+
+
+class Selected(NamedTuple, Generic[T]):
+    """What `select` came to."""
+
+    branch: int
+    """Which of its arguments won, from 0 on."""
+    value: T
+    also: tuple[tuple[int, Any], ...] = ()
+    """Index and result of tasks that had finished, too."""
+
+
+@overload
+async def select(first: Awaitable[T1], second: Awaitable[T2], /) -> Selected[T1 | T2]: ...
+
+
+@overload
+async def select(first: Awaitable[T1], second: Awaitable[T2], third: Awaitable[T3], /) -> Selected[T1 | T2 | T3]: ...
+
+
+@overload
+async def select(
+    first: Awaitable[T1], second: Awaitable[T2], third: Awaitable[T3], fourth: Awaitable[T4], /
+) -> Selected[T1 | T2 | T3 | T4]: ...
+
+
+@overload
+async def select(*awaitables: Awaitable[T]) -> Selected[T]: ...
+
+
+async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
+    """Wait for the first of `awaitables`; return its index and result. Raises what it raises."""
+    if not awaitables:
+        raise ValueError("select() of nothing would wait for ever")
+    race = _Race(awaitables)
+    try:
+        index = await race.winner()
+        await race.dismiss(index)
+        value = await race.take(index)
+    finally:
+        await race.end()
+    return Selected(index, value, race.also(index))
+
+
+class _Race:
+    """One `select`: operations by their waiters, everything else as futures."""
+
+    __slots__ = ("_branches", "_futures", "_loop", "_waiters", "_wake")
+
+    def __init__(self, branches: "tuple[Any, ...]") -> None:
+        self._branches = branches
+        self._loop = asyncio.get_running_loop()
+        self._wake: asyncio.Future[None] = self._loop.create_future()
+        self._waiters: dict[int, Waiter] = {}
+        self._futures: dict[int, asyncio.Future[Any]] = {
+            index: branch for index, branch in enumerate(branches) if asyncio.isfuture(branch)
+        }
+
+    async def winner(self) -> int:
+        """Return the first branch that is ready, once one is."""
+        index = self._enlist()
+        if index is None:
+            self._start()
+        while index is None:
+            await self._wake
+            index = self._ready()
+            if index is None:  # somebody else was quicker
+                self._wake = self._loop.create_future()
+                index = self._enlist()
+        return index
+
+    def _enlist(self) -> int | None:
+        for index, branch in enumerate(self._branches):
+            if isinstance(branch, Operation):
+                self._withdraw(index)
+                waiter = adopt(branch.subject, Waiter(self._loop, self._wake))
+                self._waiters[index] = waiter
+                with guard(branch.subject):
+                    if branch.subject.enlist(waiter) or branch.subject.is_ready(waiter, branch.argument):
+                        return index
+            elif index in self._futures and self._futures[index].done():
+                return index
+        return None
+
+    def _start(self) -> None:
+        for index, branch in enumerate(self._branches):
+            if not isinstance(branch, Operation):
+                if index not in self._futures:
+                    self._futures[index] = self._loop.create_task(as_coroutine(branch))
+                self._futures[index].add_done_callback(self._note)
+
+    def _note(self, future: "asyncio.Future[Any]") -> None:
+        settle(self._wake)
+
+    def _ready(self) -> int | None:
+        for index, branch in enumerate(self._branches):
+            if isinstance(branch, Operation):
+                with guard(branch.subject):
+                    if branch.subject.is_ready(self._waiters[index], branch.argument):
+                        return index
+            elif self._futures[index].done():
+                return index
+        return None
+
+    async def dismiss(self, winner: int) -> None:
+        """Let the losers go. What the winner has to give stays reserved meanwhile."""
+        for index in list(self._waiters):
+            if index != winner:
+                self._withdraw(index)
+        losers = [future for index, future in self._futures.items() if index != winner and not future.done()]
+        for future in losers:
+            future.cancel()
+        if losers:
+            await wait_for_all(losers)
+
+    async def take(self, winner: int) -> Any:
+        """Complete the winner."""
+        branch = self._branches[winner]
+        if winner in self._futures:
+            return self._futures[winner].result()
+        with guard(branch.subject):
+            outcome = branch.subject.complete(self._waiters.pop(winner), branch.argument)
+        if outcome is PENDING:  # a task that shares the receiver was quicker, while the losers ended
+            outcome = await operate(branch.subject, branch.argument)
+        return outcome
+
+    async def end(self) -> None:
+        """Leave nothing behind, however far it came."""
+        for index in list(self._waiters):
+            self._withdraw(index)
+        unfinished = [future for future in self._futures.values() if not future.done()]
+        for future in self._futures.values():
+            future.remove_done_callback(self._note)
+            future.cancel()
+        for index, branch in enumerate(self._branches):
+            if index not in self._futures and asyncio.iscoroutine(branch):
+                branch.close()  # an operation, which cannot be used again, or a coroutine that never began
+        if unfinished:
+            await wait_for_all(unfinished)
+
+    def also(self, winner: int) -> "tuple[tuple[int, Any], ...]":
+        """Return the results of other futures that had one; report the errors of those that had one."""
+        results = []
+        for index, future in self._futures.items():
+            if index == winner or future.cancelled():
+                continue
+            error = future.exception()
+            if error is None:
+                results.append((index, future.result()))
+            else:
+                context = {"message": "select(): a loser ended with an error", "exception": error, "future": future}
+                self._loop.call_exception_handler(context)
+        return tuple(results)
+
+    def _withdraw(self, index: int) -> None:
+        waiter = self._waiters.pop(index, None)
+        if waiter is not None:
+            withdraw(self._branches[index].subject, waiter)

@@ -1,0 +1,98 @@
+"""Wakers: the smallest thing to wait for, for who writes awaitables of their own.
+
+    waker = Waker()
+    device.on_ready(waker.wake)           from any thread, any number of times
+    await waker.park()                    until it is woken; at once if it was since the last time
+
+A waker holds one token, as `std::thread::park` does: `wake` leaves it, `park` takes it, and waits while there is none.
+So a wake that comes before the park is not lost, and ten wakes are one. Cancelled, `park` leaves the token where it is.
+
+Thread: `wake` and `clone` any, also from a signal handler; `park` that of a running loop, any asyncio loop.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from loopcore.sync.waiting import PENDING, Crowd, Subject, Waiter, guard, new_lock, operate
+
+__all__ = ["Waker", "park"]
+
+
+class _Token(Subject):
+    """What a waker and its clones share."""
+
+    __slots__ = ("crowd", "is_there")
+
+    def __init__(self) -> None:
+        super().__init__(new_lock(True))
+        self.is_there = False
+        self.crowd = Crowd()
+
+    def attempt(self, argument: Any) -> Any:
+        if not self.is_there:
+            return PENDING
+        self.is_there = False
+        return None
+
+    def enlist(self, waiter: Waiter) -> bool:
+        self.crowd.enlist(waiter)
+        return False
+
+    def complete(self, waiter: Waiter, argument: Any) -> Any:
+        self.crowd.withdraw(waiter)
+        return self.attempt(argument)
+
+    def withdraw(self, waiter: Waiter) -> None:
+        self.crowd.withdraw(waiter)
+
+    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+        return self.is_there
+
+    def put(self) -> None:
+        """Be there, and wake whoever waits for it."""
+        with self.lock:
+            self.is_there = True
+            self.crowd.wake()
+
+
+class Waker:
+    """Wakes whoever parks on it, or on a clone of it. Equal to its clones."""
+
+    __slots__ = ("_token",)
+
+    def __init__(self) -> None:
+        self._token = _Token()
+
+    def wake(self) -> None:
+        """Let the parked task go on, or the next one that parks. Thread: any; also from a signal handler."""
+        self._token.put()
+
+    def park(self) -> Coroutine[Any, Any, None]:
+        """Wait until it is woken; return at once if it was since somebody last parked."""
+        return operate(self._token)
+
+    def clone(self) -> "Waker":
+        """Return another waker of the same task."""
+        other = Waker.__new__(Waker)
+        other._token = self._token
+        return other
+
+    __copy__ = clone
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Waker) and other._token is self._token
+
+    def __hash__(self) -> int:
+        return hash(self._token)
+
+    def __repr__(self) -> str:
+        with guard(self._token):
+            state = "woken" if self._token.is_there else f"{len(self._token.crowd)} parked"
+        return f"<{type(self).__name__} {state}>"
+
+
+async def park(begin: Callable[[Waker], object]) -> None:
+    """Call `begin` with a new waker, and wait until it is woken, which `begin` may do itself."""
+    waker = Waker()
+    begin(waker)
+    await waker.park()

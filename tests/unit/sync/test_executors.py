@@ -1,0 +1,209 @@
+"""Wakers, block_on, spawn and JoinSet."""
+
+import asyncio
+import copy
+import gc
+import threading
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from loopcore.sync import Empty, JoinSet, Waker, block_on, mpsc, park, spawn
+from tests.unit.sync.conftest import Run
+from tests.unit.sync.test_channels import cancelled, settle
+
+
+def test_a_wake_before_the_park_is_not_lost(run: Run) -> None:
+    async def main() -> None:
+        waker = Waker()
+        waker.wake()
+        waker.clone().wake()  # two are one
+        await waker.park()
+        waiting = asyncio.create_task(waker.park())
+        await settle()
+        assert not waiting.done()
+        copy.copy(waker).wake()
+        await waiting
+        assert (waker.clone() == waker, waker == Waker(), hash(waker.clone())) == (True, False, hash(waker))
+
+    run(main())
+
+
+def test_a_cancelled_park_leaves_the_token(run: Run) -> None:
+    async def main() -> None:
+        waker = Waker()
+        waiting = asyncio.create_task(waker.park())
+        await settle()
+        waker.wake()
+        assert await cancelled(waiting)
+        await waker.park()
+
+    run(main())
+
+
+def test_an_awaitable_of_ones_own_is_woken_from_a_thread(run: Run) -> None:
+    class Reading:
+        """What a device has measured, awaited."""
+
+        def __init__(self) -> None:
+            self.value: int | None = None
+            self.waker = Waker()
+            self.thread = threading.Thread(target=self.measure)
+            self.thread.start()
+
+        def measure(self) -> None:
+            self.value = 42
+            self.waker.wake()
+
+        def __await__(self) -> Generator[Any, Any, int]:
+            while self.value is None:
+                yield from self.waker.park().__await__()
+            return self.value
+
+    async def main() -> None:
+        reading = Reading()
+        assert await reading == 42
+        reading.thread.join()
+        await park(lambda waker: waker.wake())
+
+    run(main())
+
+
+def test_many_wakes_from_many_threads_lose_nothing(run: Run) -> None:
+    waker = Waker()
+    counts = [0] * 4
+
+    def count(index: int) -> None:
+        for _ in range(500):
+            counts[index] += 1
+            waker.wake()
+
+    async def main() -> None:
+        threads = [threading.Thread(target=count, args=[index]) for index in range(4)]
+        for thread in threads:
+            thread.start()
+        while sum(counts) < 2000:
+            await waker.park()
+        for thread in threads:
+            thread.join()
+
+    run(main())
+
+
+def test_block_on_runs_in_a_thread_without_a_loop() -> None:
+    sender, receiver = mpsc.Channel[int](1, threadsafe=True)
+    received: list[int] = []
+
+    def consume() -> None:
+        for _ in range(3):
+            received.append(block_on(receiver.recv(), timeout=60))
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    for number in range(3):
+        block_on(sender.send(number))
+    thread.join()
+    assert received == [0, 1, 2]
+
+
+def test_block_on_hands_over_to_the_loop_of_another_thread(run: Run) -> None:
+    async def where() -> int:
+        return threading.get_ident()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert await loop.run_in_executor(None, lambda: block_on(where(), loop=loop)) == threading.get_ident()
+        with pytest.raises(TimeoutError):
+            await loop.run_in_executor(None, lambda: block_on(asyncio.Event().wait(), loop=loop, timeout=0))
+        with pytest.raises(RuntimeError, match="use `await` here"):
+            block_on(where())
+
+    run(main())
+
+
+def test_a_spawned_task_is_kept_alive(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+
+        async def work() -> None:
+            await asyncio.sleep(0)
+            gc.collect()
+            await sender.send("done")
+
+        spawn(work())
+        assert await receiver.recv() == "done"
+
+    run(main())
+
+
+def test_tasks_are_joined_as_they_end(run: Run) -> None:
+    async def main() -> None:
+        gates = [asyncio.Event() for _ in range(4)]
+
+        async def work(number: int) -> int:
+            await gates[number].wait()
+            if number == 1:
+                raise ValueError(number)
+            return number
+
+        async with JoinSet[int]() as tasks:
+            for number in range(4):
+                tasks.spawn(work(number))
+            assert tasks.try_join_next() is None
+            order = [2, 0, 1, 3]
+            for number in order:
+                gates[number].set()
+                await settle()
+            joined = [task async for task in tasks]
+            assert [task.result() for task in joined if not task.exception()] == [2, 0, 3]
+            assert str(joined[2].exception()) == "1"
+            with pytest.raises(Empty):
+                await tasks.join_next()
+
+    run(main())
+
+
+def test_who_leaves_a_join_set_cancels_what_runs(run: Run) -> None:
+    async def main() -> None:
+        async with JoinSet[Any]() as tasks:
+            endless = [tasks.spawn(asyncio.Event().wait()) for _ in range(3)]
+            await settle()
+        assert all(task.cancelled() for task in endless)
+        assert len(tasks) == 0
+
+    run(main())
+
+
+def test_a_cancelled_join_has_joined_none(run: Run) -> None:
+    async def main() -> None:
+        async with JoinSet[str]() as tasks:
+            gate = asyncio.Event()
+
+            async def work() -> str:
+                await gate.wait()
+                return "result"
+
+            tasks.spawn(work())
+            first, second = asyncio.create_task(tasks.join_next()), asyncio.create_task(tasks.join_next())
+            await settle()
+            gate.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            first.cancel()
+            assert (await second).result() == "result"
+            assert await cancelled(first)
+
+    run(main())
+
+
+def test_those_who_wait_for_a_task_too_many_are_told(run: Run) -> None:
+    async def main() -> None:
+        async with JoinSet[int]() as tasks:
+            tasks.spawn(asyncio.sleep(0, 1))
+            joins = [asyncio.create_task(tasks.join_next()) for _ in range(2)]
+            assert (await joins[0]).result() == 1
+            with pytest.raises(Empty):
+                await joins[1]
+
+    run(main())

@@ -1,0 +1,256 @@
+"""select: one winner, and losers that took nothing."""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopcore.sync import Closed, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
+from tests.unit.sync.conftest import FACTORIES, Run
+from tests.unit.sync.test_channels import cancelled, settle
+
+
+def test_the_first_that_is_ready_wins(run: Run) -> None:
+    async def main() -> None:
+        first, one = mpsc.Channel[str](1)
+        second, two = mpsc.Channel[str](1)
+        second.try_send("two")
+        assert await select(one.recv(), two.recv()) == (1, "two", ())
+        waiting = asyncio.create_task(select(one.recv(), two.recv()))
+        await settle()
+        first.try_send("one")
+        second.try_send("two")
+        assert await waiting == (0, "one", ())
+        assert two.try_recv() == "two"
+
+    run(main())
+
+
+def test_an_operation_wins_against_tasks_that_end(run: Run) -> None:
+    ended: list[str] = []
+
+    async def work(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        waiting = asyncio.create_task(select(work("a"), receiver.recv(), work("b")))
+        await settle()
+        sender.try_send("value")
+        assert await waiting == (1, "value", ())
+        assert ended == ["a", "b"]
+        assert await select(work("never begun"), asyncio.sleep(0, "slept")) == (1, "slept", ())
+        sender.try_send("at once")
+        assert await select(work("not even a task"), receiver.recv()) == (1, "at once", ())
+        assert ended == ["a", "b", "never begun"]
+
+    run(main())
+
+
+def test_what_finished_in_the_same_moment_is_handed_over(run: Run) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def pass_through(name: str) -> str:
+            await gate.wait()
+            return name
+
+        waiting = asyncio.create_task(select(pass_through("a"), pass_through("b")))
+        await settle()
+        gate.set()
+        assert await waiting == (0, "a", ((1, "b"),))
+
+    run(main())
+
+
+@pytest.mark.reports_errors
+def test_the_error_of_a_loser_is_reported(run: Run) -> None:
+    reported: list[Any] = []
+
+    async def fail() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("while it was cancelled")
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+        assert (await select(fail(), asyncio.sleep(0))).branch == 1
+
+    run(main())
+    assert [str(error) for error in reported] == ["while it was cancelled"]
+
+
+def test_the_error_of_the_winner_is_raised(run: Run) -> None:
+    async def fail() -> None:
+        raise ValueError("mine")
+
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        with pytest.raises(ValueError, match="mine"):
+            await select(receiver.recv(), fail())
+        sender.close()
+        with pytest.raises(Closed):
+            await select(receiver.recv(), asyncio.Event().wait())
+
+    run(main())
+
+
+def test_a_cancelled_select_has_taken_nothing(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        waiting = asyncio.create_task(select(receiver.recv(), asyncio.Event().wait()))
+        await settle()
+        sender.try_send("value")  # woken, and then:
+        assert await cancelled(waiting)
+        assert receiver.try_recv() == "value"
+
+    run(main())
+
+
+def test_a_select_cancelled_while_a_loser_ends_has_taken_nothing(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        at_end, may_end = asyncio.Event(), asyncio.Event()
+
+        async def end_slowly() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                at_end.set()
+                while not may_end.is_set():
+                    try:
+                        await may_end.wait()
+                    except asyncio.CancelledError:
+                        continue
+
+        waiting = asyncio.create_task(select(receiver.recv(), end_slowly()))
+        await settle()
+        sender.try_send("value")
+        await at_end.wait()
+        waiting.cancel()
+        await settle()
+        assert not waiting.done()  # the loser has not ended
+        may_end.set()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        assert receiver.try_recv() == "value"
+
+    run(main())
+
+
+def test_every_kind_of_operation_can_be_selected(run: Run) -> None:
+    async def main() -> None:
+        full, _ = mpsc.Channel[int](1)
+        full.try_send(1)
+        news, reader = broadcast.Channel[int](1)
+        state, view = watch.Channel(0)
+        answer, question = oneshot.Channel[int]()
+        waker = Waker()
+        branches: list[Callable[[], Any]] = [
+            lambda: full.send(2),
+            reader.recv,
+            view.changed,
+            question.recv,
+            waker.park,
+        ]
+        triggers: list[Callable[[], Any]] = [
+            _.try_recv,
+            lambda: news.try_send(7),
+            lambda: state.send(8),
+            lambda: answer.send(9),
+            waker.wake,
+        ]
+        for index in (4, 3, 2, 1, 0):
+            waiting = asyncio.create_task(select(*(branch() for branch in branches[: index + 1])))
+            await settle()
+            triggers[index]()
+            selected = await waiting
+            assert (selected.branch, selected.value) == (index, [None, 7, 8, 9, None][index])
+        assert _.try_recv() == 2
+
+    run(main())
+
+
+def test_a_lost_lock_is_not_held(run: Run) -> None:
+    async def main() -> None:
+        mutex = Mutex(1)
+
+        async def lock() -> str:
+            async with mutex:
+                return "locked"
+
+        async with mutex:
+            assert (await select(lock(), asyncio.sleep(0))).branch == 1
+        assert not mutex.locked()
+
+    run(main())
+
+
+def test_a_select_that_is_dropped_gives_back(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        dropped: Any = select(receiver.recv(), receiver.recv())
+        dropped.send(None)
+        sender.try_send("value")
+        dropped.close()
+        del dropped
+        gc.collect()
+        assert receiver.try_recv() == "value"
+
+    run(main())
+
+
+def test_a_select_of_nothing_is_refused(run: Run) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="wait for ever"):
+            await select()
+
+    run(main())
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), kind=st.sampled_from(sorted(FACTORIES)))
+def test_nothing_is_lost_whatever_is_selected_and_cancelled(data: st.DataObject, kind: str) -> None:
+    """Several tasks select from several channels, and are cancelled at random; in the end all values are there."""
+
+    async def main() -> None:
+        channels = [mpsc.Channel[int](2) for _ in range(3)]
+        received: list[int] = []
+
+        async def consume() -> None:
+            while True:
+                received.append((await select(*(receiver.recv() for _, receiver in channels))).value)
+
+        tasks = [asyncio.create_task(consume()) for _ in range(3)]
+        sent = 0
+        for step in data.draw(st.lists(st.integers(0, 11), max_size=40)):
+            if step < 6:
+                sender = channels[step % 3].sender
+                try:
+                    sender.try_send(sent)
+                except Exception:
+                    await settle()
+                else:
+                    sent += 1
+            elif step < 9:
+                victim = tasks[step - 6]
+                victim.cancel()
+                tasks[step - 6] = asyncio.create_task(consume())
+            else:
+                await asyncio.sleep(0)
+        await settle()
+        assert sorted(received) == list(range(sent))
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    with asyncio.Runner(loop_factory=FACTORIES[kind]) as runner:
+        runner.run(main())
