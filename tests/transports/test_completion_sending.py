@@ -283,3 +283,28 @@ def test_flush_before_the_turn_of_a_send_that_came_back_sends_nothing_twice() ->
         transport.abort()
         loop.run_until_complete(settle())
         loop.close()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first", "behind another"])
+def test_send_that_the_port_refuses_ends_the_connection_with_the_error(again: bool) -> None:
+    refusal = OSError(errno.ENOMEM, "no memory for it")
+
+    def refuse(operation: Any) -> None:
+        raise refusal
+
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (transport, _):
+            if again:
+                transport.write(b"first")
+                await settle()
+            port.submit = refuse  # type: ignore[method-assign]
+            transport.write(b"refused")
+            if again:
+                port.complete(port.only(Send), 5)
+            await settle()
+            del port.submit
+            assert protocol.lost_with() is refusal
+            assert transport.get_write_buffer_size() == 0
+
+    running(main)

@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore_backends.uring.life cimport Life
 from loopcore_backends.uring.requests cimport Requests
 from loopcore_backends.uring.results cimport Results
 from loopcore_backends.uring.ring cimport Ring
@@ -13,6 +14,7 @@ cdef class UringBackend:
     cdef Slots _slots
     cdef object _without
     cdef long long _pid
+    cdef Life _life
     cdef bint _closed
 
     @cython.locals(slot=Slot, requests=Requests)

@@ -33,10 +33,11 @@ from typing import Any, Final
 from loopcore import operations
 from loopcore.backend import Capability, ProbeResult
 from loopcore.completion import Completion
-from loopcore.errors import BackendUnavailableError
+from loopcore.errors import BackendClosedError, BackendUnavailableError
 from loopcore_backends import _refusals
 from loopcore_backends._waker import Waker, make_waker
-from loopcore_backends.uring import features, report, slots
+from loopcore_backends.uring import features, report, slots, status
+from loopcore_backends.uring.life import Life, forked
 from loopcore_backends.uring.requests import Requests
 from loopcore_backends.uring.results import Results
 from loopcore_backends.uring.ring import Ring
@@ -66,7 +67,7 @@ _buried: list[Any] = []
 class UringBackend:
     """Completions from io_uring(7)."""
 
-    __slots__ = ("_waker", "_requests", "_results", "_slots", "_without", "_pid", "_closed")
+    __slots__ = ("_waker", "_requests", "_results", "_slots", "_without", "_pid", "_life", "_closed")
 
     name = "uring"
     backend_api = (1, 0)
@@ -89,6 +90,7 @@ class UringBackend:
         self._closed: bool = False
         self._without: frozenset[str] = features.masked(without)
         self._pid: int = os.getpid()
+        self._life: Life = Life()
         self._slots: Slots = Slots()
         self._results: Results = Results(self._slots)
         self._waker: Waker | None = make_waker()
@@ -110,8 +112,8 @@ class UringBackend:
         return frozenset(found)
 
     def submit(self, operation: Any) -> None:
-        if self._closed:
-            raise _refusals.closed("uring")
+        if self._closed or not self._life.is_here():
+            raise self._refusal()
         if operation.slot is not None:
             raise ValueError(f"{operation!r} is in flight already")
         requests = self._requests
@@ -137,8 +139,8 @@ class UringBackend:
             raise
 
     def cancel(self, operation: Any) -> None:
-        if self._closed:
-            raise _refusals.closed("uring")
+        if self._closed or not self._life.is_here():
+            raise self._refusal()
         slot = operation.slot
         if slot is None or slot.operation is not operation:
             return
@@ -158,6 +160,9 @@ class UringBackend:
             self._harvest()
             check_signals()
 
+    def _refusal(self) -> BackendClosedError:
+        return _refusals.closed("uring") if self._closed else forked()
+
     def _drop(self, slot: Slot) -> bool:
         """End `slot` if the kernel has not seen it yet; return whether that is so."""
         ring = self._requests.ring
@@ -174,8 +179,8 @@ class UringBackend:
         return True
 
     def wait(self, timeout: float | None) -> Sequence[Completion]:
-        if self._closed:
-            raise _refusals.closed("uring")
+        if self._closed or not self._life.is_here():
+            raise self._refusal()
         limit = -1
         if timeout is not None:
             limit = to_ns(timeout) if timeout > 0.0 else 0
@@ -207,12 +212,6 @@ class UringBackend:
     def _take(self) -> list[Completion]:
         """Hand out what has been done."""
         results = self._results
-        done: list[Completion] = results.done
-        for operation, _, more in done:
-            if not more:
-                operation.slot = None
-        results.done = []
-        results.ends = 0
         if results.woken:
             results.woken = False
             waker = self._waker
@@ -220,6 +219,13 @@ class UringBackend:
             # here, where a wake that goes with it ends this wait, and not where the next poll is put in.
             if waker is not None and not (results.watching and waker.edges):
                 waker.drain()
+        done: list[Completion] = results.done
+        for operation, _, more in done:
+            if not more:
+                operation.slot = None
+        # Last: interpreted, a signal handler that raises before this line leaves it all for the next wait.
+        results.ends = 0
+        results.done = []
         return done
 
     def _may_block(self) -> bool:
@@ -270,27 +276,33 @@ class UringBackend:
         position = 0
         # Of receives that found no buffer only as many as there is room for, or else most find none again.
         portions = self._requests.streams.portions() if self._requests.streams is not None else 0
-        for slot in pending:
-            if self._requests.ring.space() < 4:
-                self._results.again = self._results.again + pending[position:]
-                return
-            position += 1
-            if slot.operation is None or slot.asked:
-                continue  # it has ended; perhaps another operation has the slot by now
-            if slot.step == slots.STARVED:
-                if portions == 0:
-                    self._results.again.append(slot)
-                    continue
-                portions -= 1
-            try:
-                self._requests.begin(slot)
-            except OSError as exc:
-                if exc.errno == errno.EEXIST and slot.code == operations.RECEIVE_FROM:
-                    self._move()
+        try:
+            for slot in pending:
+                if self._requests.ring.space() < 4:
+                    self._results.again = self._results.again + pending[position:]
                     return
-                self._results.end(slot, exc)
-            except Exception as exc:
-                self._results.end(slot, OSError(errno.EINVAL, str(exc)))
+                position += 1
+                if slot.operation is None or slot.asked:
+                    continue  # it has ended; perhaps another operation has the slot by now
+                if slot.step == slots.STARVED:
+                    if portions == 0:
+                        self._results.again.append(slot)
+                        continue
+                    portions -= 1
+                try:
+                    self._requests.begin(slot)
+                except OSError as exc:
+                    if exc.errno == errno.EEXIST and slot.code == operations.RECEIVE_FROM:
+                        self._move()
+                        return
+                    self._results.end(slot, exc)
+                except Exception as exc:
+                    self._results.end(slot, OSError(errno.EINVAL, str(exc)))
+        except BaseException:
+            # Interpreted, a signal handler may raise anywhere. What was not begun keeps its place.
+            again = self._results.again
+            self._results.again = [slot for slot in pending if not slot.asked and slot not in again] + again
+            raise
 
     def _move(self) -> None:
         """Give up the ring, which belongs to another thread, for one of this thread."""
@@ -316,7 +328,7 @@ class UringBackend:
                 _buried.append(old.streams)
             if slot.cancelled:
                 self._results.end(slot, _cancelled())
-            elif begun and slot.code in _ONCE and slot.step != slots.BLOCKED:
+            elif begun and (slot.code in _ONCE or status.moves_position(slot)) and slot.step != slots.BLOCKED:
                 self._results.end(slot, _cancelled("the loop went to another thread while this was being done"))
             else:
                 if begun and slot.code == operations.CONNECT:
@@ -342,6 +354,10 @@ class UringBackend:
         for operation, result, more in self._take():
             if operation.code in (operations.ACCEPT, operations.OPEN) and isinstance(result, int):
                 os.close(result)  # nobody else will
+            elif operation.code == operations.CLOSE and result is None:
+                operation.fd = (
+                    -1
+                )  # it is closed, and the number may be that of another file: nobody is to close it again
             if not more:
                 unfinished.append(operation)
         for slot in self._slots.living():

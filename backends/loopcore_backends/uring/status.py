@@ -4,9 +4,12 @@ Sources: statx(2), waitid(2), wait(2).
 """
 
 import os
+import stat
 import struct
 
+from loopcore.operations import READ_FILE
 from loopcore_backends.uring import layout
+from loopcore_backends.uring.slots import Slot
 
 
 def stat_result(raw: bytes) -> os.stat_result:
@@ -27,3 +30,16 @@ def wait_status(code: int, status: int) -> int:
     if code == layout.CLD_EXITED:
         return status << 8
     return status | (0x80 if code == layout.CLD_DUMPED else 0)
+
+
+def moves_position(slot: Slot) -> bool:
+    """Tell whether `slot` reads from where a regular file stands, which moves that.
+
+    A pipe is read by the thread of the ring when it is ready; a file perhaps by a thread of the kernel, at any time.
+    """
+    if slot.code != READ_FILE or slot.operation.offset >= 0:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(slot.fd).st_mode)
+    except OSError:
+        return False

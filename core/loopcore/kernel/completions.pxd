@@ -29,6 +29,7 @@ cdef class Polls:
     cdef Completions _completions
     cdef list _fired
     cdef dict _table
+    cdef set _gone
 
     @cython.locals(poll=Poll)
     cpdef object modify(self, object fd, int interest)

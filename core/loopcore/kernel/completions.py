@@ -45,6 +45,8 @@ class Completions:
 
     def submit(self, operation: Operation) -> None:
         """Hand `operation` to the port; its target runs once for each completion, in the io phase of a tick."""
+        if operation is None:  # compiled, None would be taken for one: its fields are memory that is not ours
+            raise TypeError("submit() takes an operation of loopcore.operations, not None")
         operation.pending = True
         operation.result = None
         self.submitted = True
@@ -56,6 +58,8 @@ class Completions:
 
     def cancel(self, operation: Operation) -> None:
         """End `operation` early; its target still runs once more. One that is not pending is left alone."""
+        if operation is None:
+            raise TypeError("cancel() takes an operation of loopcore.operations, not None")
         if operation.pending and not self._is_closed:
             self.submitted = True
             self.backend.cancel(operation)
@@ -124,12 +128,14 @@ def _drop(operation: Operation, result: Any) -> None:
 class Polls:
     """The readiness table's backend over a completion port: one Poll a descriptor, at most."""
 
-    __slots__ = ("_completions", "_fired", "_table")
+    __slots__ = ("_completions", "_fired", "_table", "_gone")
 
     def __init__(self, completions: Completions) -> None:
         self._completions: Completions = completions
         self._table: dict[int, Poll] = {}
         self._fired: list[Operation] = []
+        self._gone: set[int] = set()
+        """Numbers in the table that somebody has closed: nothing is asked of them any more."""
 
     def register(self, fd: int, interest: int) -> None:
         """Watch `fd`. Raises OSError for what is no descriptor."""
@@ -140,6 +146,10 @@ class Polls:
     def modify(self, fd: int, interest: int) -> None:
         """Watch `fd` for something else."""
         poll = self._table[fd]
+        if fd in self._gone:  # somebody has the number again, or else there is another EBADF
+            self._gone.discard(fd)
+            self._watch(fd, interest)
+            return
         if poll.interest == interest:
             return
         if poll.pending:
@@ -150,17 +160,20 @@ class Polls:
 
     def unregister(self, fd: int) -> None:
         """Forget `fd`, which may be closed already."""
+        self._gone.discard(fd)
         self._completions.cancel(self._table.pop(fd))
 
     def take(self, poll: Operation) -> int:
         """Return what `poll`, which has ended, reports of its descriptor: 0 if it is stale or was for nothing."""
-        if self._table.get(poll.fd) is not poll:
+        if poll is None or self._table.get(poll.fd) is not poll:
             return 0
         result = poll.result
         if isinstance(result, OSError):
             # An error is for who waits: he tries, and finds out. A descriptor that somebody has closed is not watched
             # any more, as with epoll(7): to ask again would bring the same error, in every tick.
-            if result.errno != errno.EBADF:
+            if result.errno == errno.EBADF:
+                self._gone.add(poll.fd)
+            else:
                 self._fired.append(poll)
             return ERROR
         self._fired.append(poll)
@@ -179,6 +192,7 @@ class Polls:
         """Forget everything; the port is being closed."""
         self._table.clear()
         self._fired.clear()
+        self._gone.clear()
 
     def _watch(self, fd: int, interest: int) -> None:
         poll = Poll(fd, interest & (READ | WRITE))

@@ -253,6 +253,8 @@ class Queues:
 
     def flush_soon(self, runnable: Runnable) -> None:
         """Run `runnable` at the end of this tick, when nobody will add to what it is about to write."""
+        if runnable is None:  # compiled, it would be run
+            raise TypeError("flush_soon() takes what is to be run, not None")
         self._flushes.append(runnable)
 
     def close_soon(self, resource: Closeable) -> None:

@@ -33,7 +33,8 @@ cdef class CompletionDriver(QueueingDriver):
     @cython.locals(sending=Send)
     cpdef object flush(self)
     cpdef object take_turn(self)
-    @cython.locals(sending=Send, first=list)
+    cdef bint _submit_or_fail(self) except -1
+    @cython.locals(sending=Send, first=list, in_flight=Py_ssize_t)
     cdef object _submit(self)
     @cython.locals(sending=Send, sent=Py_ssize_t, is_dropped=bint, is_counted=bint)
     cpdef object _run(self)

@@ -195,7 +195,19 @@ class CompletionDriver(QueueingDriver):
     def take_turn(self) -> None:
         self._turn_asked = False
         if self.unsent and not self._is_sending:
+            self._submit_or_fail()
+
+    def _submit_or_fail(self) -> bool:
+        """Submit; if the port refuses, that is the end of the connection. Return whether it took it."""
+        try:
             self._submit()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.discard()
+            self.sink._failed(exc, WRITE_FAILED)
+            return False
+        return True
 
     def _submit(self) -> None:
         """Give what is queued to the port, which has nothing of ours to send."""
@@ -216,7 +228,9 @@ class CompletionDriver(QueueingDriver):
         self._head = 0
         sending.quiet = not self._is_awaited and self._in_flight == self.unsent
         sending.target = self
+        in_flight, self._in_flight = self._in_flight, 0  # until the port has taken it: it may raise
         self._completions.submit(sending)
+        self._in_flight = in_flight
         self._is_sending = True
 
     def _run(self) -> None:
@@ -249,7 +263,8 @@ class CompletionDriver(QueueingDriver):
 
     def _go_on(self) -> None:
         if self.unsent:
-            self._submit()
+            if not self._submit_or_fail():
+                return
         else:
             self._is_awaited = False
         self.sink._written()

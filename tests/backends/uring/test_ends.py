@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loopcore.interest import WRITE
-from loopcore.operations import Accept, Connect, Poll, Read, Receive, WaitProcess
+from loopcore.operations import Accept, Close, Connect, Poll, Read, Receive, WaitProcess
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from tests.backends.uring.kit import LARGE, in_thread, needs_uring, send_of
 
@@ -128,3 +128,17 @@ def test_what_is_wrong_with_an_operation_that_had_to_queue_is_told_as_an_error(l
     wrong = send_of(pair[0], "text")
     ledger.submit(wrong)
     assert ledger.result_of(wrong).errno == errno.EINVAL
+
+
+@needs_uring
+def test_descriptor_that_was_closed_while_the_port_closes_is_not_closed_by_its_owner_again(port, pair):
+    number = os.dup(pair[1].fileno())
+    closing, other = Close(number), Receive(pair[0].fileno(), LARGE)
+    port.submit(other)
+    port.wait(0.0)
+    port.submit(closing)
+    port.cancel(other)  # enters the kernel, which closes
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+    assert set(port.close()) == {closing, other}
+    assert closing.fd == -1  # whoever closes what had not ended finds nothing to close

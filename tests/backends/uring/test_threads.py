@@ -1,13 +1,17 @@
 """A ring belongs to a thread; the port goes with whoever waits in it."""
 
 import errno
+import os
+from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
 from loopcore.interest import WRITE
-from loopcore.operations import Poll, Receive
+from loopcore.operations import Poll, Read, Receive
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
+from loopcore_backends.uring.results import Results
 from tests.backends.uring.kit import LARGE, fill, in_thread, needs_uring, send_of
 
 
@@ -76,3 +80,23 @@ def test_wake_ends_a_wait_of_the_new_thread(port):
         assert monotonic() - start < PATIENCE
 
     in_thread(work)
+
+
+@needs_uring
+@pytest.mark.skipif(not hasattr(Results, "_append"), reason="compiled, what the kernel says cannot be held back")
+def test_read_of_a_file_is_not_made_again_in_another_thread(port: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"first second")
+    file = os.open(path, os.O_RDONLY)
+    try:
+        reading = Read(file, 6)
+        ledger = Ledger(port)
+        ledger.submit(reading)
+        with monkeypatch.context() as patched:
+            patched.setattr(Results, "harvest", lambda self, requests: None)  # a kernel thread is still at it
+            port.wait(0.0)
+            in_thread(lambda: ledger.wait(0.001))
+        assert ledger.result_of(reading).errno == errno.ECANCELED
+        assert os.read(file, 6) == b"second"
+    finally:
+        os.close(file)

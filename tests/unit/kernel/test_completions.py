@@ -351,3 +351,22 @@ def test_number_that_is_no_descriptor_cannot_be_watched(reactor: Reactor, port: 
     with pytest.raises(OSError, match="Bad file descriptor"):
         watch(reactor, writer, [])
     assert port.calls == []
+
+
+def test_number_that_was_closed_and_is_in_use_again_is_watched_again(
+    reactor: Reactor, port: ScriptedPort, fd: int
+) -> None:
+    log: list[Any] = []
+    watch(reactor, fd, log)
+    fire(reactor, port, fd, OSError(errno.EBADF, "closed without a word"))
+    assert not [poll for poll in port.polls(fd) if poll.pending]
+    reactor.readiness.set_writer(fd, handle(reactor, log.append, "writer"))  # the number is somebody else's by now
+    (poll,) = [poll for poll in port.polls(fd) if poll.pending]
+    assert poll.interest == READ | WRITE
+
+
+def test_none_is_no_operation(reactor: Reactor, port: ScriptedPort) -> None:
+    for call in (reactor.completions.submit, reactor.completions.cancel, reactor.flush_soon):
+        with pytest.raises(TypeError, match="not None"):
+            call(None)  # type: ignore[arg-type]
+    assert port.calls == []

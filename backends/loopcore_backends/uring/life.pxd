@@ -1,0 +1,9 @@
+cimport cython
+
+
+@cython.final
+cdef class Life:
+    cdef public object page
+    cdef unsigned long long *word
+
+    cdef bint is_here(self) except -1
