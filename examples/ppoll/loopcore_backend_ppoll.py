@@ -2,8 +2,8 @@
 
 The mask is in force while it waits, and only then. A thread that blocks signals (`signal.pthread_sigmask`) and gives
 them to `PpollBackend(deliver=...)` is interrupted by them in its waits and nowhere else: no other system call of the
-thread ever sees EINTR of theirs, and none comes between the last look and the wait, because the kernel exchanges the mask
-and begins to wait in one step. Made by its name, without arguments, it changes no signal.
+thread ever sees EINTR of theirs, and none comes between the last look and the wait, because the kernel exchanges the
+mask and begins to wait in one step. Made by its name, without arguments, it changes no signal.
 
 The call comes from the C library through ctypes, which lets other threads run meanwhile. Threads: `wake` may be called
 from any, and from a signal handler; all else is the loop's.
