@@ -8,7 +8,6 @@ all else is the loop's.
 import math
 import os
 import select
-import socket
 from collections.abc import Sequence
 
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
@@ -17,6 +16,35 @@ from loopcore.interest import ERROR, HANGUP, READ, WRITE
 
 LONGEST_MS = 2**31 - 1
 LARGEST_FD = 2**31 - 1
+
+
+class _Wakes:
+    """A pipe whose bytes end waits, closed with the last reference.
+
+    So a wake that is under way in another thread, which holds one, never writes into the file that got the number next.
+    """
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        for end in (self.reader, self.writer):
+            os.set_blocking(end, False)
+
+    def __del__(self) -> None:
+        os.close(self.reader)
+        os.close(self.writer)
+
+    def add(self) -> None:
+        try:
+            os.write(self.writer, b"\0")
+        except BlockingIOError:
+            pass  # full: a wake is on its way
+
+    def absorb(self) -> None:
+        try:
+            while os.read(self.reader, 4096):
+                pass
+        except BlockingIOError:
+            pass
 
 
 class TemplateBackend:
@@ -34,12 +62,8 @@ class TemplateBackend:
     def __init__(self) -> None:
         self._poll = select.poll()
         self._registered: set[int] = set()
-        self._closed = False
-        # A byte in a pair of sockets ends a wait. Both ends are non-blocking: a full pair is as good as one byte.
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        for end in (self._wake_reader, self._wake_writer):
-            end.setblocking(False)
-        self._wake_fd = self._wake_reader.fileno()
+        self._wakes: _Wakes | None = _Wakes()
+        self._wake_fd = self._wakes.reader
         self._poll.register(self._wake_fd, select.POLLIN)
 
     def register(self, fd: int, interest: int) -> None:
@@ -70,36 +94,22 @@ class TemplateBackend:
         # Rounded up, because a wait that ends early spins until the deadline.
         ready = self._poll.poll(None if timeout is None else math.ceil(min(timeout * 1e3, LONGEST_MS)))
         events = [(fd, _from_poll(bits)) for fd, bits in ready if fd != self._wake_fd]
-        if len(events) < len(ready):
-            self._absorb_wakes()
+        if len(events) < len(ready) and self._wakes is not None:
+            self._wakes.absorb()
         return events
 
     def wake(self) -> None:
-        try:
-            self._wake_writer.send(b"\0")
-        except OSError:
-            pass  # full: a wake is on its way. Closed: there is nobody to wake
+        wakes = self._wakes
+        if wakes is not None:
+            wakes.add()
 
     def close(self) -> None:
-        self._closed = True
         self._registered.clear()
-        self._wake_reader.close()
-        self._wake_writer.close()
-
-    def __del__(self) -> None:
-        if not self._closed:
-            self.close()
+        self._wakes = None
 
     def _must_be_open(self) -> None:
-        if self._closed:
+        if self._wakes is None:
             raise BackendClosedError("the backend 'template' is closed")
-
-    def _absorb_wakes(self) -> None:
-        try:
-            while self._wake_reader.recv(4096):
-                pass
-        except BlockingIOError:
-            pass
 
 
 def _to_poll(interest: int) -> int:

@@ -14,7 +14,6 @@ import errno
 import math
 import os
 import select
-import socket
 import sys
 from collections.abc import Iterable, Sequence
 from time import monotonic
@@ -49,6 +48,35 @@ def _library() -> Any:
     return library if hasattr(library, "ppoll") else None
 
 
+class _Wakes:
+    """A pipe whose bytes end waits, closed with the last reference.
+
+    So a wake that is under way in another thread, which holds one, never writes into the file that got the number next.
+    """
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        for end in (self.reader, self.writer):
+            os.set_blocking(end, False)
+
+    def __del__(self) -> None:
+        os.close(self.reader)
+        os.close(self.writer)
+
+    def add(self) -> None:
+        try:
+            os.write(self.writer, b"\0")
+        except BlockingIOError:
+            pass  # full: a wake is on its way
+
+    def absorb(self) -> None:
+        try:
+            while os.read(self.reader, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+
 class PpollBackend:
     """Readiness from ppoll(2)."""
 
@@ -67,12 +95,8 @@ class PpollBackend:
         self._deliver = frozenset(deliver)
         self._interests: dict[int, int] = {}
         self._list: ctypes.Array[_PollFd] | None = None
-        self._closed = False
-        # A byte in a pair of sockets ends a wait. Both ends are non-blocking: a full pair is as good as one byte.
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        for end in (self._wake_reader, self._wake_writer):
-            end.setblocking(False)
-        self._wake_fd = self._wake_reader.fileno()
+        self._wakes: _Wakes | None = _Wakes()
+        self._wake_fd = self._wakes.reader
 
     def register(self, fd: int, interest: int) -> None:
         self._must_be_open()
@@ -111,29 +135,22 @@ class PpollBackend:
         if not found:
             return []
         events = [(entry.fd, _from_poll(entry.revents)) for entry in entries if entry.revents]
-        if events[0][0] == self._wake_fd:
-            self._absorb_wakes()
+        if events[0][0] == self._wake_fd and self._wakes is not None:
+            self._wakes.absorb()
             del events[0]
         return events
 
     def wake(self) -> None:
-        try:
-            self._wake_writer.send(b"\0")
-        except OSError:
-            pass  # full: a wake is on its way. Closed: there is nobody to wake
+        wakes = self._wakes
+        if wakes is not None:
+            wakes.add()
 
     def close(self) -> None:
-        self._closed = True
         self._interests.clear()
-        self._wake_reader.close()
-        self._wake_writer.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
-            self.close()
+        self._wakes = None
 
     def _must_be_open(self) -> None:
-        if self._closed:
+        if self._wakes is None:
             raise BackendClosedError("the backend 'ppoll' is closed")
 
     def _entries(self) -> "ctypes.Array[_PollFd]":
@@ -165,13 +182,6 @@ class PpollBackend:
         for number in self._deliver:
             self._library.sigdelset(blocked, number)
         return blocked
-
-    def _absorb_wakes(self) -> None:
-        try:
-            while self._wake_reader.recv(4096):
-                pass
-        except BlockingIOError:
-            pass
 
 
 def _to_poll(interest: int) -> int:

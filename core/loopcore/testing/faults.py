@@ -1,0 +1,161 @@
+"""Backends that do everything the contract allows, and seldom happens: what stands on them must not mind.
+
+`FaultyReadiness` and `FaultyCompletions` stand on a backend that keeps the contract, and go on keeping it, only just. A
+program that runs on one has met spurious readiness (its read gets EAGAIN), events of descriptors that were given up,
+numbers that are used again, waits that end for nothing, events in any order and one at a time, short reads and short
+writes. Chance decides, from a seed, so that a failure can be had again:
+
+    loop = EventLoop(FaultyReadiness(PollBackend(), seed=7))
+
+`injected` counts what was done. Thread: as of any backend.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from loopcore.backend import Capability, ProbeResult, ReadinessBackend, ReadyEvent
+from loopcore.completion import Completion, CompletionBackend
+from loopcore.interest import ERROR, HANGUP
+from loopcore.operations import RECEIVE, SEND, SEND_FILE, Operation
+
+REMEMBERED = 8
+"""How many descriptors that were given up may still be heard of."""
+
+
+class FaultyReadiness:
+    """A readiness port over `inner`, which it owns. `rate` is how often something happens, of 1."""
+
+    name = "faulty"
+    backend_api = (1, 0)
+
+    def __init__(self, inner: ReadinessBackend, seed: int = 0, rate: float = 0.3) -> None:
+        self.inner = inner
+        self.capabilities: frozenset[Capability] = inner.capabilities
+        self.injected: Counter[str] = Counter()
+        self._chance = random.Random(seed)
+        self._rate = rate
+        self._interests: dict[int, int] = {}
+        self._given_up: list[int] = []
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        """It runs where its inner backend does."""
+        return ProbeResult(True)
+
+    def register(self, fd: int, interest: int) -> None:
+        self.inner.register(fd, interest)
+        self._interests[fd] = interest
+
+    def modify(self, fd: int, interest: int) -> None:
+        self.inner.modify(fd, interest)
+        self._interests[fd] = interest
+
+    def unregister(self, fd: int) -> None:
+        self.inner.unregister(fd)
+        del self._interests[fd]
+        self._given_up = [*self._given_up, fd][-REMEMBERED:]
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        """Wait, and tell more, less, or something else than is so. What is left out is still ready next time."""
+        if self._happens("early end"):
+            timeout = 0.0
+        events = dict(self.inner.wait(timeout))
+        if len(events) > 1 and self._happens("one at a time"):
+            fd = self._chance.choice([*events])
+            events = {fd: events[fd]}
+        if self._interests and self._happens("spurious event"):
+            fd = self._chance.choice([*self._interests])
+            events[fd] = events.get(fd, 0) | self._interests[fd]
+        if self._given_up and self._happens("stale event"):
+            events.setdefault(self._chance.choice(self._given_up), ERROR | HANGUP)
+        told = [*events.items()]
+        self._chance.shuffle(told)
+        return told
+
+    def wake(self) -> None:
+        self.inner.wake()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def _happens(self, what: str) -> bool:
+        happens = self._chance.random() < self._rate
+        self.injected[what] += happens
+        return happens
+
+
+class FaultyCompletions:
+    """A completion port over `inner`, which it owns. `rate` is how often something happens, of 1."""
+
+    name = "faulty"
+    backend_api = (1, 0)
+
+    def __init__(self, inner: CompletionBackend, seed: int = 0, rate: float = 0.3) -> None:
+        self.inner = inner
+        self.capabilities: frozenset[Capability] = inner.capabilities
+        self.injected: Counter[str] = Counter()
+        self._chance = random.Random(seed)
+        self._rate = rate
+        self._whole: dict[Operation, Any] = {}
+        self._late: list[Completion] = []
+
+    @classmethod
+    def probe(cls) -> ProbeResult:
+        """It runs where its inner backend does."""
+        return ProbeResult(True)
+
+    def submit(self, operation: Any) -> None:
+        """Submit it, perhaps for a part of what it asks for."""
+        if operation.code == RECEIVE and operation.limit > 1 and self._happens("short read"):
+            whole, operation.limit = operation.limit, self._chance.randint(1, min(operation.limit, 16))
+            self._submit_instead(operation, "limit", whole)
+        elif operation.code == SEND_FILE and operation.count > 1 and self._happens("short sendfile"):
+            whole, operation.count = operation.count, self._chance.randint(1, operation.count)
+            self._submit_instead(operation, "count", whole)
+        elif operation.code == SEND and len(operation.buffers) > 1 and self._happens("short write"):
+            whole, operation.buffers = operation.buffers, [operation.buffers[0]]
+            self._submit_instead(operation, "buffers", whole)
+        else:
+            self.inner.submit(operation)
+
+    def _submit_instead(self, operation: Operation, attribute: str, whole: Any) -> None:
+        try:
+            self.inner.submit(operation)
+        except BaseException:
+            setattr(operation, attribute, whole)
+            raise
+        self._whole[operation] = (attribute, whole)
+
+    def cancel(self, operation: Operation) -> None:
+        if not any(each is operation for each, _, more in self._late if not more):
+            self.inner.cancel(operation)
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        """Wait, and keep some of what came for the next wait, which then does not wait."""
+        kept, self._late = self._late, []
+        if kept or self._happens("early end"):
+            timeout = 0.0
+        told = [*kept, *self.inner.wait(timeout)]
+        if len(told) > 1 and self._happens("late completion"):
+            self._late = told[1:]
+            del told[1:]
+        for operation, _, more in told:
+            if not more and operation in self._whole:
+                attribute, whole = self._whole.pop(operation)
+                setattr(operation, attribute, whole)
+        return told
+
+    def wake(self) -> None:
+        self.inner.wake()
+
+    def close(self) -> Sequence[Operation]:
+        unfinished = [*self.inner.close(), *(operation for operation, _, more in self._late if not more)]
+        self._late = []
+        return unfinished
+
+    def _happens(self, what: str) -> bool:
+        happens = self._chance.random() < self._rate
+        self.injected[what] += happens
+        return happens
