@@ -225,3 +225,43 @@ def test_a_unix_endpoint_without_a_peer_sends_by_path(loop: Loop, tmp_path: Path
                 await settle()
 
     run(loop, main())
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_many_peers_are_answered_by_the_addresses_they_are_known_by(
+    loop: asyncio.AbstractEventLoop, family: socket.AddressFamily
+) -> None:
+    # More than the compiled driver remembers, in an order that never repeats the last one.
+    host = "127.0.0.1" if family == socket.AF_INET else "::1"
+    seen: dict[bytes, Any] = {}
+
+    class Echo(asyncio.DatagramProtocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport: Any = transport
+
+        def datagram_received(self, data: bytes, address: Any) -> None:
+            seen[data] = address
+            self.transport.sendto(data, address if len(seen) % 2 else (*address,))
+
+    async def main() -> None:
+        try:
+            transport, _ = await loop.create_datagram_endpoint(Echo, local_addr=(host, 0), family=family)
+        except OSError:
+            pytest.skip("this machine has no such addresses")
+        address = transport.get_extra_info("sockname")
+        peers = [socket.socket(family, socket.SOCK_DGRAM) for _ in range(150)]
+        try:
+            for each in (*range(150), *range(149, -1, -1)):
+                peer = peers[each]
+                peer.setblocking(False)
+                peer.sendto(b"%d" % each, address)
+                data, sender = await loop.sock_recvfrom(peer, 100)
+                assert (data, sender) == (b"%d" % each, address)
+                assert seen[data][1] == peer.getsockname()[1]
+        finally:
+            for peer in peers:
+                peer.close()
+            transport.close()
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(main())

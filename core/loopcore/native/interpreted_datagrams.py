@@ -1,6 +1,7 @@
 """Receiving and sending datagrams in Python. `sock` is a non-blocking socket, `fd` its descriptor.
 
-`receive_internet` and `send_connected` are the twins of those in `datagrams.pxd`: same names, same contracts.
+`receive_internet`, `send_connected` and `send_internet` are the twins of those in `datagrams.pxd`: same names, same
+contracts.
 `receive_from` and `send_to` serve both builds, because the socket module alone knows every family's addresses.
 
 Thread: any; each thread receives into a buffer of its own, because `recvfrom_into` lets go of the GIL.
@@ -57,3 +58,8 @@ def send_to(sock: socket.socket, fd: int, item: Any, address: Any) -> int:
     except (BlockingIOError, InterruptedError):
         return 0
     return 1
+
+
+def send_internet(sock: socket.socket, fd: int, family: int, item: Any, address: Any) -> int:
+    """As `send_to`, for sockets of `family`, AF_INET or AF_INET6."""
+    return send_to(sock, fd, item, address)

@@ -1,3 +1,8 @@
+cimport cython
+
+from loopcore.kernel.future cimport Future
+
+cdef int _PENDING
 cdef int _NEW
 cdef int _WAITING
 cdef int _ENDED
@@ -11,3 +16,5 @@ cdef class StreamCall:
     cdef object _advance(self, bint first)
     cdef object _abandon(self)
     cdef object _wait_for(self, object future)
+    @cython.locals(own=Future, done=bint)
+    cdef object _collect(self)

@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Generator
 from typing import Any
 
+from loopcore.kernel.future import Future
+
 try:
     import cython
 except ImportError:
@@ -23,6 +25,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.chunks import stop_with
 
+_PENDING = 0  # of futures
 _NEW = 0
 _WAITING = 1
 _ENDED = 2
@@ -59,6 +62,25 @@ class StreamCall:
         self._state = _WAITING
         self._future = future
 
+    def _collect(self) -> None:
+        """Take note that the wait is over; raise what it has failed with, if whoever runs this does not throw."""
+        future = self._future
+        if isinstance(future, Future):
+            own = future
+            done = own._status != _PENDING
+        else:
+            done = future.done()
+        if not done:
+            raise RuntimeError("await wasn't used with future")
+        self._abandon()
+        self._future = None
+        self._state = _ENDED
+        if isinstance(future, Future):
+            own = future
+            own._outcome()
+        else:
+            future.result()
+
     def __await__(self) -> Generator[Any, None, Any]:
         return self  # type: ignore[return-value]
 
@@ -68,12 +90,7 @@ class StreamCall:
         if self._state == _ENDED:
             raise RuntimeError("cannot reuse already awaited coroutine")
         if future is not None:
-            if not future.done():
-                raise RuntimeError("await wasn't used with future")
-            self._abandon()
-            self._future = None
-            self._state = _ENDED
-            future.result()  # raises, if whoever runs this does not throw
+            self._collect()
         self._state = _ENDED
         result = self._advance(first)
         if self._state == _WAITING:

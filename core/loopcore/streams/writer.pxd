@@ -5,7 +5,9 @@ from loopcore.native.attributes cimport open_dict
 from loopcore.streams.calls cimport StreamCall
 from loopcore.streams.control cimport WriteControl
 from loopcore.streams.intake cimport Intake
+from loopcore.transports.lifecycle cimport Connection
 
+cdef int _OPEN
 cdef int _BEGIN
 cdef int _TICK_PASSED
 cdef int _RESUMED
@@ -21,6 +23,8 @@ cdef class StreamWriter:
 
     @cython.locals(intake=Intake)
     cdef object _failure(self)
+    @cython.locals(connection=Connection, closing=bint)
+    cdef bint _closing(self) except -1
 
 
 cdef class Drain(StreamCall):

@@ -15,6 +15,7 @@ from loopcore.streams.calls import StreamCall
 from loopcore.streams.control import WriteControl
 from loopcore.streams.coroutines import drain_over, upgrade, wait_closed
 from loopcore.streams.intake import Intake
+from loopcore.transports.lifecycle import Connection
 
 try:
     import cython
@@ -23,6 +24,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.streams.writer import give_instance_dicts
+
+_OPEN = 0  # of transports
 
 # The steps of `Drain`.
 _BEGIN = 0
@@ -126,6 +129,14 @@ class StreamWriter:
             return intake._exception
         return None if reader is None else reader.exception()
 
+    def _closing(self) -> bool:
+        transport = self._transport
+        if isinstance(transport, Connection):
+            connection = transport
+            return connection._state != _OPEN
+        closing: bool = transport.is_closing()
+        return closing
+
     def __del__(self) -> None:
         transport = getattr(self, "_transport", None)  # absent if the constructor failed
         if transport is None or transport.is_closing():
@@ -158,7 +169,7 @@ class Drain(StreamCall):
             exc = self._writer._failure()
             if exc is not None:
                 raise exc
-            if self._writer._transport.is_closing():
+            if self._writer._closing():
                 # `connection_lost` comes in the next tick. A program that writes and drains in a loop would never let
                 # it come, and never hear of the end.
                 self._step = _TICK_PASSED

@@ -166,7 +166,7 @@ class DatagramTransport(Connection):
 
         Raises TypeError for what is not bytes-like, ValueError for an address that is not the one peer's.
         """
-        if not isinstance(data, (bytes, bytearray, memoryview)):
+        if type(data) is not bytes and not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
         if not SENDS_EMPTY and not data:
             return

@@ -7,7 +7,7 @@ from loopcore.transports.driver cimport DatagramDriver, Sink
 cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef Readiness _readiness
     cdef object _fileno
-    cdef bint _internet
+    cdef int _internet
     cdef object _queue
     cdef bint _blocked
     cdef object _retry

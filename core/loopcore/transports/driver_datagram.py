@@ -1,9 +1,10 @@
 """The datagram driver for readiness ports: send at once, wait on EAGAIN; receive several datagrams an event.
 
 Receiving: how many datagrams wait is not said, and asking until the answer is "none" costs a system call for each
-datagram where they come one by one. So it starts with one an event, and doubles whenever eight events in a row have
-used up their number; "none" brings it down to what there was. At most 32, so that other connections get their turn:
-readiness is level-triggered, and what is left is reported again.
+datagram where they come one by one. So it starts with one an event, and doubles whenever four events in a row have
+used up their number; "none" brings it down, half the way to what there was: a "none" too many costs a quarter of an
+event too many. At most 32, so that other connections get their turn: readiness is level-triggered, and what is left is
+reported again.
 
 Sending: each datagram is a system call of its own. The queue is empty unless the kernel has refused one; then
 writability is waited for, and everything stands in line behind that one.
@@ -30,9 +31,9 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit
-    from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected
+    from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected, send_internet
 else:
-    from loopcore.native.interpreted_datagrams import receive_internet, send_connected
+    from loopcore.native.interpreted_datagrams import receive_internet, send_connected, send_internet
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 RECEIVE_LIMIT: Final = 32
 """Datagrams that one event receives at most."""
-EVENTS_BEFORE_MORE: Final = 8
+EVENTS_BEFORE_MORE: Final = 4
 """Events in a row that have used up their number, before the number doubles."""
 SEND_LIMIT: Final = 64
 """Queued datagrams that one event sends at most."""
@@ -60,7 +61,8 @@ class ReadinessDatagramDriver(DatagramDriver):
         DatagramDriver.__init__(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are
-        self._internet: bool = sock.family in (socket.AF_INET, socket.AF_INET6)
+        family = int(sock.family)
+        self._internet: int = family if family in (socket.AF_INET, socket.AF_INET6) else 0
         self._queue: deque[tuple[bytes, Any, bool, int]] = deque()
         self._blocked: bool = False
         self._retry: Any = None
@@ -110,7 +112,7 @@ class ReadinessDatagramDriver(DatagramDriver):
                 sink._failed(exc, READ_FAILED)
                 return
             if received is None:
-                self._burst = max(1, self._burst - left - 1)
+                self._burst = max(1, (2 * self._burst - left - 1) // 2)  # there were `_burst - left - 1`
                 self._full_events = 0
                 return
             self.count_received(len(received[0]))
@@ -128,6 +130,8 @@ class ReadinessDatagramDriver(DatagramDriver):
     def _send_one(self, item: Any, address: Any, connected: bool) -> bool:
         if connected:
             sent = send_connected(self.sock, self.fd, item)
+        elif self._internet:
+            sent = send_internet(self.sock, self.fd, self._internet, item, address)
         else:
             sent = send_to(self.sock, self.fd, item, address)
         if sent:
