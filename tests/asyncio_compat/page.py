@@ -4,17 +4,23 @@
     python -m tests.asyncio_compat.run --python .../3.13/bin/python --json 313.json
     python -m tests.asyncio_compat.page 311.json 313.json
 
-To be run in the repository's root. The modules' table shows, for each Python, the first result that is given.
+To be run in the repository's root. A row of the page stays until a result of the same Python, backend and build takes
+its place: a run on one Python need not repeat those on the others. The modules' table shows, for each Python, the first
+result that is given.
 tests/docs checks that the reasons on the page are those of the exclusion list.
 """
 
 import json
+import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.asyncio_compat.exclusions import EVERY_TEST, Exclusion, read_exclusions
+
+Row = tuple[Any, ...]
 
 PAGE = Path("docs/reference/cpython-tests.md")
 
@@ -46,12 +52,12 @@ platforms, nothing else; an entry that matches no test fails the run.
 
 def main(files: list[str]) -> None:
     results = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
-    PAGE.write_text(page(results), encoding="utf-8")
+    PAGE.write_text(page(results, read_rows(PAGE)), encoding="utf-8")
 
 
-def page(results: list[dict[str, Any]]) -> str:
-    """Return the whole page."""
-    return "\n".join([INTRODUCTION, _runs(results), _modules(results), reasons(read_exclusions())])
+def page(results: list[dict[str, Any]], before: Sequence[Row] = ()) -> str:
+    """Return the whole page; `before` are rows of the runs' table that stay unless they were repeated."""
+    return "\n".join([INTRODUCTION, _runs(results, before), _modules(results), reasons(read_exclusions())])
 
 
 def reasons(exclusions: list[Exclusion]) -> str:
@@ -63,14 +69,30 @@ def reasons(exclusions: list[Exclusion]) -> str:
     return REASONS + "\n" + _table(("module", "tests", "Python", "reason"), rows)
 
 
-def _runs(results: list[dict[str, Any]]) -> str:
-    rows = []
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of the runs' table on the page at `path`; none if there is no page yet."""
+    if not path.exists():
+        return []
+    _, _, rest = path.read_text(encoding="utf-8").partition("## Runs\n")
+    lines = rest.partition("\n## ")[0].splitlines()
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("|")]
+    return rows[2:]  # after the heads and the line below them
+
+
+def _runs(results: list[dict[str, Any]], before: Sequence[Row]) -> str:
+    rows = {row[:3]: row for row in before}
     for result in results:
         outcomes = [outcome for module in result["modules"].values() for outcome in module]
         build = "compiled" if result["compiled"] else "pure"
-        rows.append((result["python"], result["backend"], build, *_figures(outcomes)))
+        run = (result["python"], result["backend"], build)
+        rows[run] = (*run, *_figures(outcomes))
     heads = ("Python", "backend", "build", "passed", "on loopcore", "failed", "excluded", "skipped")
-    return "## Runs\n\n" + _table(heads, rows)
+    return "## Runs\n\n" + _table(heads, [rows[run] for run in sorted(rows, key=_rank)])
+
+
+def _rank(run: Row) -> tuple[Any, ...]:
+    python, backend, build = run
+    return [int(part) for part in re.findall(r"\d+", python)], build, backend
 
 
 def _modules(results: list[dict[str, Any]]) -> str:
