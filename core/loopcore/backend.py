@@ -46,6 +46,9 @@ class Capability(Enum):
     SEND_FILE = "send_file"
     """A completion backend that knows SendFile."""
 
+    CHEAP_POLLS = "cheap_polls"
+    """A completion backend that is asked for a Poll without a system call of its own."""
+
 
 class ProbeResult(NamedTuple):
     """Whether the backend can run here; `reason` says why not, or is empty."""

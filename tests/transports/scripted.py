@@ -89,9 +89,10 @@ class ScriptedPort:
         return [NAMES[operation.code] for operation in self.in_flight]
 
 
-def scripted_loop() -> tuple[Any, ScriptedPort]:
+def scripted_loop(capabilities: frozenset[Capability] = frozenset()) -> tuple[Any, ScriptedPort]:
     """Return a loop that polls in every tick, and the port that it stands on."""
     port = ScriptedPort()
+    port.capabilities = capabilities
     loop = loopcore.EventLoop(port)
     loop.poll_skip_ticks = 0
     return loop, port
@@ -116,9 +117,9 @@ def content(send: Any) -> bytes:
     return b"".join(bytes(buffer) for buffer in send.buffers)[send.head :]
 
 
-def running(main: Any) -> None:
+def running(main: Any, capabilities: frozenset[Capability] = frozenset()) -> None:
     """Run `main(loop, port)` on a loop over a scripted port, and close that."""
-    loop, port = scripted_loop()
+    loop, port = scripted_loop(capabilities)
     try:
         loop.run_until_complete(main(loop, port))
     finally:

@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore.operations cimport Operation
 from loopcore_backends.uring.life cimport Life
 from loopcore_backends.uring.requests cimport Requests
 from loopcore_backends.uring.results cimport Results
@@ -18,16 +19,16 @@ cdef class UringBackend:
     cdef bint _closed
 
     @cython.locals(slot=Slot, requests=Requests)
-    cpdef object submit(self, object operation)
+    cpdef object submit(self, Operation operation)
     @cython.locals(slot=Slot)
-    cpdef object cancel(self, object operation)
+    cpdef object cancel(self, Operation operation)
     @cython.locals(limit=cython.longlong)
     cpdef object wait(self, object timeout)
     @cython.locals(results=Results, deadline=cython.longlong, blocks=cython.bint)
     cdef object _wait(self, long long limit)
-    @cython.locals(results=Results)
+    @cython.locals(results=Results, operation=Operation)
     cdef object _take(self)
-    @cython.locals(slot=Slot, results=Results, quiet=cython.bint)
+    @cython.locals(slot=Slot, results=Results, operation=Operation, quiet=cython.bint)
     cdef bint _may_block(self) except -1
     @cython.locals(code=cython.longlong)
     cdef object _enter(self, int complete, long long limit)

@@ -105,6 +105,7 @@ class UringBackend:
     def capabilities(self) -> frozenset[Capability]:
         """What this ring can do; less if features are masked."""
         found = {Capability.REGULAR_FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST}
+        found.add(Capability.CHEAP_POLLS)
         if self._requests.ring.features.files:
             found.add(Capability.FILES)
         if self._requests.ring.features.waitid:
@@ -220,11 +221,11 @@ class UringBackend:
             if waker is not None and not (results.watching and waker.edges):
                 waker.drain()
         done: list[Completion] = results.done
-        for operation, _, more in done:
-            if not more:
-                operation.slot = None
+        for operation in results.ended:
+            operation.slot = None
         # Last: interpreted, a signal handler that raises before this line leaves it all for the next wait.
         results.ends = 0
+        results.ended = []
         results.done = []
         return done
 

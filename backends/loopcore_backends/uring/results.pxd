@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore.operations cimport Operation, Receive
 from loopcore_backends.uring.buffers cimport Buffers
 from loopcore_backends.uring.requests cimport Requests
 from loopcore_backends.uring.ring cimport Ring
@@ -9,12 +10,13 @@ cdef int _RECEIVE_CODE
 cdef int _INLINE, _CONNECTING, _BLOCKED, _STARVED
 cdef unsigned int _CQE_BUFFER, _CQE_MORE, _CQE_BUFFER_MORE, _BUFFER_SHIFT
 cdef int _AGAIN_ERROR, _CANCELLED_ERROR, _NO_BUFFERS_ERROR, _INTERRUPTED_ERROR
-cdef unsigned int _WAKE_GENERATION
+cdef unsigned int _WAKE_GENERATION, _LOW
 
 
 @cython.final
 cdef class Results:
     cdef public list done
+    cdef public list ended
     cdef public Py_ssize_t ends
     cdef public list again
     cdef public bint woken
@@ -26,13 +28,13 @@ cdef class Results:
         code=cython.int, result=cython.int, streams=Buffers
     )
     cpdef object harvest(self, Requests requests)
-    @cython.locals(slot=Slot, consumed=cython.ulonglong, waiting=list)
+    @cython.locals(slot=Slot, operation=Operation, consumed=cython.ulonglong, waiting=list)
     cpdef object settle(self, Requests requests)
-    @cython.locals(more=cython.bint, fills=cython.bint, streams=Buffers)
+    @cython.locals(operation=Receive, more=cython.bint, fills=cython.bint, streams=Buffers)
     cdef object _received(self, Slot slot, int result, unsigned int flags, Requests requests)
     @cython.locals(limit=Py_ssize_t)
-    cdef object _hand_out(self, object operation, object received, bint more)
-    cdef object _append(self, object operation, object received, bint more)
+    cdef object _hand_out(self, Receive operation, object received, bint more)
+    cdef object _append(self, Receive operation, object received, bint more)
     @cython.locals(error=cython.int, code=cython.int)
     cdef object _failed(self, Slot slot, int result, Requests requests)
     @cython.locals(step=cython.int, group=Buffers)
@@ -43,4 +45,5 @@ cdef class Results:
     cdef object _connected(self, Slot slot)
     @cython.locals(at=cython.ulonglong, size=Py_ssize_t, number=cython.uint, group=Buffers, prefix=Py_ssize_t)
     cdef object _datagram(self, Slot slot, int result, unsigned int flags, Requests requests)
+    @cython.locals(operation=Operation)
     cpdef object end(self, Slot slot, object result)

@@ -64,6 +64,7 @@ _CANCELLED_ERROR = errno.ECANCELED
 _NO_BUFFERS_ERROR = errno.ENOBUFS
 _INTERRUPTED_ERROR = errno.EINTR
 _WAKE_GENERATION = 1 << 31
+_LOW = 0xFFFFFFFF
 
 _SENDS = (operations.SEND, operations.SEND_TO, operations.WRITE_FILE)
 _NOT_TWICE = (operations.OPEN, operations.CLOSE, operations.SEND_FILE)
@@ -72,11 +73,13 @@ _NOT_TWICE = (operations.OPEN, operations.CLOSE, operations.SEND_FILE)
 class Results:
     """What has been done and not been told yet."""
 
-    __slots__ = ("done", "ends", "again", "woken", "watching", "_slots")
+    __slots__ = ("done", "ended", "ends", "again", "woken", "watching", "_slots")
 
     def __init__(self, in_flight: Slots) -> None:
         self.done: list[Any] = []
         """Completions for the next wait to return."""
+        self.ended: list[Any] = []
+        """Operations that these are the last of: in flight until they are handed out."""
         self.ends: int = 0
         """How many of them end a wait."""
         self.again: list[Slot] = []
@@ -111,7 +114,7 @@ class Results:
                 self.woken = True
                 if not flags & _CQE_MORE:
                     self.watching = False
-            head = (head + 1) & 0xFFFFFFFF
+            head = (head + 1) & _LOW
             # One by one: what was taken is not taken again, whatever is raised.
             store_release(ring.cq_head, head)
         if streams is not None:
@@ -129,6 +132,7 @@ class Results:
                     operation = slot.operation
                     size = slot.size
                     self.done.append((operation, size, False))
+                    self.ended.append(operation)
                     self._slots.give(slot)
                     if not operation.quiet:
                         self.ends += 1
@@ -151,11 +155,15 @@ class Results:
                 received = streams.take_out(flags >> _BUFFER_SHIFT, result, fills)
         if not more:
             requests.receives -= 1
+            self.ended.append(operation)
             self._slots.give(slot)
-        self._hand_out(operation, received, more)
+        self.ends += 1
+        if operation.lend or result > operation.limit:
+            self._hand_out(operation, received, more)
+        else:
+            self.done.append((operation, received, more))
 
     def _hand_out(self, operation: Any, received: Any, more: bool) -> None:
-        self.ends += 1
         if isinstance(received, bytes):
             limit = operation.limit
             while len(received) > limit > 0:
@@ -274,6 +282,7 @@ class Results:
         """Tell the last of `slot`, with `result`. Its operation is in flight until that is handed out."""
         operation = slot.operation
         self.done.append((operation, result, False))
+        self.ended.append(operation)
         if not operation.quiet or isinstance(result, OSError):
             self.ends += 1
         elif slot.code in _SENDS and result < slot.size:

@@ -2,7 +2,7 @@ cimport cython
 
 cdef size_t _ARGUMENT_SIZE
 cdef long long _NANOSECONDS
-cdef unsigned int _ENTER_EXT_ARG, _SQ_NEWS, _SQ_OVERFLOW, _SCRATCH_WORDS, _NOTHING
+cdef unsigned int _ENTER_EXT_ARG, _SQ_NEWS, _SQ_OVERFLOW, _SCRATCH_WORDS, _NOTHING, _LOW
 
 
 @cython.final

@@ -78,6 +78,7 @@ _SQ_NEWS = layout.SQ_TASKRUN | layout.SQ_CQ_OVERFLOW
 _SQ_OVERFLOW = layout.SQ_CQ_OVERFLOW
 _SCRATCH_WORDS = SCRATCH_WORDS
 _NOTHING = layout.OP_NOP | layout.SQE_CQE_SKIP_SUCCESS
+_LOW = 0xFFFFFFFF
 
 _CONTROL_HEAD = 4096
 _ARGUMENT_SIZE = 24  # struct io_uring_getevents_arg
@@ -229,12 +230,12 @@ class Ring:
 
     def consumed(self) -> int:
         """Return how many requests the kernel has taken since the beginning; read from its own counter."""
-        taken: int = self.tail - ((self.tail - self.sq_head[0]) & 0xFFFFFFFF)
+        taken: int = self.tail - ((self.tail - self.sq_head[0]) & _LOW)
         return taken
 
     def space(self) -> int:
         """Return how many requests can be put in before the next `enter`."""
-        free: int = self.entries - ((self.tail - self.sq_head[0]) & 0xFFFFFFFF)
+        free: int = self.entries - ((self.tail - self.sq_head[0]) & _LOW)
         return free
 
     def scratch_index(self) -> int:
@@ -249,7 +250,7 @@ class Ring:
         `head` is the opcode with the flags beside it (see `layout`), `extra` buffer group and file index.
         """
         at = (self.tail & self.sq_mask) * 8
-        self.sqes[at] = head | (fd & 0xFFFFFFFF) << 32
+        self.sqes[at] = head | (fd & _LOW) << 32
         self.sqes[at + 1] = offset
         self.sqes[at + 2] = address
         self.sqes[at + 3] = length | flags << 32
@@ -273,7 +274,7 @@ class Ring:
 
     def idle(self) -> bool:
         """Whether an `enter` that only looks would find nothing to do. Known only with `defers`."""
-        return self.defers and not self.sq_flags[0] & _SQ_NEWS and self.sq_head[0] == (self.tail & 0xFFFFFFFF)
+        return self.defers and not self.sq_flags[0] & _SQ_NEWS and self.sq_head[0] == (self.tail & _LOW)
 
     def enter(self, complete: int, timeout_ns: int) -> int:
         """Hand over what was put in, do what became ready, and wait for `complete` completions, at most `timeout_ns`.
@@ -282,8 +283,8 @@ class Ring:
         """
         if not self.enabled:
             self.enable()
-        store_release(self.sq_tail, self.tail & 0xFFFFFFFF)
-        submit = (self.tail - self.sq_head[0]) & 0xFFFFFFFF
+        store_release(self.sq_tail, self.tail & _LOW)
+        submit = (self.tail - self.sq_head[0]) & _LOW
         flags = self.enter_flags
         if complete == 0 or timeout_ns < 0:
             taken: int = ring_enter(self.fd, submit, complete, flags, 0, 0)

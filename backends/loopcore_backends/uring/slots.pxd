@@ -1,11 +1,13 @@
 cimport cython
 
+from loopcore.operations cimport Operation
+
 cdef int _PLAIN
 
 
 @cython.final
 cdef class Slot:
-    cdef public object operation
+    cdef public Operation operation
     cdef public int code
     cdef public long long fd
     cdef public object keep
@@ -28,7 +30,8 @@ cdef class Slots:
     cdef list _free
     cdef public Py_ssize_t in_flight
 
-    cdef Slot take(self, object operation)
+    @cython.locals(slot=Slot)
+    cdef Slot take(self, Operation operation)
     cdef object give(self, Slot slot)
     @cython.locals(slot=Slot)
     cdef Slot find(self, unsigned int index, unsigned int generation)

@@ -255,18 +255,19 @@ class Sockets:
     # Receiving
 
     def _receive(self, slot: Slot) -> None:
+        operation = slot.operation
         self.receives += 1
-        if self.streams is not None and slot.operation.limit > 0:
+        if self.streams is not None and operation.limit > 0:
             if self.receives >= self.streams.provided * (buffers.SHARED_BY if self.streams.incremental else 1):
                 self.streams.grow(2 * self.streams.provided)
-            limit: int = slot.operation.limit
+            limit: int = operation.limit
             if limit >= _LARGE:
                 self._put(slot, self._receive_head, slot.fd, 0, 0, 0, 0, STREAM_GROUP)
             else:
                 # One that takes all there is would have to be cut into pieces, perhaps into a million of one byte.
                 self._put(slot, _RECEIVE_ONCE, slot.fd, 0, 0, limit, 0, STREAM_GROUP)
         else:
-            slot.size = min(slot.operation.limit, RECEIVE_LIMIT)
+            slot.size = min(operation.limit, RECEIVE_LIMIT)
             slot.keep = room(slot.size)
             self._put(slot, layout.OP_RECV, slot.fd, 0, address_of(slot.keep), slot.size, 0, 0)
 

@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore.kernel.runnable cimport Runnable
 from loopcore.operations cimport Operation, Poll
 
 cdef int _SEND
@@ -12,13 +13,14 @@ cdef class Completions:
     cdef public list late
     cdef public object handed
     cdef public bint submitted
+    cdef public bint polls_cheaply
     cdef bint _is_closed
 
     cpdef object submit(self, Operation operation)
     cpdef object cancel(self, Operation operation)
     cpdef object wait(self, object timeout)
-    @cython.locals(operation=Operation)
-    cdef object _noted(self, object completions)
+    @cython.locals(completion=tuple, operation=Operation, target=Runnable, wanted=list)
+    cdef list _noted(self, object completions)
     cpdef object begin(self)
     @cython.locals(operation=Operation)
     cpdef object close(self)

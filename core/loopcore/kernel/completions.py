@@ -15,6 +15,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
+from loopcore.backend import Capability
 from loopcore.completion import Completion, CompletionBackend
 from loopcore.interest import ERROR, READ, WRITE
 from loopcore.operations import ACCEPT, CLOSE, OPEN, SEND, Operation, Poll
@@ -29,7 +30,7 @@ CHECKS_NUMBERS = os.name == "posix"
 class Completions:
     """What is in flight in a completion port. Thread: the loop's own."""
 
-    __slots__ = ("backend", "polls", "late", "handed", "submitted", "_is_closed")
+    __slots__ = ("backend", "polls", "late", "handed", "submitted", "polls_cheaply", "_is_closed")
 
     def __init__(self, backend: CompletionBackend) -> None:
         self.backend: CompletionBackend = backend
@@ -41,6 +42,8 @@ class Completions:
         another may begin in its middle; unlike readiness, a completion is told once."""
         self.submitted: bool = False
         """Something was submitted since the last wait: the next tick must not skip its poll."""
+        self.polls_cheaply: bool = Capability.CHEAP_POLLS in backend.capabilities
+        """A Poll and a receive of one's own cost little more than a Receive."""
         self._is_closed: bool = False
 
     def submit(self, operation: Operation) -> None:
@@ -78,13 +81,20 @@ class Completions:
             self.handed = self._noted(self.backend.wait(timeout))
         return self.handed
 
-    def _noted(self, completions: Sequence[Completion]) -> Sequence[Completion]:
+    def _noted(self, completions: Sequence[Completion]) -> list[Completion]:
+        """Return `completions` without the Sends that nobody wants a turn for."""
         # What is ready runs first, and may ask a driver to send at once: that must know that nothing is in flight.
-        for operation, result, _ in completions:
+        wanted = []
+        for completion in completions:
+            operation = completion[0]
             if operation.code == _SEND:
                 operation.pending = False
-                operation.result = result
-        return completions
+                operation.result = completion[1]
+                target = operation.target
+                if target is not None and not target._takes_note(operation.result):
+                    continue
+            wanted.append(completion)
+        return wanted
 
     def begin(self) -> None:
         """Have the port begin what was submitted, for a loop that will not wait soon: it stops, or the process forks.

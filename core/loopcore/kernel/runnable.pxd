@@ -1,5 +1,6 @@
 cdef class Runnable:
     cdef object _run(self)
+    cdef bint _takes_note(self, object result) except -1
 
 
 cpdef object run(Runnable runnable)

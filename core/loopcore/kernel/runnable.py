@@ -9,7 +9,7 @@ Compiled, `_run` is a C method, so that the call stays one also for classes whos
 wants to call it of whatever comes uses `run`.
 """
 
-from typing import Final
+from typing import Any, Final
 
 try:
     import cython
@@ -33,6 +33,10 @@ class Runnable:
             getattr(self, _RUN)()  # a Python class's, by its name
         else:
             raise NotImplementedError
+
+    def _takes_note(self, result: Any) -> bool:
+        """Take note of what a Send has brought, before anything runs in this tick; return whether a turn is wanted."""
+        return True
 
 
 def run(runnable: Runnable) -> None:

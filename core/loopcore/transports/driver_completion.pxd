@@ -1,13 +1,15 @@
 cimport cython
 
 from loopcore.kernel.completions cimport Completions
-from loopcore.operations cimport Receive, Send
+from loopcore.operations cimport Poll, Receive, Send
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_queue cimport QueueingDriver
 from loopcore.transports.inflow cimport Inflow
 
 cdef Py_ssize_t _VECTOR_LIMIT
 cdef Py_ssize_t _AWAITED_LIMIT
+cdef Py_ssize_t _LARGE, _SMALL, _DIRECT
+cdef int _SMALL_ONES
 
 
 cdef class CompletionDriver(QueueingDriver):
@@ -20,11 +22,14 @@ cdef class CompletionDriver(QueueingDriver):
     cdef bint _is_counted
     cdef bint _is_dropped
     cdef bint _is_awaited
+    cdef Poll _polling
+    cdef int _small_ones
 
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
-    @cython.locals(sink=Sink)
+    @cython.locals(sink=Sink, size=Py_ssize_t)
     cpdef object _arrived(self, object result)
+    cdef object _weigh(self, Py_ssize_t size)
     @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t)
     cdef object _fill(self, object data, object lent)
     cdef object _keep(self, bytes rest)
@@ -36,8 +41,9 @@ cdef class CompletionDriver(QueueingDriver):
     cdef bint _submit_or_fail(self) except -1
     @cython.locals(sending=Send, first=list, in_flight=Py_ssize_t)
     cdef object _submit(self)
-    @cython.locals(sending=Send, sent=Py_ssize_t, is_dropped=bint, is_counted=bint)
+    @cython.locals(sending=Send, is_dropped=bint, is_counted=bint)
     cpdef object _run(self)
+    cdef bint _takes_note(self, object result) except -1
     cdef object _go_on(self)
     @cython.locals(sending=Send, rest=list)
     cdef object _note_sent(self, Py_ssize_t sent)

@@ -1,7 +1,9 @@
 """The driver for completion ports: one operation that receives, one that sends, both used again and again.
 
-Receiving is an Inflow's. A BufferedProtocol's bytes stay in the port's memory until they are copied into its buffer,
-in several rounds if that is smaller.
+Receiving is an Inflow's. Large messages are better received one after the other, each before the next, straight into a
+buffer that is in the processor's cache: while they come, and where that costs no system call of its own, the Inflow
+polls, and the driver receives for itself, as the one for readiness does. What is lent stays in the port's memory
+until it is copied into a BufferedProtocol's buffer, in several rounds if that is smaller.
 
 Sending: what a tick has written leaves as one Send, given to the port near its end. While it is in flight, what is
 written behind it waits: two sends at a time could overtake each other. Who must know now whether the kernel has room,
@@ -9,7 +11,8 @@ to close, to pause a protocol, calls `flush`; so as long as nothing is in flight
 send(2), and only what is refused becomes a Send.
 
 That also says who waits for a Send. After a `flush` that left something the transport does; and whatever is written
-behind a Send does. The success of any other is `quiet`: it need not end the loop's wait.
+behind a Send does. The success of any other is `quiet`: it need not end the loop's wait, and has no turn of its own.
+Much is sent by `flush` in any case.
 
 `unsent` counts what the port has not said to be sent. What a Send holds belongs to the port until it has ended: it is
 replaced, not changed.
@@ -18,8 +21,9 @@ replaced, not changed.
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
+from loopcore.interest import READ
 from loopcore.kernel.completions import Completions
-from loopcore.operations import Receive, Send
+from loopcore.operations import Poll, Receive, Send
 from loopcore.transports.driver import Buffer, Sink
 from loopcore.transports.driver_queue import READ_FAILED, VECTOR_LIMIT, WRITE_FAILED, QueueingDriver
 from loopcore.transports.inflow import Inflow
@@ -45,8 +49,20 @@ RECEIVE_LIMIT: Final = 120 * 1024
 AWAITED_LIMIT: Final = 256 * 1024
 """Bytes of one Send while the transport waits for room. A port may end it only when all is sent."""
 
+LARGE: Final = 32 * 1024
+"""A result of so many bytes makes the driver receive for itself what comes next, if the port polls cheaply."""
+
+SMALL: Final = 8 * 1024
+SMALL_ONES: Final = 16
+"""After so many results in a row that are below SMALL the port receives again."""
+
+DIRECT: Final = 8 * 1024
+"""So many bytes of one tick are sent at once, not by the port: the memory that they are in is used again sooner."""
+
 _VECTOR_LIMIT = VECTOR_LIMIT
 _AWAITED_LIMIT = AWAITED_LIMIT
+_LARGE, _SMALL, _SMALL_ONES = LARGE, SMALL, SMALL_ONES
+_DIRECT = DIRECT
 
 
 class CompletionDriver(QueueingDriver):
@@ -62,6 +78,8 @@ class CompletionDriver(QueueingDriver):
         "_is_counted",
         "_is_dropped",
         "_is_awaited",
+        "_polling",
+        "_small_ones",
     )
 
     def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
@@ -75,18 +93,21 @@ class CompletionDriver(QueueingDriver):
         self._is_sending: bool = False
         """Whether `_sending` is the port's, or has ended and was not dispatched yet."""
         self._is_counted: bool = False
-        """Whether what it has sent is accounted for, before its turn has come."""
+        """Whether what it has sent is accounted for, and its turn has yet to come."""
         self._is_dropped: bool = False
         """Whether nobody above wants to hear of it any more."""
         self._is_awaited: bool = False
         """Whether the transport waits until less is unsent."""
+        self._polling: Poll | None = None
+        """Asked for instead of `_receiving` while messages are large."""
+        self._small_ones: int = 0
 
     # Receiving
 
     def start_reading(self) -> None:
         if not self.reading:
             if not self._receiving.pending:
-                self._receiving.lend = self.buffered
+                self._receiving.lend = self.buffered and not self._completions.polls_cheaply
             self.reading = True
             self._inflow.start()
 
@@ -103,12 +124,32 @@ class CompletionDriver(QueueingDriver):
             elif self.buffered:
                 self._fill(result, None)
             else:
-                self.count_received(len(result))
-                sink._received(result)
+                size = len(result)
+                self.count_received(size)
+                sink._on_received(result)
+                self._weigh(size)
         elif isinstance(result, OSError):
             sink._failed(result, READ_FAILED)
+        elif isinstance(result, int):
+            self._weigh(self._receive())
         else:
             self._fill(result.view, result)
+
+    def _weigh(self, size: int) -> None:
+        """Decide, by the size of what has come in, who receives what comes next."""
+        if self._polling is None:
+            if size >= _LARGE and self.reading and self._completions.polls_cheaply:
+                self._small_ones = 0
+                self._polling = Poll(self.fd, READ)
+                self._inflow.use(self._polling)
+        elif size >= _SMALL:
+            self._small_ones = 0
+        else:
+            self._small_ones += 1
+            if self._small_ones == _SMALL_ONES and self.reading:
+                self._polling = None
+                self._receiving.lend = False
+                self._inflow.use(self._receiving)
 
     def _fill(self, data: Any, lent: Any) -> None:
         """Copy `data` into the protocol's buffers. What it does not want any more is held, or goes where it does."""
@@ -129,11 +170,12 @@ class CompletionDriver(QueueingDriver):
         except BaseException as exc:
             sink._failed(exc, READ_FAILED)
         finally:
-            rest = bytes(data[position:])
+            rest = bytes(data[position:]) if position < size else None
             if lent is not None:
                 lent.give_back()
-            if rest:
+            if rest is not None:
                 self._keep(rest)
+        self._weigh(size)
 
     def _keep(self, rest: bytes) -> None:
         if self.reading and not self.buffered:
@@ -167,21 +209,17 @@ class CompletionDriver(QueueingDriver):
     def flush(self) -> None:
         if self.unsent == 0:
             return
-        sending = self._sending
-        if self._is_sending and not isinstance(sending.result, int):
+        if self._is_sending and not self._is_counted:
             self._is_awaited = True
-            sending.quiet = False
+            self._sending.quiet = False
             return
         try:
-            if self._is_sending and not self._is_counted:
-                # It came back with the wait of this tick, and others run before it. Nothing is in flight any more.
-                self._is_counted = True
-                self._note_sent(sending.result)
-            if self.unsent:
-                self._send_queued()
+            self._send_queued()
             self._is_awaited = self.unsent > 0
             if self._is_sending:
-                return  # its turn comes in this tick, goes on with what is left and tells the sink
+                # It came back with the wait of this tick: nothing is in flight any more. Its turn comes in this tick,
+                # goes on with what is left and tells the sink.
+                return
             if self.unsent:
                 self._submit()
         except (SystemExit, KeyboardInterrupt):
@@ -190,12 +228,16 @@ class CompletionDriver(QueueingDriver):
             self.discard()
             self.sink._failed(exc, WRITE_FAILED)
             return
-        self.sink._written()
+        self.sink._on_written()
 
     def take_turn(self) -> None:
         self._turn_asked = False
-        if self.unsent and not self._is_sending:
+        if self._is_sending or self.unsent == 0:
+            return
+        if self.unsent < _DIRECT:
             self._submit_or_fail()
+        else:
+            self.flush()
 
     def _submit_or_fail(self) -> bool:
         """Submit; if the port refuses, that is the end of the connection. Return whether it took it."""
@@ -233,6 +275,18 @@ class CompletionDriver(QueueingDriver):
         self._in_flight = in_flight
         self._is_sending = True
 
+    def _takes_note(self, result: Any) -> bool:
+        if self._in_flight == 0 or isinstance(result, OSError):
+            return True
+        self._note_sent(result)
+        if self.unsent or self._is_awaited:
+            self._is_counted = True
+            return True
+        self._sending.result = None
+        self._sending.target = None
+        self._is_sending = False
+        return False
+
     def _run(self) -> None:
         """Go on after the Send, which has ended."""
         sending = self._sending
@@ -246,20 +300,18 @@ class CompletionDriver(QueueingDriver):
             if not is_dropped:
                 self._go_on()
             return
-        sent = 0
         if not isinstance(result, OSError):
-            sent = result
-        elif self._in_flight and not isinstance(result, BlockingIOError | InterruptedError):
+            sending.buffers = ()
+            self.count_sent(result)  # nobody else wants to know
+        elif self._in_flight == 0:
+            sending.buffers = ()
+        elif isinstance(result, BlockingIOError | InterruptedError):
+            self._note_sent(0)
+            self._go_on()
+        else:
             sending.buffers = ()
             self.discard()
             self.sink._failed(result, WRITE_FAILED)
-            return
-        if self._in_flight == 0:  # nobody wants to know, but those who count
-            sending.buffers = ()
-            self.count_sent(sent)
-            return
-        self._note_sent(sent)
-        self._go_on()
 
     def _go_on(self) -> None:
         if self.unsent:
@@ -267,7 +319,7 @@ class CompletionDriver(QueueingDriver):
                 return
         else:
             self._is_awaited = False
-        self.sink._written()
+        self.sink._on_written()
 
     def _note_sent(self, sent: int) -> None:
         """Count what the Send has sent, and put what it has left before what was queued behind it."""

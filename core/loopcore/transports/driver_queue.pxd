@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.transports.driver cimport StreamDriver
+from loopcore.transports.driver cimport Sink, StreamDriver
 
 cdef Py_ssize_t _VECTOR_LIMIT
 
@@ -14,6 +14,10 @@ cdef class QueueingDriver(StreamDriver):
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_some(self, object item) except -1
     cpdef object shut_down_writing(self)
+    @cython.locals(sink=Sink, received=bytes, nbytes=Py_ssize_t)
+    cdef Py_ssize_t _receive(self) except -1
+    @cython.locals(sink=Sink, nbytes=Py_ssize_t)
+    cdef Py_ssize_t _receive_into_buffer(self) except -1
     @cython.locals(sent=Py_ssize_t)
     cdef object _send_queued(self)
     @cython.locals(queue=list, sent=Py_ssize_t, count=Py_ssize_t)

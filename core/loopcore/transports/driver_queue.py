@@ -1,4 +1,4 @@
-"""The write queue that both drivers of streams have: what it holds, and how it is sent without waiting.
+"""What both drivers of streams do without their port: receive and send what can be without waiting.
 
 What is queued is either one item, as nearly always, or a list of them: a list that fills and empties with each
 message would allocate and free its table each time. Sent is the queue as a whole, in one vectored call.
@@ -17,9 +17,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.sockets import send_many, send_one
+    from cython.cimports.loopcore.native.sockets import receive, receive_into, send_many, send_one
 else:
-    from loopcore.native.interpreted_sockets import send_many, send_one
+    from loopcore.native.interpreted_sockets import receive, receive_into, send_many, send_one
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -34,7 +34,7 @@ WRITE_FAILED = "Fatal write error on socket transport"
 
 
 class QueueingDriver(StreamDriver):
-    """A StreamDriver that has a write queue."""
+    """A StreamDriver that has a write queue, and can make the system calls itself."""
 
     __slots__ = ("_single", "_queue", "_head", "_turn_asked")
 
@@ -60,6 +60,48 @@ class QueueingDriver(StreamDriver):
             return 0
         self.count_sent(sent)
         return sent
+
+    def _receive(self) -> int:
+        """Receive what has come in, once, and hand it to the sink; return how many bytes that was."""
+        if self.buffered:
+            return self._receive_into_buffer()
+        sink = self.sink
+        try:
+            received = receive(self.sock, self.fd)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._failed(exc, READ_FAILED)
+            return 0
+        if received is None:
+            return 0
+        nbytes = len(received)
+        if nbytes:
+            self.count_received(nbytes)
+            sink._on_received(received)
+        else:
+            sink._end_of_file()
+        return nbytes
+
+    def _receive_into_buffer(self) -> int:
+        sink = self.sink
+        buffer = sink._get_buffer()
+        if buffer is None or not self.reading:  # get_buffer() may have closed or paused the transport
+            return 0
+        nbytes: int = 0
+        try:
+            nbytes = receive_into(self.sock, self.fd, buffer)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._failed(exc, READ_FAILED)
+            return 0
+        if nbytes > 0:
+            self.count_received(nbytes)
+            sink._buffer_updated(nbytes)
+        elif nbytes == 0:
+            sink._end_of_file()
+        return max(nbytes, 0)
 
     def shut_down_writing(self) -> None:
         self.sock.shutdown(socket.SHUT_WR)

@@ -13,10 +13,6 @@ cdef class ReadinessDriver(QueueingDriver):
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     cpdef object _run(self)
-    @cython.locals(sink=Sink, received=bytes)
-    cdef object _receive(self)
-    @cython.locals(sink=Sink, nbytes=Py_ssize_t)
-    cdef object _receive_into_buffer(self)
     cpdef object write(self, object item, Py_ssize_t size)
     cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)

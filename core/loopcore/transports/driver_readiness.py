@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from loopcore.kernel.readiness import Readiness
 from loopcore.transports.driver import Buffer, Sink
-from loopcore.transports.driver_queue import READ_FAILED, WRITE_FAILED, QueueingDriver
+from loopcore.transports.driver_queue import WRITE_FAILED, QueueingDriver
 
 try:
     import cython
@@ -26,9 +26,6 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit
-    from cython.cimports.loopcore.native.sockets import receive, receive_into
-else:
-    from loopcore.native.interpreted_sockets import receive, receive_into
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -69,44 +66,6 @@ class ReadinessDriver(QueueingDriver):
                 context_exit(self.context)
         else:
             self.context.run(self._receive)
-
-    def _receive(self) -> None:
-        if self.buffered:
-            self._receive_into_buffer()
-            return
-        sink = self.sink
-        try:
-            received = receive(self.sock, self.fd)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            sink._failed(exc, READ_FAILED)
-            return
-        if received is None:
-            return
-        if received:
-            self.count_received(len(received))
-            sink._on_received(received)
-        else:
-            sink._end_of_file()
-
-    def _receive_into_buffer(self) -> None:
-        sink = self.sink
-        buffer = sink._get_buffer()
-        if buffer is None or not self.reading:  # get_buffer() may have closed or paused the transport
-            return
-        try:
-            nbytes = receive_into(self.sock, self.fd, buffer)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            sink._failed(exc, READ_FAILED)
-            return
-        if nbytes > 0:
-            self.count_received(nbytes)
-            sink._buffer_updated(nbytes)
-        elif nbytes == 0:
-            sink._end_of_file()
 
     def write(self, item: Buffer, size: int) -> None:
         if self.unsent == 0:

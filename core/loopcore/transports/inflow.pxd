@@ -12,10 +12,12 @@ cdef class Inflow(Runnable):
     cdef Scheduler _scheduler
     cdef Driver _driver
     cdef Operation _operation
+    cdef Operation _next
     cdef object _held
     cdef bint _turn_asked
     cdef bint _cancelled
 
+    cpdef object use(self, Operation operation)
     cpdef object start(self)
     cpdef object stop(self)
     cpdef object release(self)

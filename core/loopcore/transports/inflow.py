@@ -34,17 +34,25 @@ if TYPE_CHECKING:
 class Inflow(Runnable):
     """Runs for each completion of `operation`, and hands the results to the driver's `_arrived`, in its context."""
 
-    __slots__ = ("_completions", "_scheduler", "_driver", "_operation", "_held", "_turn_asked", "_cancelled")
+    __slots__ = ("_completions", "_scheduler", "_driver", "_operation", "_next", "_held", "_turn_asked", "_cancelled")
 
     def __init__(self, scheduler: "Scheduler", driver: Driver, operation: Operation) -> None:
         self._completions: Completions = scheduler.completions
         self._scheduler: Scheduler = scheduler
         self._driver: Driver | None = driver
         self._operation: Operation = operation
+        self._next: Operation | None = None
         # Most connections never hold anything: made with the first result that has to wait.
         self._held: deque[Any] | None = None
         self._turn_asked: bool = False
         self._cancelled: bool = False
+
+    def use(self, operation: Operation) -> None:
+        """Go on with another operation. The present one is called off; what it still brings comes first."""
+        self._next = operation
+        if self._operation.pending and not self._cancelled:
+            self._cancelled = True
+            self._completions.cancel(self._operation)
 
     def start(self) -> None:
         """Hand over what is held, later in this tick or in the next, then what comes. `driver.reading` is set."""
@@ -68,6 +76,9 @@ class Inflow(Runnable):
         self._held = None
 
     def _submit(self) -> None:
+        if self._next is not None:
+            self._operation = self._next
+            self._next = None
         self._operation.target = self
         self._completions.submit(self._operation)
 

@@ -1,0 +1,164 @@
+"""Large messages over a port that polls cheaply: the driver receives for itself while they come."""
+
+import errno
+from typing import Any
+
+import pytest
+
+from loopcore.backend import Capability
+from loopcore.interest import READ
+from loopcore.operations import Poll, Receive, Send
+from loopcore.transports.driver_completion import LARGE, SMALL, SMALL_ONES
+from tests.transports.recorder import BufferedRecorder, Recorder, settle
+from tests.transports.scripted import ScriptedPort, connection, running
+
+CHEAP = frozenset({Capability.CHEAP_POLLS})
+LARGE_ONE = b"L" * LARGE
+
+
+async def after_a_large_one(port: ScriptedPort) -> Poll:
+    """Bring a large message, and return the Poll that follows."""
+    port.complete(port.only(Receive), LARGE_ONE, more=True)
+    await settle()
+    port.end_cancelled()
+    await settle()
+    assert port.kinds() == ["POLL"]
+    poll: Poll = port.only(Poll)
+    assert poll.interest == READ
+    return poll
+
+
+@pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
+def test_large_message_makes_the_driver_receive_for_itself(make: Any) -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = make()
+        async with connection(port, protocol) as (_, peer):
+            poll = await after_a_large_one(port)
+            peer.send(b"next")
+            port.complete(poll, READ)
+            await settle()
+            assert protocol.received() == LARGE_ONE + b"next"
+            assert port.only(Poll) is poll, "it is asked for again"
+            assert loop.counters().bytes_received == LARGE + 4
+
+    running(main, CHEAP)
+
+
+@pytest.mark.parametrize(("size", "capabilities"), [(LARGE, frozenset()), (LARGE - 1, CHEAP)])
+def test_port_goes_on_receiving_otherwise(size: int, capabilities: Any) -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()):
+            port.complete(port.only(Receive), b"x" * size, more=True)
+            await settle()
+            assert port.cancelled == []
+            assert port.kinds() == ["RECEIVE"]
+
+    running(main, capabilities)
+
+
+def test_what_the_receive_still_brings_comes_first() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (_, peer):
+            receive = port.only(Receive)
+            port.complete(receive, LARGE_ONE, more=True)
+            await settle()
+            port.complete(receive, b" late", more=True)
+            port.complete(receive, b" last")  # the cancellation came too late
+            await settle()
+            assert port.kinds() == ["POLL"]
+            peer.send(b" next")
+            port.complete(port.only(Poll), READ)
+            await settle()
+            assert protocol.received() == LARGE_ONE + b" late last next"
+
+    running(main, CHEAP)
+
+
+def test_small_messages_leave_it_to_the_port_again() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (_, peer):
+            poll = await after_a_large_one(port)
+            sizes = [1] * (SMALL_ONES - 1) + [SMALL] + [1] * SMALL_ONES
+            for size in sizes:
+                assert port.kinds() == ["POLL"]
+                peer.send(b"s" * size)
+                port.complete(poll, READ)
+                await settle()
+            port.complete(port.only(Receive), b"by the port", more=True)
+            await settle()
+            assert protocol.received() == LARGE_ONE + b"s" * sum(sizes) + b"by the port"
+
+    running(main, CHEAP)
+
+
+def test_poll_that_was_for_nothing_is_asked_for_again() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol):
+            port.complete(await after_a_large_one(port), READ)
+            await settle()
+            assert port.kinds() == ["POLL"]
+            assert protocol.received() == LARGE_ONE
+
+    running(main, CHEAP)
+
+
+def test_pause_leaves_what_a_poll_has_reported_to_the_kernel() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (transport, peer):
+            poll = await after_a_large_one(port)
+            peer.send(b"next")
+            transport.pause_reading()
+            port.complete(poll, READ)
+            await settle()
+            assert protocol.received() == LARGE_ONE
+            transport.resume_reading()
+            await settle()
+            assert protocol.received() == LARGE_ONE + b"next"
+
+    running(main, CHEAP)
+
+
+@pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
+def test_end_of_the_stream_is_told_once(make: Any) -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = make()
+        async with connection(port, protocol) as (_, peer):
+            poll = await after_a_large_one(port)
+            peer.close()
+            port.complete(poll, READ)
+            await settle()
+            assert protocol.kinds()[-2:] == ["eof", "lost"]
+            assert port.in_flight == []
+
+    running(main, CHEAP)
+
+
+def test_error_of_a_poll_ends_the_connection() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol):
+            port.complete(await after_a_large_one(port), OSError(errno.EBADF, "bad"))
+            await settle()
+            assert isinstance(protocol.lost_with(), OSError)
+
+    running(main, CHEAP)
+
+
+def test_much_is_sent_at_once_and_little_by_the_port() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()) as (transport, peer):
+            transport.write(b"m" * SMALL)
+            await settle()
+            assert port.kinds() == ["RECEIVE"]
+            assert len(peer.recv(2 * SMALL)) == SMALL
+            transport.write(b"little")
+            await settle()
+            port.complete(port.only(Send), 6)
+            await settle()
+            assert transport.get_write_buffer_size() == 0
+
+    running(main, CHEAP)
