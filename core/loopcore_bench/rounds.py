@@ -38,9 +38,11 @@ def can_run(row: Row, spec: LoopSpec) -> bool:
     return spec.name != FLOOR and not spec.network_only
 
 
-def interleave(rows: list[Row], specs: list[LoopSpec], rounds: int) -> Iterator[tuple[int, Row, LoopSpec]]:
+def interleave(
+    rows: list[Row], specs: list[LoopSpec], rounds: int, first: int = 0
+) -> Iterator[tuple[int, Row, LoopSpec]]:
     """Every (round, row, loop) in the order of measurement; the floor only where the row has one."""
-    for number in range(rounds):
+    for number in range(first, first + rounds):
         for row in rows:
             shift = number % len(specs) if specs else 0
             for spec in specs[shift:] + specs[:shift]:
@@ -55,11 +57,12 @@ def run_rounds(
     settings: Settings,
     net: NetBench | None,
     progress: Callable[[Cell], None],
+    first: int = 0,
 ) -> list[Cell]:
-    """Measure everything. A cell that failed or is not installed is not tried again."""
+    """Measure everything, counting rounds from `first`. A cell that failed or is not installed is not tried again."""
     cells: list[Cell] = []
     given_up: set[tuple[str, str]] = set()
-    for number, row, spec in interleave(rows, specs, rounds):
+    for number, row, spec in interleave(rows, specs, rounds, first):
         if (row.name, spec.label) in given_up:
             continue
         cell = _measure(number, row, spec, settings, net)

@@ -1,0 +1,226 @@
+"""Tables and charts of the manual and of README.md, drawn from docs/explanation/performance/*.json.
+
+Everything between `<!-- drawn: NAME -->` and `<!-- end -->` is replaced; the charts are files in docs/images. What a
+peer does better is found in the figures and set beside the reason in BEHIND, so a page cannot claim what its data deny.
+tests/benchmarks/test_figures.py fails when pages and data differ.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from loopcore_bench.charts import Bar, groups_of, markdown_table, svg
+from loopcore_bench.page import loop_lines
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "docs" / "explanation" / "performance"
+PAGE = ROOT / "docs" / "explanation" / "performance.md"
+README = ROOT / "README.md"
+IMAGES = ROOT / "docs" / "images"
+
+CHARTS = {
+    "inside": (
+        "Inside the loop",
+        ("call_soon", "sleep0", "pingpong", "spawn", "taskgroup", "timer_insert", "threadsafe"),
+    ),
+    "network": (
+        "Over the network",
+        ("tcp-1k-10", "tcp-100k-10", "split-1k-10", "streams-1k-10", "tls-1k-10", "uvicorn-100"),
+    ),
+}
+SHORT = (
+    "call_soon",
+    "sleep0",
+    "pingpong",
+    "spawn",
+    "timer_cancel",
+    "tcp-1k-10",
+    "streams-1k-10",
+    "tls-1k-10",
+    "uvicorn-100",
+)
+FEW = 5
+BUSY = "**Few rounds, or a machine that had other work: a single figure may be off by half.**"
+LEVEL = 0.97
+"""A ratio to the best peer above this is level: medians of one build differ by that much from run to run."""
+
+BEHIND = (
+    ("gather", "most of the row is `asyncio.gather` itself, which is the same Python code for every loop"),
+    ("executor", "two switches between threads, which the kernel makes, are nearly all of it"),
+    ("threadsafe", "the producer's thread and the interpreter's lock are most of it"),
+    ("loop_cycle", "loopcore makes its parts in Python when a loop begins; a program makes one loop"),
+    ("timer_late", "the kernel's timer slack (50 us) is in it, for every loop that does not spin"),
+    ("io_busy", "the poll may be put off for `poll_skip_time` while callbacks are ready"),
+    ("idle", "the kernel's TCP work is most of it"),
+    ("tcp", "the kernel's TCP work is most of it: see the column of the C server"),
+    ("unix", "the kernel's work is most of it: see the column of the C server"),
+    ("buffered", "the kernel's TCP work is most of it"),
+    ("sock", "each `sock_*` call is a coroutine of its own; a peer in native code saves its frames"),
+    ("udp", "one `sendto` and one `recvfrom` a datagram are most of it"),
+    ("tls", "encryption is the same library for all"),
+    ("churn", "`accept`, `close` and the kernel's handshake are most of it"),
+    ("uvicorn", "most of the row is uvicorn and its HTTP parser"),
+    ("aiohttp", "most of the row is aiohttp"),
+    ("streams", "`asyncio.StreamReader` and `StreamWriter` are Python code, the same for every loop"),
+)
+
+
+def read_data(folder: Path = DATA) -> dict[str, dict[str, Any]]:
+    """The documents by Python version, the newest first."""
+    paths = sorted(folder.glob("[0-9]*.json"), key=lambda path: tuple(map(int, path.stem.split("."))), reverse=True)
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def only(document: dict[str, Any], rows: Iterable[str], loops: Iterable[str] | None = None) -> dict[str, Any]:
+    """The document with these rows alone, in this order, and these loops."""
+    by_row: dict[str, list[dict[str, Any]]] = {}
+    for figure in document["figures"]:
+        if loops is None or figure["loop"] in loops:
+            by_row.setdefault(figure["row"], []).append(figure)
+    return {**document, "figures": [figure for row in rows for figure in by_row.get(row, [])]}
+
+
+def full_table(document: dict[str, Any]) -> str:
+    """Every row: what each loop costs, and the better of loopcore's backends against the best peer."""
+    groups = groups_of(document)
+    loops = [name for name, facts in document["loops"].items() if "skipped" not in facts]
+    names = ["C server" if loop == "c" else loop for loop in loops]
+    lines = ["| row | " + " | ".join(names) + " | against the best peer |", "|---|" + "---:|" * (len(loops) + 1)]
+    for group in groups:
+        bars = {bar.label: bar for bar in group.bars}
+        least = min((bar.value for bar in group.bars if bar.label != "c"), default=0.0)
+        cells = [cost(bars.get(loop), least) for loop in loops]
+        ahead, peer = against(group.bars)
+        cells.append(f"{ahead:.2f} x {peer}" if ahead else "")
+        lines.append(f"| `{group.name}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def cost(bar: Bar | None, least: float) -> str:
+    """A cell; the least of a row is bold."""
+    if bar is None:
+        return ""
+    return f"**{bar.cost}**" if bar.value <= least else bar.cost
+
+
+def against(bars: Iterable[Bar]) -> tuple[float, str]:
+    """How many times less the better of loopcore's backends takes than the best peer, and which that is; 0 without."""
+    ours = [bar for bar in bars if bar.ours and bar.value > 0]
+    peers = [bar for bar in bars if not bar.ours and bar.label != "c" and bar.value > 0]
+    if not ours or not peers:
+        return 0.0, ""
+    best = min(peers, key=lambda bar: bar.value)
+    return best.value / min(bar.value for bar in ours), best.label
+
+
+def behind(documents: dict[str, dict[str, Any]]) -> str:
+    """The rows on which a peer is ahead, with the reason."""
+    found: dict[str, list[str]] = {}
+    for version, document in documents.items():
+        for group in groups_of(document):
+            ahead, peer = against(group.bars)
+            if ahead and ahead < LEVEL:
+                found.setdefault(group.name, []).append(f"{ahead:.2f} x {peer} on {version}")
+    if not found:
+        return f"On no row is a peer ahead by more than {1 - LEVEL:.0%}."
+    lines = []
+    for row, texts in found.items():
+        reason = next((text for prefix, text in BEHIND if row.startswith(prefix)), "")
+        lines.append(f"- `{row}`: {', '.join(texts)}" + (f". {reason[:1].upper()}{reason[1:]}." if reason else "."))
+    return "\n".join(lines)
+
+
+def conditions(documents: dict[str, dict[str, Any]]) -> str:
+    """The machine, and for each Python the loops with their versions and the number of rounds."""
+    lines = []
+    for version, document in documents.items():
+        machine = document["machine"]
+        rounds = max((figure["rounds"] for figure in document["figures"]), default=0)
+        load = machine["load_average"][0]
+        lines.append(
+            f"**Python {version}**, {machine['date'][:10]}: {machine['cpu']}, {machine['cpus']} CPUs, "
+            f"{machine['system']}, {machine['libc']}, {machine['compiler']}; rounds: {rounds}; "
+            f"load at the start: {load}."
+        )
+        if rounds < FEW or load > machine["cpus"]:
+            lines.append(BUSY)
+        lines.append("\n".join(f"- {line}" for line in loop_lines(document)))
+    return "\n\n".join(lines)
+
+
+LEAST = {
+    "sock-1k": "2, and a wait where it has to",
+    "udp-1k": "2, and a wait where it has to",
+    "split-1k": "3, two writes joined",
+}
+
+
+def syscall_table(folder: Path = DATA) -> str:
+    """Calls a request by loop: all of them, and for loopcore which."""
+    found = json.loads((folder / "syscalls.json").read_text(encoding="utf-8"))
+    by_row: dict[str, dict[str, dict[str, float]]] = {}
+    for each in found["calls"]:
+        by_row.setdefault(each["row"], {})[each["loop"]] = each["calls"]
+    loops = list(dict.fromkeys(each["loop"] for each in found["calls"]))
+    names = ["C server" if loop == "c" else loop for loop in loops]
+    lines = [
+        "| transport | at least | " + " | ".join(names) + " | loopcore's |",
+        "|---|---|" + "---:|" * len(loops) + "---|",
+    ]
+    for row, calls in by_row.items():
+        sums = [f"{sum(calls[loop].values()):.2f}" if loop in calls else "" for loop in loops]
+        ours = ", ".join(f"`{name}` {value:.2f}" for name, value in calls.get("loopcore", {}).items() if value >= 0.005)
+        least = LEAST.get(row, "3: wait, receive, send")
+        lines.append(f"| {row} | {least} | " + " | ".join(sums) + f" | {ours} |")
+    return "\n".join(lines) + f"\n\nPython {found['python']}, {found['requests']} requests each."
+
+
+def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """What is drawn, by name."""
+    newest = next(iter(documents))
+    loops = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore")
+    short = markdown_table(groups_of(only(documents[newest], SHORT, loops)))
+    made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
+    made["syscalls"] = syscall_table()
+    made["charts"] = "\n\n".join(
+        f"![{title}, Python {version}](../images/performance-{name}-{version}.svg)"
+        for version in documents
+        for name, (title, _) in CHARTS.items()
+    )
+    made["tables"] = "\n\n".join(f"### Python {version}\n\n{full_table(found)}" for version, found in documents.items())
+    return made
+
+
+def put(text: str, made: dict[str, str]) -> str:
+    """The text with each marked part replaced."""
+
+    def replace(match: re.Match[str]) -> str:
+        return f"{match[1]}\n{made[match[2]]}\n{match[3]}"
+
+    return re.sub(r"(<!-- drawn: (\w+) -->)\n.*?(<!-- end -->)", replace, text, flags=re.DOTALL)
+
+
+def drawings(documents: dict[str, dict[str, Any]]) -> dict[Path, str]:
+    """Every file that is drawn, with its text."""
+    made = parts(documents)
+    files = {path: put(path.read_text(encoding="utf-8"), made) for path in (PAGE, README)}
+    for version, document in documents.items():
+        for name, (title, rows) in CHARTS.items():
+            chosen = only(document, rows, [loop for loop in document["loops"] if loop != "c"])
+            chart = svg(groups_of(chosen), f"{title}: times faster than asyncio, Python {version}")
+            files[IMAGES / f"performance-{name}-{version}.svg"] = chart
+    return files
+
+
+def draw(folder: Path = DATA) -> list[Path]:
+    """Write all of it; returns what has changed."""
+    changed = []
+    for path, text in drawings(read_data(folder)).items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed.append(path)
+    return changed

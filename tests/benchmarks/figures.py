@@ -1,0 +1,181 @@
+"""The figures of docs/explanation/performance.md: measure them, and draw the page from them.
+
+    python tests/benchmarks/figures.py measure --minutes 20 --python 3.13=/a/bin/python --python 3.11=/b/bin/python
+    python tests/benchmarks/figures.py syscalls --python 3.13=/a/bin/python
+    python tests/benchmarks/figures.py draw
+
+`measure` goes through all rows for one Python after the other, again and again until the next time would not fit
+into the minutes, at least once, and writes docs/explanation/performance/VERSION.json after each time, so that nothing
+is lost when it is interrupted. `syscalls` counts system calls a request, which needs no quiet machine. `draw` puts
+tables and charts made of these files into the pages between their marks; only data changes. `--rows` and `--out` are
+for trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))  # of this tree, before an installed one
+sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
+
+from loopcore_bench.cli import choose_rows
+from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
+from loopcore_bench.machine import machine_facts
+from loopcore_bench.measure import NetBench, Settings
+from loopcore_bench.netrows import NET
+from loopcore_bench.process import MeasurementError, NotInstalledError, describe
+from loopcore_bench.report import document
+from loopcore_bench.rounds import Cell, Row, count_all, run_rounds
+from loopcore_bench.summary import summarise
+from tests.benchmarks.drawing import DATA, draw
+
+LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", "loopcore:uring")
+ROWS = (
+    "micro,tcp-64-10,tcp-1k-1,tcp-1k-10,tcp-1k-100,tcp-16k-10,tcp-100k-10,unix-1k-10,buffered-1k-10,split-1k-10,sock-1k-10,"
+    "streams-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-1k,churn-10,uvicorn-100,aiohttp-100"
+)
+SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
+SYSCALL_ROWS += ("sock-1k-10", "udp-1k-10", "tls-1k-10")
+SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR)
+REQUESTS = 500
+SETTINGS = Settings(scale=0.5, seconds=0.3, warmup=0.1)
+
+
+@dataclass(slots=True)
+class Series:
+    """What is measured on one Python."""
+
+    version: str
+    specs: list[LoopSpec]
+    loops: dict[str, dict[str, Any]]
+    cells: list[Cell] = field(default_factory=list)
+
+
+def find_loops(version: str, python: str, floor: dict[str, Any]) -> Series:
+    """The loops of one environment; those that it has not are left out."""
+    series = Series(version, [], {})
+    for name in LOOPS:
+        spec = dataclasses.replace(parse_loop(f"{name}={name}@{python}"), network_only=":" in name)
+        try:
+            series.loops[spec.label] = describe(spec)
+        except NotInstalledError as error:
+            print(f"{version}: {name}: {error}", flush=True)
+            continue
+        series.specs.append(spec)
+    series.specs.append(LoopSpec(FLOOR, FLOOR, None, ""))
+    series.loops[FLOOR] = floor
+    return series
+
+
+def rounded(value: Any) -> Any:
+    """Four significant digits are more than a measurement has; what is stored stays short."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
+
+
+def store(series: Series, rows: list[Row], settings: Settings, facts: dict[str, Any], folder: Path) -> None:
+    """Write the figures of one Python, a line each; single values are left out."""
+    figures = summarise(series.cells, rows, series.specs)
+    operations = {row.name: row.operation for row in rows}
+    made = rounded(document(facts, series.loops, settings, operations, figures, [], []))
+    lines = [json.dumps(figure) for figure in made.pop("figures")]
+    head = json.dumps(made, indent=1)[:-2]
+    text = f"{head},\n " + '"figures": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{series.version}.json").write_text(text, encoding="utf-8")
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Measure until the time is up; 1 if a cell failed."""
+    began = time.monotonic()
+    facts = machine_facts()
+    floor = {"version": "own epoll server", "compiler": facts["compiler"]}
+    pairs = [text.partition("=") for text in options.python]
+    everything = [find_loops(version, python, floor) for version, _, python in pairs]
+    rows = choose_rows(options.rows)
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
+        net = NetBench(SETTINGS, Path(scratch))
+        number, longest = 0, 0.0
+        while not number or time.monotonic() + longest < began + options.minutes * 60:
+            start = time.monotonic()
+            for series in everything:
+                cells = run_rounds(rows, series.specs, 1, SETTINGS, net, _tell, number)
+                given_up = {(cell.row, cell.loop) for cell in series.cells if cell.error or cell.skipped}
+                series.cells += [cell for cell in cells if (cell.row, cell.loop) not in given_up]
+                failed = failed or any(cell.error for cell in cells)
+                store(series, rows, SETTINGS, facts, options.out)
+            longest = max(longest, time.monotonic() - start)
+            number += 1
+            print(f"{number} rounds after {time.monotonic() - began:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+def count(options: argparse.Namespace) -> int:
+    """Count system calls a request of every transport over one connection; 1 if a cell failed."""
+    rows = [dataclasses.replace(NET[name], name=name.removesuffix("-10"), conns=1) for name in SYSCALL_ROWS]
+    version, _, python = options.python.partition("=")
+    series = find_loops(version, python, {})
+    specs = [spec for spec in series.specs if spec.label in SYSCALL_LOOPS]
+    with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
+        net = NetBench(Settings(requests=REQUESTS, warmup=0.1), Path(scratch))
+        found = count_all(rows, specs, net, lambda counted: None)
+    calls = [
+        {"row": each.row, "loop": each.loop, "calls": rounded(each.per_request())}
+        for each in found
+        if each.calls is not None
+    ]
+    for each in found:
+        if each.calls is None:
+            print(f"{each.row} on {each.loop}: {each.error or each.skipped}", file=sys.stderr)
+    text = ",\n  ".join(json.dumps(each) for each in calls)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "syscalls").with_suffix(".json").write_text(
+        f'{{\n "python": "{version}",\n "requests": {REQUESTS},\n "calls": [\n  {text}\n ]\n}}\n', encoding="utf-8"
+    )
+    return 1 if any(each.error for each in found) else 0
+
+
+def _tell(cell: Cell) -> None:
+    if cell.error:
+        print(f"{cell.row} on {cell.loop} failed: {cell.error}", file=sys.stderr, flush=True)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    measuring = commands.add_parser("measure", help="measure, and write the JSON files")
+    measuring.add_argument("--python", action="append", required=True, metavar="VERSION=PYTHON")
+    measuring.add_argument("--minutes", type=float, default=20.0)
+    measuring.add_argument("--rows", default=ROWS)
+    measuring.add_argument("--out", type=Path, default=DATA)
+    counting = commands.add_parser("syscalls", help="count system calls, and write the JSON file")
+    counting.add_argument("--python", required=True, metavar="VERSION=PYTHON")
+    counting.add_argument("--out", type=Path, default=DATA)
+    commands.add_parser("draw", help="put tables and charts into the pages")
+    options = parser.parse_args(argv)
+    if options.command == "draw":
+        for path in draw():
+            print(f"written: {path}")
+        return 0
+    try:
+        return measure(options) if options.command == "measure" else count(options)
+    except MeasurementError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

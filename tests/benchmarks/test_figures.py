@@ -1,0 +1,122 @@
+"""The page of figures: it shows what its data say, and says so where a peer is ahead."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopcore_bench.cli import choose_rows
+from loopcore_bench.loops import LoopSpec
+from loopcore_bench.measure import Settings
+from loopcore_bench.rounds import Cell, interleave
+from tests.benchmarks import drawing, figures
+
+
+def document(rounds: int = 5, load: float = 0.1, **costs: float) -> dict[str, Any]:
+    return {
+        "machine": {
+            "date": "2026-01-02T03:04:05",
+            "cpu": "CPU",
+            "cpus": 2,
+            "system": "Linux",
+            "libc": "glibc",
+            "compiler": "cc",
+            "load_average": [load],
+        },
+        "loops": {loop: {"version": "1", "python": "3.13"} for loop in costs},
+        "operations": {"sleep0": "one sleep"},
+        "figures": [
+            {
+                "row": "sleep0",
+                "loop": loop,
+                "primary": "cpu_ns",
+                "rounds": rounds,
+                "medians": {"cpu_ns": cost},
+                "note": None,
+            }
+            for loop, cost in costs.items()
+        ],
+    }
+
+
+def test_the_pages_show_what_the_data_say() -> None:
+    """After a change of the data: python tests/benchmarks/figures.py draw."""
+    assert [path.name for path, text in drawing.drawings(drawing.read_data()).items() if path.read_text() != text] == []
+
+
+def test_every_chart_is_well_formed_and_has_its_bars() -> None:
+    for path in drawing.IMAGES.glob("performance-*.svg"):
+        bars = [
+            rect for rect in ET.fromstring(path.read_text()).iter("{http://www.w3.org/2000/svg}rect") if rect.get("rx")
+        ]
+        assert len(bars) > 10
+
+
+def test_a_peer_that_is_ahead_is_named_and_one_that_is_level_is_not() -> None:
+    ahead = {"3.13": document(asyncio=100.0, uvloop=80.0, loopcore=100.0)}
+    assert drawing.behind(ahead) == "- `sleep0`: 0.80 x uvloop on 3.13."
+    level = {"3.13": document(asyncio=100.0, uvloop=98.0, loopcore=100.0)}
+    assert drawing.behind(level).startswith("On no row is a peer ahead")
+
+
+def test_the_better_of_the_backends_counts_and_the_c_server_is_no_peer() -> None:
+    found = document(asyncio=100.0, c=10.0, **{"loopcore": 200.0, "loopcore:uring": 50.0})
+    assert drawing.behind({"3.13": found}).startswith("On no row")
+    assert drawing.full_table(found).splitlines()[-1].endswith("| 2.00 x asyncio |")
+
+
+@pytest.mark.parametrize(("rounds", "load", "said"), [(5, 0.5, False), (4, 0.5, True), (5, 2.5, True)])
+def test_few_rounds_and_a_busy_machine_are_said(rounds: int, load: float, said: bool) -> None:
+    text = drawing.conditions({"3.13": document(rounds, load, asyncio=1.0)})
+    assert (drawing.BUSY in text) is said
+
+
+def test_what_stands_between_marks_is_replaced_and_the_rest_is_kept() -> None:
+    text = "before\n<!-- drawn: short -->\nold\n<!-- end -->\nafter\n"
+    once = drawing.put(text, {"short": "new"})
+    assert once == "before\n<!-- drawn: short -->\nnew\n<!-- end -->\nafter\n"
+    assert drawing.put(once, {"short": "new"}) == once
+
+
+def test_a_reason_belongs_to_a_row_that_there_is() -> None:
+    rows = [row.name for row in choose_rows(figures.ROWS)]
+    assert [prefix for prefix, _ in drawing.BEHIND if not any(row.startswith(prefix) for row in rows)] == []
+
+
+def test_what_is_stored_is_read_back_and_short(tmp_path: Path) -> None:
+    spec = LoopSpec("asyncio", "asyncio", None, "python")
+    series = figures.Series("3.13", [spec], {"asyncio": {"version": "3.13"}})
+    series.cells = [Cell("sleep0", "asyncio", number, {"cpu_ns": 1234.5678 + number}) for number in range(3)]
+    figures.store(series, choose_rows("sleep0"), Settings(), {"date": "now"}, tmp_path)
+    assert json.loads((tmp_path / "3.13.json").read_text())["figures"][0]["medians"] == {"cpu_ns": 1236.0}
+    assert list(drawing.read_data(tmp_path)) == ["3.13"]
+
+
+def test_the_newest_python_comes_first(tmp_path: Path) -> None:
+    for version in ("3.9", "3.13", "3.11"):
+        (tmp_path / f"{version}.json").write_text("{}")
+    (tmp_path / "syscalls.json").write_text("{}")
+    assert list(drawing.read_data(tmp_path)) == ["3.13", "3.11", "3.9"]
+
+
+def test_a_later_time_begins_with_another_loop() -> None:
+    specs = [LoopSpec(name, name, None, "") for name in ("asyncio", "uvloop")]
+    assert [(number, spec.label) for number, _, spec in interleave(choose_rows("sleep0"), specs, 1, 1)] == [
+        (1, "uvloop"),
+        (1, "asyncio"),
+    ]
+
+
+def test_every_transport_makes_no_more_calls_than_the_page_says_it_needs() -> None:
+    """Over one connection, where the count is exact: the least is reached, over epoll and over io_uring."""
+    least = {"sock-1k": 2.3, "udp-1k": 3.1}
+    found = json.loads((drawing.DATA / "syscalls.json").read_text(encoding="utf-8"))
+    for each in found["calls"]:
+        if each["loop"] == "loopcore":
+            assert sum(each["calls"].values()) <= least.get(each["row"], 3.01), each
+    assert re.fullmatch(r"3\.\d+", found["python"])
