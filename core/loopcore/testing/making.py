@@ -46,7 +46,8 @@ def run_beside(backend: Any, options: Mapping[str, Any], program: str, prelude: 
     spec = backend if isinstance(backend, str) else path_of(backend)
     strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]
     command = [sys.executable, *strict, "-c", prelude + PROLOGUE + program, spec, json.dumps(dict(options))]
-    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    # PYTHONPATH first: who set it may want to be imported before all else (a sitecustomize).
+    paths = os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), *sys.path]).strip(os.pathsep)
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": paths}
     )

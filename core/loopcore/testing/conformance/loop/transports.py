@@ -14,6 +14,7 @@ from loopcore.loop import EventLoop
 from loopcore.testing.conformance.loop.base import LoopLevel
 
 LARGE = 2 * 1024 * 1024
+LINGER_NOT = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
 
 
 class Slow(asyncio.Protocol):
@@ -152,7 +153,7 @@ class Transports(LoopLevel):
             with socket.create_server(("127.0.0.1", 0)) as listening:
                 reader, writer = await asyncio.open_connection(*listening.getsockname())
                 accepted, _ = listening.accept()
-                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
                 accepted.close()
                 with pytest.raises(ConnectionResetError):
                     await reader.read(1)
