@@ -104,8 +104,7 @@ class UringBackend:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What this ring can do; less if features are masked."""
-        found = {Capability.REGULAR_FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST}
-        found.add(Capability.CHEAP_POLLS)
+        found = {Capability.REGULAR_FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.CHEAP_POLLS}
         if self._requests.ring.features.files:
             found.add(Capability.FILES)
         if self._requests.ring.features.waitid:

@@ -1,10 +1,11 @@
 cimport cython
 
+from loopcore.operations cimport Poll
 from loopcore_backends.uring.slots cimport Slot
 from loopcore_backends.uring.sockets cimport Sockets
 
-cdef unsigned int _SKIP_SUCCESS
-cdef int _SEND_CODE, _RECEIVE_CODE, _SEND_TO_CODE, _BLOCKED
+cdef unsigned int _SKIP_SUCCESS, _POLL_ADD
+cdef int _SEND_CODE, _RECEIVE_CODE, _SEND_TO_CODE, _POLL_CODE, _BLOCKED
 
 
 @cython.final
@@ -13,6 +14,8 @@ cdef class Requests(Sockets):
     cdef object begin(self, Slot slot)
     @cython.locals(code=cython.int)
     cdef object _begin_other(self, Slot slot)
+    @cython.locals(operation=Poll)
+    cdef object _poll(self, Slot slot)
     cdef object _poll_first(self, Slot slot, int events)
     @cython.locals(limit=Py_ssize_t)
     cdef object _read(self, Slot slot)

@@ -34,6 +34,8 @@ FILE_LIMIT = 64 * 1024 * 1024
 _SEND_CODE = operations.SEND
 _RECEIVE_CODE = operations.RECEIVE
 _SEND_TO_CODE = operations.SEND_TO
+_POLL_CODE = operations.POLL
+_POLL_ADD = layout.OP_POLL_ADD
 _BLOCKED = slots.BLOCKED
 _SKIP_SUCCESS = layout.SQE_CQE_SKIP_SUCCESS
 
@@ -53,6 +55,8 @@ class Requests(Sockets):
             self._send(slot)
         elif code == _RECEIVE_CODE:
             self._receive(slot)
+        elif code == _POLL_CODE:
+            self._poll(slot)
         elif code == _SEND_TO_CODE:
             self._send_to(slot)
         else:
@@ -62,9 +66,7 @@ class Requests(Sockets):
         code = slot.code
         operation = slot.operation
         features = self.ring.features
-        if code == operations.POLL:
-            self._put(slot, layout.OP_POLL_ADD, slot.fd, 0, 0, 0, operation.interest, 0)
-        elif code == operations.ACCEPT:
+        if code == operations.ACCEPT:
             head = layout.OP_ACCEPT | (layout.ACCEPT_MULTISHOT if features.multishot_accept else 0)
             self._put(slot, head, slot.fd, 0, 0, 0, socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, 0)
         elif code == operations.CONNECT:
@@ -89,6 +91,10 @@ class Requests(Sockets):
             self._put(slot, layout.OP_CLOSE, slot.fd, 0, 0, 0, 0, 0)
         else:
             raise UsageError(f"the uring backend does not know {operation!r} here; see its capabilities")
+
+    def _poll(self, slot: Slot) -> None:
+        operation = slot.operation
+        self._put(slot, _POLL_ADD, slot.fd, 0, 0, 0, operation.interest, 0)
 
     # Files, pipes, processes
 

@@ -1,12 +1,14 @@
 cimport cython
 
-from loopcore.operations cimport Operation, Receive
+from loopcore.operations cimport Operation, Receive, ReceiveFrom
 from loopcore_backends.uring.buffers cimport Buffers
 from loopcore_backends.uring.requests cimport Requests
 from loopcore_backends.uring.ring cimport Ring
 from loopcore_backends.uring.slots cimport Slot, Slots
 
-cdef int _RECEIVE_CODE
+cdef int _RECEIVE_CODE, _RECEIVE_FROM_CODE, _POLL_CODE
+cdef int _POLL_BITS
+cdef unsigned int _NAME_AT, _NAME_SIZE
 cdef int _INLINE, _CONNECTING, _BLOCKED, _STARVED
 cdef unsigned int _CQE_BUFFER, _CQE_MORE, _CQE_BUFFER_MORE, _BUFFER_SHIFT
 cdef int _AGAIN_ERROR, _CANCELLED_ERROR, _NO_BUFFERS_ERROR, _INTERRUPTED_ERROR
@@ -43,7 +45,10 @@ cdef class Results:
     @cython.locals(code=cython.int, at=cython.ulonglong, information=cython.p_uint)
     cdef object _value(self, Slot slot, int result, unsigned int flags, Requests requests)
     cdef object _connected(self, Slot slot)
-    @cython.locals(at=cython.ulonglong, size=Py_ssize_t, number=cython.uint, group=Buffers, prefix=Py_ssize_t)
+    @cython.locals(
+        operation=ReceiveFrom, at=cython.ulonglong, size=Py_ssize_t, number=cython.uint, group=Buffers,
+        prefix=Py_ssize_t
+    )
     cdef object _datagram(self, Slot slot, int result, unsigned int flags, Requests requests)
     @cython.locals(operation=Operation)
     cpdef object end(self, Slot slot, object result)

@@ -51,6 +51,11 @@ POLL_BITS = READ | WRITE | ERROR | HANGUP
 
 # Typed as C in the .pxd
 _RECEIVE_CODE = operations.RECEIVE
+_RECEIVE_FROM_CODE = operations.RECEIVE_FROM
+_POLL_CODE = operations.POLL
+_POLL_BITS = POLL_BITS
+_NAME_AT = layout.RECVMSG_OUT_SIZE
+_NAME_SIZE = layout.NAME_SIZE
 _INLINE = slots.INLINE
 _CONNECTING = slots.CONNECTING
 _BLOCKED = slots.BLOCKED
@@ -227,16 +232,16 @@ class Results:
 
     def _value(self, slot: Slot, result: int, flags: int, requests: Requests) -> Any:
         code = slot.code
-        if code == operations.POLL:
-            return result & POLL_BITS
+        if code == _POLL_CODE:
+            return result & _POLL_BITS
+        if code == _RECEIVE_FROM_CODE:
+            return self._datagram(slot, result, flags, requests)
         if code == operations.READ_FILE:
             if requests.streams is None or slot.keep is not None:
                 return cut(slot.keep, result)
             if flags & _CQE_BUFFER:
                 return requests.streams.take_out(flags >> _BUFFER_SHIFT, result, False)
             return b""
-        if code == operations.RECEIVE_FROM:
-            return self._datagram(slot, result, flags, requests)
         if code == operations.STAT:
             return status.stat_result(cut(slot.keep[0], layout.STATX_SIZE))
         if code == operations.WAIT_PROCESS:
@@ -263,16 +268,17 @@ class Results:
         if slot.keep is not None:
             at = address_of(slot.keep)
             size = words32(at, 4)[2]
-            name = take(at + 80, min(size, layout.NAME_SIZE))
-            return take(at + 80 + layout.NAME_SIZE, result), _sockaddr.decode(name)
+            name = take(at + 80, min(size, _NAME_SIZE))
+            return take(at + 80 + _NAME_SIZE, result), _sockaddr.decode(name)
         group = requests.datagrams
         if group is None or not flags & _CQE_BUFFER:
             return b"", None
         number = flags >> _BUFFER_SHIFT
         at = group.address + number * group.size
-        prefix = layout.RECVMSG_OUT_SIZE + layout.NAME_SIZE
-        size = min(result - prefix, slot.operation.limit)
-        datagram = take(at + prefix, size), internet_address(at + layout.RECVMSG_OUT_SIZE)
+        operation = slot.operation
+        prefix = _NAME_AT + _NAME_SIZE
+        size = min(result - prefix, operation.limit)
+        datagram = take(at + prefix, size), internet_address(at + _NAME_AT)
         group.available -= 1
         group.provide(number)
         group.publish()

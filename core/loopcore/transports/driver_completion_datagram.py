@@ -46,7 +46,7 @@ class CompletionDatagramDriver(ReadinessDatagramDriver):
     def _arrived(self, result: Any) -> None:
         if isinstance(result, tuple):
             self.count_received(len(result[0]))
-            self.sink._datagram(result[0], result[1])
+            self.sink._on_datagram(result[0], result[1])
         elif result.errno in (errno.EBADF, errno.ENOTSOCK):
             self.sink._failed(result, READ_FAILED)  # closed by somebody else: to ask again would not end
         else:
