@@ -31,7 +31,8 @@ INTRODUCTION = """\
 
 CPython's own tests of asyncio (`test.test_asyncio` of each Python) are run on loopcore: its loop stands behind
 asyncio's policy and in the place of `asyncio.SelectorEventLoop`, and the tests that CPython makes for each
-implementation of Future and Task are made for loopcore's. Every module runs in a process of its own.
+implementation of Future and Task are made for loopcore's. The tests of streams run twice, on asyncio's streams and on
+loopcore's own. Every module runs in a process of its own.
 
     python -m tests.asyncio_compat.run                  # a table, and what failed
     python -m tests.asyncio_compat.run --oracle         # laid beside asyncio's own loop
