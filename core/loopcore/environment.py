@@ -10,6 +10,8 @@ from loopcore.kernel.future import Future
 from loopcore.kernel.task import Task
 
 TASKS_VARIABLE: Final = "LOOPCORE_TASKS"
+THREADS_VARIABLE: Final = "LOOPCORE_THREADS"
+MOST_THREADS: Final = 1024
 
 
 def task_classes() -> tuple[Any, Any]:
@@ -23,6 +25,19 @@ def task_classes() -> tuple[Any, Any]:
     if asked == "asyncio":
         return asyncio.Future, asyncio.Task
     raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'loopcore' (the default) or 'asyncio'")
+
+
+def thread_limit() -> int | None:
+    """Return how many threads LOOPCORE_THREADS gives the default executor, 1 to 1024; None if it does not say.
+
+    Raises UsageError for anything else.
+    """
+    asked = os.environ.get(THREADS_VARIABLE, "")
+    if not asked:
+        return None
+    if not asked.isascii() or not asked.isdigit() or not 1 <= int(asked) <= MOST_THREADS:
+        raise UsageError(f"{THREADS_VARIABLE}={asked!r} is not a number of threads; it can be 1 to {MOST_THREADS}")
+    return int(asked)
 
 
 def debug_is_asked_for() -> bool:

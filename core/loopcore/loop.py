@@ -26,7 +26,7 @@ from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend
 from loopcore.discovery import choose_backend, load_plugins
 from loopcore.endpoints.assembly import assemble
-from loopcore.environment import debug_is_asked_for, task_classes
+from loopcore.environment import debug_is_asked_for, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.services.asyncgens import AsyncGenerators
@@ -86,7 +86,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._faults = Faults(self)
         self._asyncgens = AsyncGenerators(self)
         self._origins = CoroutineOrigins()
-        self._executors = Executors(self)
+        self._executors = Executors(self, thread_limit())
         self._resolver = Resolver(self)
         self._signals = Signals(self, self)
         self._sockops = SockOps(self, self, self._transports)
@@ -204,6 +204,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     ) -> asyncio.Future[T]:
         self._check_closed()
         return self._executors.run(executor, func, *args)
+
+    def unfinished_jobs(self) -> list[Callable[..., Any]]:
+        """Return the functions that the default executor and the resolver's threads run, or have yet to run."""
+        return self._executors.unfinished()
 
     def set_default_executor(self, executor: Any) -> None:
         self._executors.set_default(executor)

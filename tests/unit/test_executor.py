@@ -3,11 +3,14 @@
 import asyncio
 import concurrent.futures
 import contextvars
+import socket
 import sys
 import threading
 from typing import Any
 
 import pytest
+
+import loopcore
 
 Loop = asyncio.AbstractEventLoop
 
@@ -166,3 +169,60 @@ def test_result_that_comes_after_the_loop_was_closed_is_dropped(loop: Loop) -> N
         loop.run_in_executor(pool, release.wait)
         loop.close()
         release.set()
+
+
+@pytest.mark.loopcore_only
+def test_names_are_looked_up_although_the_default_executor_is_full(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *question, **flags: [threading.current_thread().name])
+    release = threading.Event()
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    loop.set_default_executor(pool)
+
+    async def main() -> None:
+        blocked = loop.run_in_executor(None, release.wait)
+        assert await loop.run_in_executor(None, socket.getaddrinfo, "name", 80) == ["loopcore_resolver_0"]
+        release.set()
+        await blocked
+
+    loop.run_until_complete(main())
+
+
+@pytest.mark.loopcore_only
+def test_the_environment_bounds_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPCORE_THREADS", "1")
+    loop = loopcore.new_event_loop()
+
+    async def main() -> None:
+        names = await asyncio.gather(
+            *(loop.run_in_executor(None, lambda: threading.current_thread().name) for _ in range(5))
+        )
+        assert set(names) == {"loopcore_0"}
+
+    loop.run_until_complete(main())
+    loop.close()
+
+
+@pytest.mark.parametrize("wrong", ["0", "1025", "-1", "many", "2.5", "²"])
+def test_a_wrong_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setenv("LOOPCORE_THREADS", wrong)
+    with pytest.raises(loopcore.UsageError, match="it can be 1 to 1024"):
+        loopcore.new_event_loop()
+
+
+@pytest.mark.loopcore_only
+def test_a_shutdown_that_gives_up_says_what_has_not_finished(loop: Any) -> None:
+    release = threading.Event()
+
+    def download() -> None:
+        release.wait()
+
+    async def main() -> None:
+        job = loop.run_in_executor(None, download)
+        assert loop.unfinished_jobs() == [download]
+        with pytest.warns(RuntimeWarning, match=r"within 0 seconds\. Not finished: .*download$"):
+            await loop.shutdown_default_executor(0)
+        release.set()
+        await job
+        assert loop.unfinished_jobs() == []
+
+    loop.run_until_complete(main())

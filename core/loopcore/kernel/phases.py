@@ -22,34 +22,42 @@ OPEN_PHASES: Final = (IDLE, PREPARE, CHECK)
 
 
 class PhaseCallbacks:
-    """Callbacks that run in every tick, by phase, until their handle is cancelled.
+    """Callbacks that run in every tick, by phase, until their handle is cancelled; or once.
 
     As in libuv they keep nothing awake, with one exception: an idle callback makes the tick poll with a
     timeout of zero, so it is called again and again while the loop runs.
     """
 
-    __slots__ = ("_by_phase",)
+    __slots__ = ("_by_phase", "_once")
 
     def __init__(self) -> None:
         self._by_phase: dict[str, list[Handle]] = {}
+        self._once: set[int] = set()
+        """Identities of handles that run once; all of them are in `_by_phase`, too."""
 
     def __bool__(self) -> bool:
         return bool(self._by_phase)
 
-    def add(self, phase: str, handle: Handle) -> None:
-        """Run `handle` in `phase` of every tick. Raises ValueError for a phase that takes none."""
+    def add(self, phase: str, handle: Handle, once: bool = False) -> None:
+        """Run `handle` in `phase` of every tick, or `once`. Raises ValueError for a phase that takes none."""
         if phase not in OPEN_PHASES:
             raise ValueError(f"callbacks can be attached to the phases {', '.join(OPEN_PHASES)}, not to {phase!r}")
         self._by_phase.setdefault(phase, []).append(handle)
+        if once:
+            self._once.add(id(handle))
 
     def live(self, phase: str) -> list[Handle]:
-        """Return the handles of `phase` in the order of registration; drop those that were cancelled."""
+        """Return the handles of `phase` in the order of registration; drop those that were cancelled or run once."""
         handles = self._by_phase.get(phase)
         if handles is None:
             return []
         live = [handle for handle in handles if not handle.cancelled()]
-        if live:
-            self._by_phase[phase] = live
+        kept = live
+        if self._once:
+            kept = [handle for handle in live if id(handle) not in self._once]
+            self._once.difference_update(map(id, handles))
+        if kept:
+            self._by_phase[phase] = kept
         else:
             del self._by_phase[phase]
         return list(live)
@@ -57,3 +65,4 @@ class PhaseCallbacks:
     def clear(self) -> None:
         """Forget everything."""
         self._by_phase.clear()
+        self._once.clear()

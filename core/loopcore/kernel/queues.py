@@ -236,12 +236,20 @@ class Queues:
         return handle
 
     def add_phase_callback(
-        self, phase: str, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        phase: str,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+        once: bool = False,
     ) -> Handle:
-        """Call `callback(*args)` in every tick's `phase` (idle, prepare or check) until the handle is cancelled."""
+        """Call `callback(*args)` in every tick's `phase` (idle, prepare or check) until the handle is cancelled.
+
+        With `once` only in the next tick that comes to the phase.
+        """
         check_callback(callback, "add_phase_callback")  # one that cannot be called would fail in every tick
         handle = self._make(callback, args, context, "phase", "add_phase_callback")
-        self.phase_callbacks.add(phase, handle)
+        self.phase_callbacks.add(phase, handle, once)
         self._has_phase_callbacks = True
         return handle
 

@@ -1,6 +1,8 @@
 """The executor: functions that block, run in threads, their results brought back to the loop.
 
-No thread exists before the first call needs one. Results travel through `call_soon_threadsafe`, by asyncio's own
+No thread exists before the first call needs one. Names are looked up in a small pool of their own: where a program has
+filled the default executor, with downloads say, it must not look as if name servers had stopped to answer
+(cpython#112169). Results travel through `call_soon_threadsafe`, by asyncio's own
 `wrap_future`: it already knows cancellation in both directions, which errors to convert and what to do
 when the loop has closed meanwhile; next to handing a job to a thread and back (30 us here), its cost does not show.
 
@@ -27,6 +29,9 @@ Ts = TypeVarTuple("Ts")
 THREAD_PREFIX = "loopcore"
 """Worker threads are called loopcore_0, loopcore_1 ...: told apart in dumps from those of other loops."""
 
+
+RESOLVER_THREADS = 4
+"""Look-ups at a time. Others wait, for nothing but look-ups."""
 
 _INTERPRETERS: tuple[type, ...] = tuple(
     getattr(concurrent.futures, name) for name in ("InterpreterPoolExecutor",) if hasattr(concurrent.futures, name)
@@ -70,7 +75,7 @@ class Job:
         self._loop = loop
         self._probes = probes
         self.pool = pool
-        """"default", "resolver" for look-ups of names in the default executor, or the `repr` of another executor."""
+        """"default", "resolver" for look-ups of names, or the `repr` of another executor."""
         self.function = function
         self.submitted_ns = perf_counter_ns()
         self.started_ns = 0
@@ -120,11 +125,15 @@ class Executors:
     Thread: the loop's own, but for the shut-down, which waits in a thread of its own.
     """
 
-    __slots__ = ("_default", "_host", "_shutdown_called")
+    __slots__ = ("_default", "_host", "_jobs", "_resolver", "_shutdown_called", "_threads")
 
-    def __init__(self, host: ExecutorHost) -> None:
+    def __init__(self, host: ExecutorHost, threads: int | None = None) -> None:
+        """`threads` is how many the default executor has at most; None for as many as asyncio's."""
         self._host = host
+        self._threads = threads
         self._default: ThreadPoolExecutor | None = None
+        self._resolver: ThreadPoolExecutor | None = None
+        self._jobs: dict[PoolFuture[Any], Callable[..., Any]] = {}
         self._shutdown_called = False
 
     def run(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> "asyncio.Future[T]":
@@ -134,13 +143,17 @@ class Executors:
         """
         if self._host.get_debug():
             check_callback(func, "run_in_executor")
-        chosen = self._default_executor() if executor is None else executor
+        chosen = self._own_executor(func) if executor is None else executor
         future = self._submit(chosen, func, args) if self._host.probes.watching_jobs else chosen.submit(func, *args)
+        if executor is None:
+            self._jobs[future] = func
+            future.add_done_callback(self._jobs.pop)
         # wrap_future asks nothing of the loop but create_future, call_soon_threadsafe and is_closed.
         return asyncio.wrap_future(future, loop=self._host)  # type: ignore[arg-type]
 
     def _submit(self, executor: Executor, func: Callable[..., T], args: tuple[Any, ...]) -> "PoolFuture[T]":
-        pool = _default_pool(func) if executor is self._default else repr(executor)
+        names = {id(self._default): "default", id(self._resolver): "resolver"}
+        pool = names.get(id(executor)) or repr(executor)
         job = Job(self._host, self._host.probes, pool, func)
         # What runs elsewhere than in this interpreter's threads cannot be given our record.
         within = isinstance(executor, ThreadPoolExecutor) and not isinstance(executor, _INTERPRETERS)
@@ -158,52 +171,65 @@ class Executors:
             raise TypeError("executor must be ThreadPoolExecutor instance")
         self._default = executor
 
-    async def shutdown(self, timeout: float | None = None) -> None:
-        """Wait until the default executor's jobs are done and its threads ended, at most `timeout` seconds.
+    def unfinished(self) -> "list[Callable[..., Any]]":
+        """Return the functions that run in our own threads, or wait for one, in the order in which they were given."""
+        return list(self._jobs.values())
 
-        When the time is up a RuntimeWarning is issued and the threads are left to themselves.
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """Wait until the jobs of our own executors are done and their threads ended, at most `timeout` seconds.
+
+        When the time is up a RuntimeWarning says what has not finished, and the threads are left to themselves.
         """
         self._shutdown_called = True
-        executor = self._default
-        if executor is None:
+        executors = [executor for executor in (self._default, self._resolver) if executor is not None]
+        if not executors:
             return
         joined = self._host.create_future()
-        thread = threading.Thread(target=self._join, args=(executor, joined), name=f"{THREAD_PREFIX}_shutdown")
+        thread = threading.Thread(target=self._join, args=(executors, joined), name=f"{THREAD_PREFIX}_shutdown")
         thread.start()
         try:
             async with asyncio.timeout(timeout):
                 await joined
         except TimeoutError:
+            late = ", ".join(_name_of(func) for func in self.unfinished())
             warnings.warn(
-                f"The executor did not finishing joining its threads within {timeout} seconds.",
+                f"The executor did not finishing joining its threads within {timeout} seconds. Not finished: {late}",
                 RuntimeWarning,
                 stacklevel=3,
             )
-            executor.shutdown(wait=False)
+            for executor in executors:
+                executor.shutdown(wait=False)
         else:
             thread.join()
 
     def forget(self) -> None:
-        """Drop the default executor, whose threads are not there: they stayed with the parent of this process."""
-        self._default = None
+        """Drop our executors, whose threads are not there: they stayed with the parent of this process."""
+        self._default = self._resolver = None
+        self._jobs.clear()
 
     def close(self) -> None:
-        """Let the default executor end by itself; nobody waits for it."""
+        """Let our executors end by themselves; nobody waits for them."""
         self._shutdown_called = True
-        executor, self._default = self._default, None
-        if executor is not None:
-            executor.shutdown(wait=False)
+        for executor in (self._default, self._resolver):
+            if executor is not None:
+                executor.shutdown(wait=False)
+        self._default = self._resolver = None
 
-    def _default_executor(self) -> ThreadPoolExecutor:
+    def _own_executor(self, func: Callable[..., Any]) -> ThreadPoolExecutor:
         if self._shutdown_called:
             raise RuntimeError("Executor shutdown has been called")
+        if _is_look_up(func):
+            if self._resolver is None:
+                self._resolver = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix=f"{THREAD_PREFIX}_resolver")
+            return self._resolver
         if self._default is None:
-            self._default = ThreadPoolExecutor(thread_name_prefix=THREAD_PREFIX)
+            self._default = ThreadPoolExecutor(self._threads, thread_name_prefix=THREAD_PREFIX)
         return self._default
 
-    def _join(self, executor: Executor, joined: "asyncio.Future[None]") -> None:
+    def _join(self, executors: list[ThreadPoolExecutor], joined: "asyncio.Future[None]") -> None:
         try:
-            executor.shutdown(wait=True)
+            for executor in executors:
+                executor.shutdown(wait=True)
             error = None
         except Exception as exc:
             error = exc
@@ -217,9 +243,14 @@ class Executors:
                 raise
 
 
-def _default_pool(func: Callable[..., Any]) -> str:
+def _is_look_up(func: Callable[..., Any]) -> bool:
     wrapped = getattr(func, "__wrapped__", func)  # in debug mode the resolver takes the time
-    return "resolver" if wrapped is socket.getaddrinfo or wrapped is socket.getnameinfo else "default"
+    return wrapped is socket.getaddrinfo or wrapped is socket.getnameinfo
+
+
+def _name_of(func: Callable[..., Any]) -> str:
+    name = getattr(func, "__qualname__", None)
+    return f"{getattr(func, '__module__', None)}.{name}" if name is not None else repr(func)
 
 
 def _settle(joined: "asyncio.Future[None]", error: Exception | None) -> None:

@@ -10,11 +10,13 @@
     Waker       for who writes awaitables: park and wake
     block_on    from a thread without a loop
     spawn       a task that is kept alive
+    spawn_blocking  a function that blocks, in a thread
 
 docs/reference/sync.md describes what holds; docs/adr/0023 says why. What is named here and in these modules is public.
 """
 
 from loopcore.sync import broadcast, mpsc, oneshot, watch
+from loopcore.sync.blocking import limit_blocking, spawn_blocking
 from loopcore.sync.errors import ChannelError, Closed, Empty, Full, Lagged
 from loopcore.sync.executors import block_on, spawn
 from loopcore.sync.joining import JoinSet
@@ -35,10 +37,12 @@ __all__ = [
     "Waker",
     "block_on",
     "broadcast",
+    "limit_blocking",
     "mpsc",
     "oneshot",
     "park",
     "select",
     "spawn",
+    "spawn_blocking",
     "watch",
 ]

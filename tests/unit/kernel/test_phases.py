@@ -300,3 +300,21 @@ def test_closing_the_loop_closes_what_was_given_up_and_drops_the_rest(
     assert backend.is_closed
     assert reactor.is_closed()
     assert (len(reactor.ready), len(reactor.timers), len(reactor.urgent), len(reactor.inbox)) == (0, 0, 0, 0)
+
+
+def test_a_phase_callback_may_run_once(reactor: Reactor, log: list[Any]) -> None:
+    reactor.add_phase_callback("check", log.append, "often")
+    reactor.add_phase_callback("check", log.append, "once", once=True)
+    reactor.add_phase_callback("prepare", log.append, "never", once=True).cancel()
+
+    def again() -> None:
+        log.append("again")
+        if log.count("again") < 3:
+            reactor.add_phase_callback("idle", again, once=True)
+
+    again()
+    for _ in range(4):
+        reactor.call_soon(log.append, "soon")
+        reactor.tick()
+    expected = ["again", "again", "soon", "often", "once", "again", "soon", "often", "soon", "often", "soon", "often"]
+    assert log == expected

@@ -1,0 +1,77 @@
+"""spawn_blocking: threads for what blocks, bounded."""
+
+import asyncio
+import contextvars
+import threading
+
+import pytest
+
+from loopcore.sync import limit_blocking, spawn_blocking
+from tests.unit.sync.conftest import Run
+from tests.unit.sync.test_channels import cancelled, settle
+
+
+def test_a_function_runs_in_a_thread_with_the_context_of_its_caller(run: Run) -> None:
+    variable = contextvars.ContextVar[str]("variable", default="default")
+
+    async def main() -> None:
+        variable.set("mine")
+        assert await spawn_blocking(variable.get) == "mine"
+        assert await spawn_blocking(threading.get_ident) != threading.get_ident()
+        assert await spawn_blocking(sorted, [2, 1], reverse=True) == [2, 1]
+        with pytest.raises(ZeroDivisionError):
+            await spawn_blocking(divmod, 1, 0)
+
+    run(main())
+
+
+def test_calls_beyond_the_limit_wait_for_their_turn(run: Run) -> None:
+    release = threading.Event()
+    begun: list[int] = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        release.wait()
+        return number
+
+    async def main() -> None:
+        limit_blocking(2)
+        calls = [asyncio.create_task(spawn_blocking(work, number)) for number in range(5)]
+        await settle()
+        assert len(begun) <= 2
+        gone = calls.pop(3)
+        assert await cancelled(gone)  # it waited for its turn: it is never called
+        release.set()
+        assert await asyncio.gather(*calls) == [0, 1, 2, 4]
+        assert sorted(begun) == [0, 1, 2, 4]
+
+    run(main())
+
+
+def test_what_runs_counts_until_it_ends_although_it_was_cancelled(run: Run) -> None:
+    release, started = threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        release.wait()
+
+    async def main() -> None:
+        limit_blocking(1)
+        first = asyncio.create_task(spawn_blocking(work))
+        await asyncio.get_running_loop().run_in_executor(None, started.wait)
+        assert await cancelled(first)
+        second = asyncio.create_task(spawn_blocking(int, "7"))
+        await settle()
+        assert not second.done()
+        release.set()
+        assert await second == 7
+
+    run(main())
+
+
+def test_a_limit_is_one_at_least(run: Run) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="at least 1"):
+            limit_blocking(0)
+
+    run(main())
