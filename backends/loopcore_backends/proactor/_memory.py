@@ -56,7 +56,7 @@ class Memory:
         """Return memory of its own for `limit` bytes, or for fewer if that is a lot."""
         limit = min(limit, LARGEST)
         pieces = self.pieces
-        if pieces and len(pieces[-1]) >= limit:
+        if pieces and len(pieces[len(pieces) - 1]) >= limit:
             return pieces.pop()
         return bytearray(limit)
 

@@ -68,7 +68,7 @@ class Registrations:
         refused: list[tuple[Association, OSError | None]] = []
         dirty = self._dirty
         while dirty:
-            association = dirty[-1]
+            association = dirty[len(dirty) - 1]
             self._adjust(association, refused)
             association.dirty = False
             dirty.pop()

@@ -1,0 +1,44 @@
+cimport cython
+
+from loopcore_backends.proactor._associations cimport Association, Overlapped
+from loopcore_backends.proactor._registrations cimport Registrations
+
+
+@cython.final
+cdef class CompletionPort:
+    cdef object _name
+    cdef object _multiplexer
+    cdef Registrations _registrations
+    cdef object _memory
+    cdef list _packets
+    cdef list _silent
+    cdef public bint _woken
+    cdef bint _is_closed
+
+    @cython.locals(association=Association)
+    cpdef object start(self, object operation)
+    cpdef object post(self, object operation, object result)
+    @cython.locals(overlapped=Overlapped, association=Association)
+    cpdef object cancel(self, object operation)
+    @cython.locals(association=Association)
+    cpdef list dequeue(self, object timeout)
+    cpdef object wake(self)
+    @cython.locals(association=Association, overlapped=Overlapped)
+    cpdef list close(self)
+    @cython.locals(overlapped=Overlapped)
+    cdef object _begin(self, object operation, Association association, Py_ssize_t sent)
+    cdef object _try(self, Overlapped overlapped, Association association, int bits)
+    cdef object _fire(self, Association association, int bits)
+    @cython.locals(overlapped=Overlapped)
+    cdef object _fire_polls(self, Association association, int bits)
+    @cython.locals(overlapped=Overlapped)
+    cdef object _go_on_reading(self, Association association, int bits)
+    @cython.locals(overlapped=Overlapped)
+    cdef object _go_on_writing(self, Association association, int bits)
+    @cython.locals(association=Association)
+    cdef object _end(self, Overlapped overlapped, object result)
+    @cython.locals(overlapped=Overlapped)
+    cdef object _fail(self, Association association, object error)
+    @cython.locals(association=Association)
+    cdef object _register(self)
+    cdef list _taken(self)
