@@ -43,6 +43,7 @@ class Sink(Runnable):
     What comes with every message has two names that do the same. The drivers of sockets call `_on_received`,
     `_on_datagram` and `_on_written`: compiled, C methods, without a look for an override in the dict that a transport
     may have (docs/adr/0014). A driver in Python does not see those, and calls `_received`, `_datagram`, `_written`.
+    `_get_buffer` and `_buffer_updated` are C methods only: no driver in Python receives into buffers.
     """
 
     __slots__ = ()
