@@ -27,6 +27,9 @@ OnAlarm: TypeAlias = Callable[..., None]
 PATIENCE: Final = float(os.environ.get("LOOPCORE_PATIENCE", "30"))
 """Seconds that are waited out only when a test fails: the end of a wait that somebody else ends."""
 
+AGAIN: Final = 0.1
+"""Seconds until an alarm that nobody has handled is sent again."""
+
 WATCHDOG: Final = getattr(signal, "SIGVTALRM", None)
 """What a hung wait is interrupted with; nobody counts a process's own time with it in a test. None on Windows."""
 
@@ -136,12 +139,18 @@ def copies() -> Iterator[ManyCopies]:
 
 @contextmanager
 def alarms() -> Iterator[OnAlarm]:
-    """Set a handler for SIGALRM and send the signal that many seconds from then."""
+    """Set a handler for SIGALRM, which is called once, and send the signal that many seconds from then."""
     before = signal.getsignal(signal.SIGALRM)
 
     def arm(handler: Callable[[], Any], delay: float = 0.01) -> None:
-        signal.signal(signal.SIGALRM, lambda signum, frame: handler())
-        signal.setitimer(signal.ITIMER_REAL, delay)
+        def once(signum: int, frame: object) -> None:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            handler()
+
+        # Sent again until it is handled: Python calls no handler for a signal that comes just before the wait begins in
+        # the kernel until that wait ends, which is why loops have `signal.set_wakeup_fd`. A port alone has not.
+        signal.signal(signal.SIGALRM, once)
+        signal.setitimer(signal.ITIMER_REAL, delay, AGAIN)
 
     try:
         yield arm
