@@ -34,9 +34,17 @@ class UnspentWake(PollBackend):
     """What wakes is not read, so every wait after the first wake ends at once."""
 
     breaks = "wakes-coalesce"
+    woken = False
 
-    def _absorb_wake(self) -> None:
-        pass
+    def wake(self) -> None:
+        self.woken = True
+        super().wake()
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        events = super().wait(timeout)
+        if self.woken:
+            super().wake()
+        return events
 
 
 class CountedWakes(PollBackend):
@@ -83,9 +91,14 @@ class WakeHidesEvents(PollBackend):
     """A wait that was woken tells nothing else."""
 
     breaks = "wakes-hide-nothing"
+    woken = False
+
+    def wake(self) -> None:
+        self.woken = True
+        super().wake()
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        woken = self._woken
+        woken, self.woken = self.woken, False
         events = super().wait(timeout)
         return [] if woken else events
 
@@ -94,9 +107,14 @@ class WakeIsAnEvent(PollBackend):
     """A wake is reported as an event of the backend's own descriptor."""
 
     breaks = "wakes-hide-nothing"
+    woken = False
+
+    def wake(self) -> None:
+        self.woken = True
+        super().wake()
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        woken = self._woken
+        woken, self.woken = self.woken, False
         events = [*super().wait(timeout)]
         return [*events, (self._wake_fd, READ)] if woken else events
 
