@@ -11,7 +11,7 @@ from tests.unit.kernel.node_guide import PROGRAMS, run_in_node, run_on
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "node-order.md"
 MARK = "<!-- written by tests/docs/node_page.py -->\n"
-SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| \d+ \| (.*?) \| (.*?) \|$", re.MULTILINE)
 
 
@@ -32,7 +32,7 @@ def tables() -> str:
             loop.close()
         rows = zip(run_in_node(program), ours, strict=True)
         lines = [f"| {number} | {theirs} | {own} |" for number, (theirs, own) in enumerate(rows, 1)]
-        parts.append("\n".join([f"### {program.title}\n", "| | Node | loopcore |", "|---|---|---|", *lines]) + "\n")
+        parts.append("\n".join([f"## {program.title}\n", "| | Node | loopcore |", "|---|---|---|", *lines]) + "\n")
     return "\n".join(parts)
 
 
