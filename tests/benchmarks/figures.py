@@ -40,7 +40,7 @@ from tests.benchmarks.drawing import DATA, draw
 LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", "loopcore:uring")
 ROWS = (
     "micro,tcp-64-10,tcp-1k-1,tcp-1k-10,tcp-1k-100,tcp-16k-10,tcp-100k-10,unix-1k-10,buffered-1k-10,split-1k-10,sock-1k-10,"
-    "streams-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-1k,churn-10,uvicorn-100,aiohttp-100"
+    "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-1k,churn-10,uvicorn-100,aiohttp-100"
 )
 SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
 SYSCALL_ROWS += ("sock-1k-10", "udp-1k-10", "tls-1k-10")
