@@ -14,7 +14,7 @@ from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import phases, sources
 from loopcore.kernel.completions import Completions
-from loopcore.kernel.handle import TimerHandle
+from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.limits import FLUSH_LIMIT
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.queues import Queues
@@ -22,6 +22,14 @@ from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.watch import report_starvation, run_watched
 from loopcore.operations import Operation
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.handle import use_again
 
 _DEBUG = 4
 _WATCHING_HANDLES = 8
@@ -178,6 +186,8 @@ class Dispatcher(Queues):
                 self._run_observed(runnable, self._source)
             else:
                 runnable._run()
+                if cython.compiled and type(runnable) is Handle:
+                    use_again(runnable)
             if self._urgent_pending:
                 self._run_urgent()
             if self.unflushed > _FLUSH_LIMIT:

@@ -13,13 +13,14 @@ cdef int _FINISHED
 cdef class Future(Runnable):
     cdef public object _loop
     cdef Reactor _reactor
-    cdef int _status
+    cdef signed char _status
+    cdef signed char _log_traceback_flag
     cdef public bint _asyncio_future_blocking
-    cdef bint _log_traceback_flag
     cdef public object _result
     cdef public object _exception
     cdef object _exception_traceback
-    cdef Runnable _waiter
+    cdef object _waiter
+    cdef object _waiter_context
     cdef list _callback_list
     cdef public object _cancel_message
     cdef public object _source_traceback
@@ -34,7 +35,8 @@ cdef class Future(Runnable):
     cdef object _set_result(self, object result)
     cdef object _set_exception(self, object exception)
     cdef object _add_waiter(self, Runnable waiter)
-    cdef object _wake(self, Runnable waiter)
+    cdef object _add_callback(self, object callback, object context)
+    cdef object _notify(self, object callback, object context)
     cdef object _announce_wake(self, Runnable waiter)
     cdef object _schedule_callbacks(self)
 

@@ -44,12 +44,13 @@ class Future(Runnable):
         "_loop",
         "_reactor",
         "_status",
-        "_asyncio_future_blocking",
         "_log_traceback_flag",
+        "_asyncio_future_blocking",
         "_result",
         "_exception",
         "_exception_traceback",
         "_waiter",
+        "_waiter_context",
         "_callback_list",
         "_cancel_message",
         "_source_traceback",
@@ -69,6 +70,7 @@ class Future(Runnable):
         self._exception: BaseException | None = None
         self._exception_traceback: TracebackType | None = None
         self._waiter: Any = None
+        self._waiter_context: Context | None = None
         self._callback_list: list[tuple[Any, Context | None]] | None = None
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
@@ -91,7 +93,7 @@ class Future(Runnable):
 
     @property
     def _log_traceback(self) -> bool:
-        return self._log_traceback_flag
+        return bool(self._log_traceback_flag)
 
     @_log_traceback.setter
     def _log_traceback(self, value: bool) -> None:
@@ -101,7 +103,9 @@ class Future(Runnable):
 
     @property
     def _callbacks(self) -> list[tuple[Any, Context | None]] | None:
-        entries: list[tuple[Any, Context | None]] = [] if self._waiter is None else [(self._waiter, None)]
+        entries: list[tuple[Any, Context | None]] = []
+        if self._waiter is not None:
+            entries.append((self._waiter, self._waiter_context))
         entries += self._callback_list or []
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
 
@@ -222,15 +226,14 @@ class Future(Runnable):
         if self._status != _PENDING:
             self._loop.call_soon(fn, self, context=context)
             return
-        if context is None:
-            context = copy_context()
-        if self._callback_list is None:
-            self._callback_list = []
-        self._callback_list.append((fn, context))
+        self._add_callback(fn, copy_context() if context is None else context)
 
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
         """Remove every registration of `fn`; return how many there were."""
         self._check_initialized()
+        if self._waiter_context is not None:  # the first is as the others for this once
+            self._callback_list = [(self._waiter, self._waiter_context), *(self._callback_list or ())]
+            self._waiter = self._waiter_context = None
         if not self._callback_list:
             return 0
         kept = []
@@ -248,38 +251,41 @@ class Future(Runnable):
     def _add_waiter(self, waiter: Runnable) -> None:
         """Put `waiter`, a task of the same loop, on the ready queue once the future is done."""
         if self._status != _PENDING:
-            self._wake(waiter)
-        elif self._waiter is None and self._callback_list is None:
-            self._waiter = waiter
+            self._notify(waiter, None)
         else:
-            if self._callback_list is None:
-                self._callback_list = []
-            self._callback_list.append((waiter, None))
+            self._add_callback(waiter, None)
 
-    def _wake(self, waiter: Runnable) -> None:
-        self._reactor.ready.push(waiter)
+    def _add_callback(self, callback: Any, context: Context | None) -> None:
+        if self._callback_list is not None:
+            self._callback_list.append((callback, context))
+        elif self._waiter is None:
+            self._waiter = callback
+            self._waiter_context = context
+        else:
+            self._callback_list = [(callback, context)]
+
+    def _notify(self, callback: Any, context: Context | None) -> None:
+        if context is not None:
+            self._loop.call_soon(callback, self, context=context)
+            return
+        self._reactor.ready.push(callback)  # a task: this is how one hands over to another
         if self._reactor.watching:
-            self._announce_wake(waiter)
+            self._announce_wake(callback)
 
     def _announce_wake(self, waiter: Runnable) -> None:
         self._reactor.probes.fire("loopcore_task_woken", self._loop, waiter, self)
 
     def _schedule_callbacks(self) -> None:
-        waiter = self._waiter
-        if waiter is not None:
-            self._waiter = None
-            # `_wake`, written out: this is how one task hands over to another.
-            self._reactor.ready.push(waiter)
-            if self._reactor.watching:
-                self._announce_wake(waiter)
+        first = self._waiter
+        if first is not None:
+            context = self._waiter_context
+            self._waiter = self._waiter_context = None
+            self._notify(first, context)
         callbacks = self._callback_list
         if callbacks is not None:
             self._callback_list = None
             for callback, context in callbacks:
-                if context is None:
-                    self._wake(callback)
-                else:
-                    self._loop.call_soon(callback, self, context=context)
+                self._notify(callback, context)
 
     def __iter__(self) -> "FutureIterator":
         return _iterate(self)
@@ -371,6 +377,7 @@ def make_future(loop: Reactor) -> Future:
     future._exception = None
     future._exception_traceback = None
     future._waiter = None
+    future._waiter_context = None
     future._callback_list = None
     future._cancel_message = None
     future._source_traceback = None

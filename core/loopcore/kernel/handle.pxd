@@ -30,5 +30,6 @@ cdef class TimerHandle(Handle):
 
 @cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
+cdef object use_again(Handle handle)
 @cython.locals(timer=TimerHandle)
 cpdef TimerHandle make_timer(double when, object callback, tuple args, object loop, object context)

@@ -21,6 +21,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import copy_context, run_in_context
+    from cython.cimports.loopcore.native.spares import is_known_elsewhere, keep_spare, spare_count, take_spare
 else:
     copy_context = python_copy_context
 
@@ -187,7 +188,10 @@ def make_handle(
     callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
 ) -> Handle:
     """Make a Handle as its constructor does outside debug mode, without the price of a constructor call."""
-    handle = Handle.__new__(Handle)
+    if cython.compiled and spare_count:
+        handle: Handle = take_spare()
+    else:
+        handle = Handle.__new__(Handle)
     handle._callback = callback
     handle._args = args
     handle._context = copy_context() if context is None else context
@@ -196,6 +200,17 @@ def make_handle(
     handle._source_traceback = None
     handle._repr = None
     return handle
+
+
+def use_again(handle: Handle) -> None:
+    """Keep a Handle that has run for `make_handle`, if only the caller knows it (docs/adr/0022). Compiled only."""
+    if is_known_elsewhere(handle):
+        return
+    handle._callback = None
+    handle._args = None
+    handle._context = None  # type: ignore[assignment]  # until it is used again
+    handle._loop = None  # type: ignore[assignment]
+    keep_spare(handle)
 
 
 def make_timer(

@@ -41,6 +41,7 @@ cdef class Queues:
     cdef bint _native_clock
     cdef double _time_read
     cdef readonly object _thread_id
+    cdef unsigned long _owner
     cdef bint _waiting
     cdef list _immediates
     cdef list _flushes

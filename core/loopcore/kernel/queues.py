@@ -30,8 +30,9 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.handle import make_handle, make_timer
-    from cython.cimports.loopcore.native.cpython import monotonic
+    from cython.cimports.loopcore.native.cpython import get_ident, monotonic
 else:
+    from threading import get_ident
     from time import monotonic
 
     from loopcore.kernel.handle import make_handle, make_timer
@@ -81,6 +82,7 @@ class Queues:
         "_native_clock",
         "_time_read",
         "_thread_id",
+        "_owner",
         "_waiting",
         "_immediates",
         "_flushes",
@@ -117,6 +119,8 @@ class Queues:
         self._native_clock: bool = type(clock) is MonotonicClock
         self._time_read: float = 0.0
         self._thread_id: int | None = None
+        # The same as a C integer, 0 for none: every post from another thread compares it.
+        self._owner: int = 0
         self._waiting: bool = False
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
@@ -200,7 +204,7 @@ class Queues:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
         else:
             handle = make_handle(callback, args, self, context)
-        if self._thread_id == threading.get_ident():
+        if self._owner == get_ident():
             # In order with `call_soon`, which is what a program on the loop's own thread sees in asyncio.
             self.ready.push(handle)
             # This may be a signal handler that runs inside the wait, which would go on waiting (PEP 475).

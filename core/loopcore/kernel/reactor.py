@@ -85,7 +85,8 @@ class Reactor(PolicyDispatcher):
 
         Nothing is lost then: callbacks that had not run yet stay in the queue.
         """
-        self._thread_id = threading.get_ident()
+        self._owner = threading.get_ident()
+        self._thread_id = self._owner
         self._set_attention(_IDLE, False)
         self._skipped = self.poll_skip_ticks
         if self._stopwatch is not None:
@@ -102,6 +103,7 @@ class Reactor(PolicyDispatcher):
         finally:
             self._stopping = False
             self._thread_id = None
+            self._owner = 0
             self._set_attention(_IDLE, True)
             if self._stopwatch is not None:
                 self._stopwatch.pause()

@@ -4,24 +4,28 @@ from cpython.ref cimport Py_DECREF
 
 from loopcore.kernel.future cimport Future
 from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere
 from loopcore.native.cpython cimport PYGEN_RETURN, PyIter_Send, PySendResult
+from loopcore.native.tasks cimport list_task, unlist_task
 
 cdef int _PENDING
 cdef int _CANCELLED
 cdef int _FINISHED
+cdef bint _LISTS
 
 
 cdef class Task(Future):
     cdef public object _coro
     cdef public object _context
     cdef object _name
+    cdef long long _number
     cdef public object _fut_waiter
     cdef object _thrown
-    cdef object _registration
+    cdef Py_ssize_t _registration
     cdef bint _returned
     cdef public bint _must_cancel
     cdef public bint _log_destroy_pending
-    cdef public long _num_cancels_requested
+    cdef public int _num_cancels_requested
 
     cdef object _run(self)
     cdef object _schedule_step(self)
@@ -37,9 +41,6 @@ cdef class Task(Future):
     cdef object _announce(self, str hook)
 
 
-@cython.locals(future=Future)
-cdef object _failure_of(object waiter)
-
 @cython.locals(task=Task)
 cpdef Task make_task(Reactor loop, object coro, object name, object context)
 
@@ -53,3 +54,24 @@ cdef inline object advance(object coro, Task task):
     if status == PYGEN_RETURN:
         task._returned = True
     return value
+
+
+# The twins of `enlist` and `delist` in registry.py, over the list in loopcore/native/tasks.pxd.
+cdef inline int enlist(Task task) except -1:
+    if _LISTS:
+        list_task(<PyObject *>task, &task._registration)
+    else:
+        enlist_elsewhere(task)
+        task._registration = 1
+    return 0
+
+
+cdef inline int delist(Task task) except -1:
+    if task._registration == 0:
+        return 0
+    if _LISTS:
+        unlist_task(&task._registration)
+    else:
+        task._registration = 0
+        delist_elsewhere(task)
+    return 0

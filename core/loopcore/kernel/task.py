@@ -15,13 +15,13 @@ import sys
 from asyncio import CancelledError
 from collections.abc import Coroutine, Generator
 from contextvars import Context
-from itertools import count
 from types import CoroutineType
 from typing import Any
 
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
 from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.registry import LISTS_BY_ITSELF, show_tasks
 
 try:
     import cython
@@ -29,20 +29,23 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.registry import delist, enlist, enter_task, leave_task
+    from cython.cimports.loopcore.kernel.failure import failure_of
+    from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit, copy_context
+    from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
     from contextvars import copy_context
 
-    from loopcore.kernel.registry import delist, enlist, enter_task, leave_task
+    from loopcore.kernel.failure import failure_of
+    from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, next_number
     from loopcore.native.interpreted import advance
 
 _PENDING = 0
 _CANCELLED = 1
 _FINISHED = 2
+_LISTS = LISTS_BY_ITSELF
 
 UNCANCEL_DROPS = sys.version_info >= (3, 13)
-_name_counter = count(1)
 
 
 class Task(Future):
@@ -52,6 +55,7 @@ class Task(Future):
         "_coro",
         "_context",
         "_name",
+        "_number",
         "_fut_waiter",
         "_thrown",
         "_registration",
@@ -72,19 +76,20 @@ class Task(Future):
     ) -> None:
         Future.__init__(self, loop=loop)
         self._log_destroy_pending: bool = False
-        self._registration: Any = None
+        self._registration: Any = 0
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         self._log_destroy_pending = True
         self._coro: Any = coro
         self._context: Context = copy_context() if context is None else context
-        self._name: Any = next(_name_counter) if name is None else str(name)
+        self._name: str | None = None if name is None else str(name)
+        self._number: int = next_number() if name is None else 0
         self._fut_waiter: Any = None
         self._thrown: BaseException | None = None
         self._returned: bool = False
         self._must_cancel: bool = False
         self._num_cancels_requested: int = 0
-        self._registration = enlist(self)
+        enlist(self)
         if self._reactor is not None:
             self._reactor.tally.tasks_created += 1
         self._announce("loopcore_task_spawned")
@@ -109,9 +114,9 @@ class Task(Future):
 
     def get_name(self) -> str:
         """Return the name given, or `Task-<number>`."""
-        if isinstance(self._name, int):
-            self._name = f"Task-{self._name}"
-        return str(self._name)
+        if self._name is None:
+            self._name = f"Task-{self._number}"
+        return self._name
 
     def set_name(self, value: object) -> None:
         """Set the name; anything is made a string."""
@@ -191,7 +196,6 @@ class Task(Future):
 
     def _wakeup(self, future: Any) -> None:
         # For whoever enters the context himself: a `call_soon` of any loop, a future that is not loopcore's.
-        # The hooks of a step that the tick runs are called there, at no price when there are none.
         self._announce("loopcore_task_step_begin")
         try:
             self._step()
@@ -207,7 +211,7 @@ class Task(Future):
         waiter = self._fut_waiter
         if waiter is not None:
             self._fut_waiter = None
-            thrown = _failure_of(waiter)
+            thrown = failure_of(waiter)
         if self._must_cancel:
             if not isinstance(thrown, CancelledError):
                 thrown = self._cancelled_error()
@@ -305,9 +309,8 @@ class Task(Future):
 
     def _schedule_callbacks(self) -> None:
         # The task is done, whichever way, and nobody has heard of it yet.
-        if self._registration is not None:
-            delist(self._registration)
-            self._registration = None
+        if self._registration:
+            delist(self)
         if self._reactor is not None:
             if self._status == _CANCELLED:
                 self._reactor.tally.tasks_cancelled += 1
@@ -337,8 +340,10 @@ class Task(Future):
         return describe_task(self)
 
     def __del__(self) -> None:
-        if self._status == _PENDING and self._registration is not None and self._reactor is not None:
-            self._reactor.tally.tasks_destroyed += 1
+        if self._registration:
+            delist(self)
+            if self._status == _PENDING and self._reactor is not None:
+                self._reactor.tally.tasks_destroyed += 1
         if self._status == _PENDING and self._log_destroy_pending:
             context = {"task": self, "message": "Task was destroyed but it is pending!"}
             if self._source_traceback:
@@ -346,23 +351,9 @@ class Task(Future):
             self._loop.call_exception_handler(context)
         Future.__del__(self)
 
-
-def _failure_of(waiter: Any) -> BaseException | None:
-    """Return what a future that is done makes its waiter raise, or None for a result."""
-    # Not by `result()`: what is raised there would keep this frame, and with it the future, in its traceback.
-    if isinstance(waiter, Future):
-        future = waiter
-        if future._status != _FINISHED:
-            return future._cancelled_error()
-        future._log_traceback_flag = False
-        if future._exception is None:
-            return None
-        return future._exception.with_traceback(future._exception_traceback)
-    try:
-        failure: BaseException | None = waiter.exception()
-        return failure
-    except BaseException as exc:
-        return exc
+    def __dealloc__(self) -> None:
+        if cython.compiled and _LISTS:
+            delist(self)  # which holds no reference
 
 
 def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:
@@ -379,19 +370,31 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
     task._exception = None
     task._exception_traceback = None
     task._waiter = None
+    task._waiter_context = None
     task._callback_list = None
     task._cancel_message = None
     task._source_traceback = None
     task._coro = coro
     task._context = copy_context() if context is None else context
-    task._name = next(_name_counter) if name is None else str(name)
+    task._name = None if name is None else str(name)
+    task._number = next_number() if name is None else 0
     task._fut_waiter = None
     task._thrown = None
-    task._registration = enlist(task)
+    task._registration = 0
     task._returned = False
     task._must_cancel = False
     task._log_destroy_pending = True
     task._num_cancels_requested = 0
+    enlist(task)
     loop.tally.tasks_created += 1
     loop.ready.push(task)
     return task
+
+
+def listed_tasks() -> Any:
+    """Return the tasks of the list that compiled ones have of their own."""
+    return tasks_listed()
+
+
+if cython.compiled and _LISTS:
+    show_tasks(listed_tasks)

@@ -78,6 +78,7 @@ cdef extern from *:
     int bit_length "loopcore_bit_length" (long long number) noexcept
 
 cdef extern from "Python.h":
+    unsigned long get_ident "PyThread_get_thread_ident" () noexcept
     object copy_context "PyContext_CopyCurrent" ()
     int context_enter "PyContext_Enter" (object context) except -1
     int context_exit "PyContext_Exit" (object context) except -1
