@@ -212,7 +212,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     def set_default_executor(self, executor: Any) -> None:
         self._executors.set_default(executor)
 
-    def getaddrinfo(  # returns the resolver's coroutine: one, not two
+    async def getaddrinfo(
         self,
         host: Any,
         port: Any,
@@ -222,7 +222,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         proto: int = 0,
         flags: int = 0,
     ) -> Any:
-        return self._resolver.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+        return await self._resolver.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
         return await self._resolver.getnameinfo(sockaddr, flags)

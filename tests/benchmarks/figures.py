@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))  # of this tree, before an installed one
-sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":  # the harness of this tree, before an installed one
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
+    sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
 
 from loopcore_bench.cli import choose_rows
 from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop

@@ -34,7 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))  # of this tree, before an installed one
+if __name__ == "__main__":  # the harness of this tree, before an installed one
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
 
 from loopcore_bench.callgrind import count_sections
 from loopcore_bench.loops import LoopSpec

@@ -15,7 +15,8 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))  # of this tree, before an installed one
+if __name__ == "__main__":  # the harness of this tree, before an installed one
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
 
 from loopcore_bench.callgrind import Instructions, count_instructions, write_profile
 from loopcore_bench.loops import LoopSpec, parse_loop

@@ -3,9 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(
-    0, str(Path(__file__).resolve().parents[2] / "core")
-)  # the harness of this tree, before an installed one
+if __name__ == "__main__":  # the harness of this tree, before an installed one
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
 
 from loopcore_bench.cli import main
 
