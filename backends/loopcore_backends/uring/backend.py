@@ -235,7 +235,8 @@ class UringBackend:
         quiet = True
         for operation, _, _ in results.done:
             if not operation.quiet:
-                quiet = False  # somebody waits for it by now
+                results.ends += 1  # somebody waits for it by now, and it will not come once more
+                quiet = False
         for slot in self._requests.inline:
             if slot.operation is not None and not slot.operation.quiet:
                 quiet = False

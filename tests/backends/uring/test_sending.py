@@ -8,7 +8,9 @@ from time import monotonic
 import pytest
 
 from loopcore.operations import Receive, ReceiveFrom, Send, SendTo
+from loopcore.testing.conformance.completion.signals import Interrupted, interrupt, wait_for_alarm
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
+from loopcore.testing.conformance.surroundings import alarms
 from tests.backends.uring.kit import LARGE, fill, in_thread, needs_uring, send_of
 
 
@@ -136,6 +138,19 @@ def test_quiet_send_that_was_done_before_somebody_waited_for_it_ends_the_wait(po
     port.cancel(receiving)
     sending.quiet = False
     assert (sending, 4, False) in port.wait(PATIENCE)
+
+
+@needs_uring
+def test_quiet_send_of_an_interrupted_wait_that_somebody_waits_for_by_now_ends_the_next(port, pair):
+    """Compiled, the interrupted wait has seen its success already."""
+    sending = send_of(pair[0], b"done", quiet=True)
+    port.submit(sending)
+    with alarms() as on_alarm:
+        with pytest.raises(Interrupted):
+            wait_for_alarm(port, on_alarm)
+        sending.quiet = False
+        on_alarm(interrupt, PATIENCE)  # or else it would never end
+        assert port.wait(2 * PATIENCE) == [(sending, 4, False)]
 
 
 @needs_uring
