@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from loopcore.operations import Receive, Send
+from loopcore.transports.driver_completion import CompletionDriver
 from tests.transports.recorder import Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import ScriptedPort, connection, content, running, scripted_loop
 
@@ -308,3 +309,37 @@ def test_send_that_the_port_refuses_ends_the_connection_with_the_error(again: bo
             assert transport.get_write_buffer_size() == 0
 
     running(main)
+
+
+@pytest.mark.skipif(not hasattr(CompletionDriver, "_takes_note"), reason="compiled, no signal handler runs there")
+def test_interruption_while_sends_are_noted_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, port = scripted_loop()
+    protocol = Recorder()
+    takes_note = CompletionDriver._takes_note
+
+    def interrupted(driver: CompletionDriver, result: Any) -> bool:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        async with connection(port, protocol) as (transport, _):
+            transport.write(b"out")
+            await settle()
+            port.complete(port.only(Receive), b"before ", more=True)
+            port.complete(port.only(Send), 3)
+            port.complete(port.only(Receive), b"behind", more=True)
+            monkeypatch.setattr(CompletionDriver, "_takes_note", interrupted)
+            await settle()
+            assert protocol.received() == b"before behind"
+            assert transport.get_write_buffer_size() == 0
+            transport.write(b"again")
+            await settle()
+            port.complete(port.only(Send), 5)
+            await settle()
+
+    task = loop.create_task(main())
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(task)
+    assert CompletionDriver._takes_note is takes_note
+    loop.run_until_complete(task)
+    loop.close()

@@ -84,16 +84,28 @@ class Completions:
     def _noted(self, completions: Sequence[Completion]) -> list[Completion]:
         """Return `completions` without the Sends that nobody wants a turn for."""
         # What is ready runs first, and may ask a driver to send at once: that must know that nothing is in flight.
-        wanted = []
-        for completion in completions:
-            operation = completion[0]
-            if operation.code == _SEND:
-                operation.pending = False
-                operation.result = completion[1]
-                target = operation.target
-                if target is not None and not target._takes_note(operation.result):
-                    continue
-            wanted.append(completion)
+        wanted: list[Completion] = []
+        position = 0
+        try:
+            for completion in completions:
+                operation = completion[0]
+                target = None
+                if operation.code == _SEND:
+                    operation.pending = False
+                    operation.result = completion[1]
+                    target = operation.target
+                if target is None or target._takes_note(operation.result):
+                    wanted.append(completion)
+                position += 1
+        except BaseException:
+            # Interpreted, a signal handler may raise anywhere. Unlike readiness, a completion is told once: what was
+            # not noted has its turn.
+            rest = completions[position:]
+            if wanted and rest and rest[0] is wanted[len(wanted) - 1]:
+                rest = rest[1:]
+            self.late.extend(wanted)
+            self.late.extend(rest)
+            raise
         return wanted
 
     def begin(self) -> None:

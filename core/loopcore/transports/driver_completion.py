@@ -300,13 +300,12 @@ class CompletionDriver(QueueingDriver):
             if not is_dropped:
                 self._go_on()
             return
-        if not isinstance(result, OSError):
+        if self._in_flight == 0:
             sending.buffers = ()
-            self.count_sent(result)  # nobody else wants to know
-        elif self._in_flight == 0:
-            sending.buffers = ()
-        elif isinstance(result, BlockingIOError | InterruptedError):
-            self._note_sent(0)
+            if not isinstance(result, OSError):
+                self.count_sent(result)  # nobody else wants to know
+        elif not isinstance(result, OSError) or isinstance(result, BlockingIOError | InterruptedError):
+            self._note_sent(0 if isinstance(result, OSError) else result)  # not noted, if a signal came between
             self._go_on()
         else:
             sending.buffers = ()
