@@ -105,6 +105,31 @@ def test_poll_that_was_for_nothing_is_asked_for_again() -> None:
     running(main, CHEAP)
 
 
+def test_port_receives_again_also_if_the_last_small_one_pauses_reading() -> None:
+    class Pausing(Recorder):
+        left = SMALL_ONES
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if data == b"small":
+                self.left -= 1
+                if self.left == 0:
+                    self.transport.pause_reading()
+
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Pausing()) as (transport, peer):
+            await after_a_large_one(port)
+            for _ in range(SMALL_ONES + 1):
+                transport.resume_reading()
+                await settle()
+                peer.send(b"small")
+                port.complete(port.only(Poll), READ)
+                await settle()
+            assert port.kinds() == ["RECEIVE"]
+
+    running(main, CHEAP)
+
+
 def test_pause_leaves_what_a_poll_has_reported_to_the_kernel() -> None:
     async def main(loop: Any, port: ScriptedPort) -> None:
         protocol = Recorder()

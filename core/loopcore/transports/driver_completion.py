@@ -146,7 +146,7 @@ class CompletionDriver(QueueingDriver):
             self._small_ones = 0
         else:
             self._small_ones += 1
-            if self._small_ones == _SMALL_ONES and self.reading:
+            if self._small_ones >= _SMALL_ONES and self.reading:
                 self._polling = None
                 self._receiving.lend = False
                 self._inflow.use(self._receiving)
