@@ -134,7 +134,7 @@ def test_what_error_received_raises_within_sendto_reaches_the_caller(loop: Loop)
     run(loop, main())
 
 
-@pytest.mark.parametrize("address", [None, "nonsense", ("127.0.0.1",)])
+@pytest.mark.parametrize("address", [None, "nonsense", ("127.0.0.1",), ("127.0.0.1\0.example", 9)])
 def test_an_address_that_is_none_ends_the_transport(loop: Loop, address: Any) -> None:
     handled = Handled(loop)
 

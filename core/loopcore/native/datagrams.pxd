@@ -111,6 +111,7 @@ cdef extern from *:
     {
         struct sockaddr_in *four = (struct sockaddr_in *)raw;
         const char *host;
+        Py_ssize_t size;
         long port;
         if (loopcore_latest != NULL && loopcore_latest->written == written) {
             *raw = loopcore_latest->raw;
@@ -122,11 +123,18 @@ cdef extern from *:
             || !PyUnicode_CheckExact(PyTuple_GET_ITEM(written, 0)) || !PyLong_CheckExact(PyTuple_GET_ITEM(written, 1))) {
             return 0;
         }
-        host = PyUnicode_AsUTF8(PyTuple_GET_ITEM(written, 0));
-        port = PyLong_AsLong(PyTuple_GET_ITEM(written, 1));
-        if (host == NULL || PyErr_Occurred()) {
+        host = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(written, 0), &size);
+        if (host == NULL) {
             PyErr_Clear();
             return 0;
+        }
+        port = PyLong_AsLong(PyTuple_GET_ITEM(written, 1));
+        if (port == -1 && PyErr_Occurred()) {
+            PyErr_Clear();
+            return 0;
+        }
+        if (strlen(host) != (size_t)size) {
+            return 0; /* a null character, which would end the name for inet_pton(3) */
         }
         memset(four, 0, sizeof(*four));
         four->sin_family = AF_INET;
