@@ -10,6 +10,7 @@ So a wake that comes before the park is not lost, and ten wakes are one. Cancell
 Thread: `wake` and `clone` any, also from a signal handler; `park` that of a running loop, any asyncio loop.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -36,7 +37,7 @@ class _Token(Subject):
 
     def enlist(self, waiter: Waiter) -> bool:
         self.crowd.enlist(waiter)
-        return False
+        return self.is_there  # a signal handler of this thread, whom the lock lets in, may have put it just now
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         self.crowd.withdraw(waiter)
@@ -52,7 +53,13 @@ class _Token(Subject):
         """Be there, and wake whoever waits for it."""
         with self.lock:
             self.is_there = True
+            if not len(self.crowd):
+                return
             self.crowd.wake()
+        loop = asyncio._get_running_loop()
+        if loop is not None:
+            # In a signal handler the loop may be asleep, and what it is told in its own thread does not end that.
+            loop.call_soon_threadsafe(_nothing)
 
 
 class Waker:
@@ -96,3 +103,7 @@ async def park(begin: Callable[[Waker], object]) -> None:
     waker = Waker()
     begin(waker)
     await waker.park()
+
+
+def _nothing() -> None:
+    pass

@@ -3,8 +3,10 @@
 import asyncio
 import copy
 import gc
+import selectors
+import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -89,6 +91,61 @@ def test_many_wakes_from_many_threads_lose_nothing(run: Run) -> None:
             thread.join()
 
     run(main())
+
+
+class InterruptedSelector(selectors.SelectSelector):
+    """Sleeps until a signal's handler has run, which does not end a wait (PEP 475); fails where it would sleep on."""
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is not None and timeout <= 0:
+            return super().select(timeout)
+        signal.raise_signal(signal.SIGINT)
+        ready = super().select(0)
+        assert ready, "the loop sleeps on after the handler has run"
+        return ready
+
+
+class InterruptedLoop(asyncio.SelectorEventLoop):
+    """Has one signal when it makes a future: after a waiter has found no token, and before it is known."""
+
+    is_armed = False
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        if self.is_armed:
+            self.is_armed = False
+            signal.raise_signal(signal.SIGINT)
+        return super().create_future()
+
+
+@pytest.fixture
+def signalled() -> Iterator[Waker]:
+    """A waker that a signal's handler wakes."""
+    waker = Waker()
+    before = signal.signal(signal.SIGINT, lambda *_: waker.wake())
+    yield waker
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_handler_wakes_a_loop_that_sleeps(signalled: Waker) -> None:
+    loop = asyncio.SelectorEventLoop(InterruptedSelector())
+    try:
+        loop.run_until_complete(signalled.park())
+    finally:
+        loop.close()
+
+
+def test_a_signal_handler_between_the_look_and_the_wait_is_not_lost(signalled: Waker) -> None:
+    async def main() -> None:
+        loop.is_armed = True
+        parked = asyncio.create_task(signalled.park())
+        await settle()
+        assert parked.done()
+
+    loop = InterruptedLoop()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
 
 
 def test_block_on_runs_in_a_thread_without_a_loop() -> None:
