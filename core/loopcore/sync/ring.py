@@ -100,10 +100,13 @@ class Ring(Subject):
     def put(self, value: Any) -> int:
         """Keep `value`, for which there is room and a reader; return how many will come by."""
         place = self.tail % self.capacity
+        # Values are destroyed when the numbers are right again: a finalizer may send here, too.
+        _overwritten = None
         if place == len(self._values):
             self._values.append(value)
             self._due.append(self.readers)
         else:
+            _overwritten = self._values[place]
             self._values[place] = value
             self._due[place] = self.readers
         self.tail += 1
@@ -126,10 +129,12 @@ class Ring(Subject):
             place = self.head % self.capacity
             if self._due[place]:
                 return
+            forgotten = self._values[place]
             self._values[place] = None
             self.head += 1
             if self.policy == _WAIT:
                 self._room.give()
+            forgotten = None  # noqa: F841 - here, for the reason that `put` has
 
     def pass_by(self, first: int) -> None:
         """Let a reader go that has not come by the values from `first` on."""
