@@ -95,6 +95,7 @@ cdef class Permits:
 
 
 cdef inline PySendResult send_to_operation(PyObject *operation, PyObject *value, PyObject **result) except PYGEN_ERROR:
+    result[0] = NULL  # which is what it has to be if this raises
     cdef object outcome = (<Operation>operation)._outcome()
     cdef bint waits = outcome is _PENDING
     if waits:

@@ -14,6 +14,7 @@ so no wake-up is lost, and what comes between the wake and the step takes nothin
 Works on every asyncio loop, for it uses nothing but `create_future` and `call_soon_threadsafe`.
 """
 
+import warnings
 from asyncio import AbstractEventLoop, Future, _get_running_loop, get_running_loop
 from collections import OrderedDict
 from collections.abc import Coroutine
@@ -146,6 +147,11 @@ class Operation:
         # A task that is dropped while it waits closes its coroutine only if that is a function's.
         if self._waiter is not None:
             self.close()
+        elif not self._is_over:
+            text = (
+                f"an operation of loopcore.sync ({type(self.subject).__name__}) was never awaited: it has done nothing"
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=1 if cython.compiled else 2, source=self)
 
     def _step(self) -> Any:
         outcome = self._outcome()
@@ -169,8 +175,10 @@ class Operation:
     def _advance(self) -> Any:
         if self._is_over:
             raise RuntimeError("cannot reuse what has been awaited already: call the method again")
-        self._is_over = True  # also if something raises
         waiter = self._waiter
+        if waiter is not None and not waiter._future.done():
+            raise RuntimeError("this is being awaited already: call the method again for each task")
+        self._is_over = True  # also if something raises
         if waiter is None:
             outcome = self.subject.attempt(self.argument)
         else:
