@@ -31,13 +31,13 @@ LIMIT: Final = 1000
 
 
 class _Gate(Subject):
-    """A permit for each call of a loop."""
+    """The wait of one call for a permit. Not kept: it refers to its loop."""
 
     __slots__ = ("permits",)
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, permits: Permits) -> None:
         super().__init__(None)
-        self.permits = Permits(limit)
+        self.permits = permits
 
     def attempt(self, argument: Any) -> Any:
         return None if self.permits.take() else PENDING
@@ -61,7 +61,9 @@ class _Gate(Subject):
 class _Call:
     """A call that a thread makes, unless it was given up before. It looks like the function to who reports on jobs."""
 
-    def __init__(self, function: Callable[..., Any], bound: Callable[[], Any], returned: Callable[[], object]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], bound: "functools.partial[Any]", returned: Callable[[], object]
+    ) -> None:
         functools.update_wrapper(self, function)
         self._bound = bound
         self._returned = returned
@@ -80,11 +82,13 @@ class _Call:
             return None  # nobody wants it any more
         try:
             return self._bound()
+        except StopIteration as stop:  # which no future takes, so the call would never end
+            raise RuntimeError(f"{self._bound.args[0]!r} raised StopIteration") from stop
         finally:
             self._returned()
 
 
-_gates: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Gate]" = weakref.WeakKeyDictionary()
+_permits: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Permits]" = weakref.WeakKeyDictionary()
 
 
 def limit_blocking(limit: int) -> None:
@@ -94,20 +98,20 @@ def limit_blocking(limit: int) -> None:
     """
     if limit < 1:
         raise ValueError(f"at least 1 call has to be possible, not {limit!r}")
-    _gates[asyncio.get_running_loop()] = _Gate(limit)
+    _permits[asyncio.get_running_loop()] = Permits(limit)
 
 
 async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Return what `function(*args, **kwargs)` returns in a thread; raise what it raises.
 
-    Raises RuntimeError after the loop's default executor was shut down.
+    Raises RuntimeError after the loop's default executor was shut down, and in place of StopIteration (PEP 479).
     """
     loop = asyncio.get_running_loop()
-    gate = _gates.get(loop)
-    if gate is None:
-        gate = _gates.setdefault(loop, _Gate(LIMIT))
-    await operate(gate)
-    give = gate.permits.give
+    permits = _permits.get(loop)
+    if permits is None:
+        permits = _permits.setdefault(loop, Permits(LIMIT))
+    await operate(_Gate(permits))
+    give = permits.give
     bound = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
     call = _Call(function, bound, functools.partial(_post, loop, give))
     try:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextvars
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -67,6 +69,31 @@ def test_what_runs_counts_until_it_ends_although_it_was_cancelled(run: Run) -> N
         assert await second == 7
 
     run(main())
+
+
+def test_the_end_of_an_iterator_is_an_error_and_no_hang(run: Run) -> None:
+    async def main() -> None:
+        call = asyncio.create_task(spawn_blocking(next, iter(())))
+        done, _ = await asyncio.wait([call], timeout=30)
+        assert done
+        with pytest.raises(RuntimeError, match="StopIteration") as raised:
+            call.result()
+        assert isinstance(raised.value.__cause__, StopIteration)
+
+    run(main())
+
+
+def test_a_loop_that_is_closed_is_not_kept_alive(run: Run) -> None:
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def main() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        limit_blocking(1)
+        await asyncio.gather(*(spawn_blocking(int) for _ in range(3)))  # so that some have waited
+
+    run(main())
+    gc.collect()
+    assert loops[0]() is None
 
 
 def test_a_limit_is_one_at_least(run: Run) -> None:
