@@ -10,7 +10,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from loopcore.testing import commands
+from loopcore.errors import UsageError
+from loopcore.testing import commands, runner
 from loopcore.testing.report import Outcome, Report, badge_of
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +79,12 @@ def test_what_cannot_be_run_is_an_error_that_says_what_can(words: list[str], com
     code, said = run(*words)
     assert code == 1
     assert complaint in said
+
+
+def test_place_of_a_report_is_looked_at_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "run_tests", None)
+    with pytest.raises(UsageError, match="cannot write .*there is no folder"):
+        runner.prove("select", json_file=tmp_path / "nowhere" / "report.json")
 
 
 def test_pytest_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

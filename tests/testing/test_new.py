@@ -71,11 +71,22 @@ def test_copy_is_complete_and_has_nothing_of_the_templates_name(kind: str, tmp_p
         assert "template" not in (folder / name).read_text(encoding="utf-8").lower()
 
 
-@pytest.mark.parametrize("name", ["", "My", "my-poll", "class", "9lives", "epoll", "auto", "template", "../x"])
+@pytest.mark.parametrize("name", ["", "My", "my-poll", "class", "9lives", "epoll", "auto", "template", "ring_", "../x"])
 def test_name_that_cannot_be_is_refused_and_nothing_is_written(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name"):
         scaffold.write_copy("backend", name, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_name_of_a_plugin_of_loopcores_own_is_taken(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'metrics' is taken"):
+        scaffold.write_copy("plugin", "metrics", tmp_path)
+
+
+def test_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot write .*loopcore-plugin-mine"):
+        scaffold.write_copy("plugin", "mine", tmp_path / "file")
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:

@@ -75,6 +75,9 @@ def prove(backend: str, only: Sequence[str] = (), json_file: Path | None = None,
         known = ", ".join(each.name for each in GUARANTEES)
         raise UsageError(f"--only: there is no guarantee {', '.join(map(repr, unknown))}; there are {known}")
     wanted = {test for each in GUARANTEES if each.name in only for test in each.tests} | {*only}
+    for path in (json_file, badge):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(path.absolute().parent)!r}")
     collector = Collector(wanted)
     with tempfile.TemporaryDirectory(prefix="loopcore-conformance-") as folder:
         status = run_tests(Path(folder), backend, collector)

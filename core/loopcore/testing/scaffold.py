@@ -8,6 +8,7 @@ import keyword
 import os
 import re
 from collections.abc import Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from loopcore.errors import UsageError
 HERE: Final = Path(__file__).parent
 KINDS: Final = {"backend": "backends", "plugin": "plugins"}
 WORD: Final = "template"
-NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+NAME: Final = re.compile(r"[a-z]([a-z0-9_]*[a-z0-9])?")
 LEFT_OUT: Final = frozenset({"__pycache__", ".pytest_cache", "dist", "build"})
 
 
@@ -30,13 +31,19 @@ def template_of(kind: str) -> Path:
     raise UsageError(f"this installation has no template of a {kind}; reinstall loopcore from its wheel")
 
 
+def plugins_of_loopcore() -> list[str]:
+    """Return the names of the plugins that come with loopcore."""
+    return [each.name for each in distribution("loopcore").entry_points if each.group == "loopcore.plugins"]
+
+
 def check_name(kind: str, name: str) -> None:
     """Raise UsageError if `name` cannot be that of a module, or is taken."""
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         raise UsageError(
-            f"{name!r} cannot be a {kind}'s name: use small letters, digits and _, beginning with a letter"
+            f"{name!r} cannot be a {kind}'s name: use small letters, digits and _, from a letter to a letter or digit"
         )
-    if name == WORD or (kind == "backend" and name in (AUTO, *AUTO_ORDER, *OTHERS)):
+    taken = (AUTO, *AUTO_ORDER, *OTHERS) if kind == "backend" else plugins_of_loopcore()
+    if name == WORD or name in taken:
         raise UsageError(f"{name!r} is taken; choose another name")
 
 
@@ -58,8 +65,11 @@ def write_copy(kind: str, name: str, into: Path) -> Path:
     template, target = template_of(kind), into / f"loopcore-{kind}-{name.replace('_', '-')}"
     if target.exists():
         raise UsageError(f"{target} exists already; remove it, or name another folder with --into")
-    for file in files_of(template):
-        copy = target / renamed(str(file), name)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(renamed((template / file).read_text(encoding="utf-8"), name), encoding="utf-8")
+    try:
+        for file in files_of(template):
+            copy = target / renamed(str(file), name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(renamed((template / file).read_text(encoding="utf-8"), name), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {str(target)!r}: {error.strerror}") from None
     return target
