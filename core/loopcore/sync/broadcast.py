@@ -76,15 +76,15 @@ class Sender(Handle, Generic[T]):
 
     def subscribe(self) -> "Receiver[T]":
         """Return a receiver of what is sent from now on. Raises Closed if the channel or this handle is."""
-        self._check_open()
         with guard(self._ring):
+            self._check_open()
             self._ring.check_open()
             return Receiver(self._ring)
 
     def clone(self) -> "Sender[T]":
         """Return another handle. Raises Closed if this one is."""
-        self._check_open()
         with guard(self._ring):
+            self._check_open()
             self._ring.senders += 1
             return Sender(self._ring)
 
@@ -129,8 +129,8 @@ class Receiver(Handle, Generic[T]):
 
     def clone(self) -> "Receiver[T]":
         """Return a receiver of what is sent from now on, as `Sender.subscribe` does. Raises Closed if this one is."""
-        self._check_open()
         with guard(self._cursor):
+            self._check_open()
             return Receiver(self._cursor.ring)
 
     def __aiter__(self) -> Self:

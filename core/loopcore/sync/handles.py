@@ -1,7 +1,9 @@
 """Handles: what both ends of a channel have in common. An end is closed when its last handle is."""
 
+import sys
 import warnings
 from collections.abc import Callable
+from operator import index
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -53,7 +55,11 @@ class Handle:
 
 
 def capacity_of(capacity: int) -> int:
-    """Return `capacity` if it is one. Raises ValueError for what is below 1."""
-    if capacity < 1:
-        raise ValueError(f"a channel holds 1 value or more, not {capacity!r}")
-    return capacity
+    """Return `capacity` as an int. Raises TypeError for what is no integer, ValueError for what no list can hold."""
+    try:
+        number = index(capacity)
+    except TypeError:
+        raise TypeError(f"a channel's capacity is a number of values, not {capacity!r}") from None
+    if not 1 <= number <= sys.maxsize:
+        raise ValueError(f"a channel holds 1 value or more, and at most {sys.maxsize}, not {capacity!r}")
+    return number

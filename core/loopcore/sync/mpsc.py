@@ -54,8 +54,8 @@ class Sender(Handle, Generic[T]):
 
     def clone(self) -> "Sender[T]":
         """Return another handle. Raises Closed if this one is."""
-        self._check_open()
         with guard(self._queue):
+            self._check_open()
             self._queue.senders += 1
             return Sender(self._queue)
 
@@ -91,8 +91,8 @@ class Receiver(Handle, Generic[T]):
 
     def clone(self) -> "Receiver[T]":
         """Return another handle. Raises Closed if this one is."""
-        self._check_open()
         with guard(self._queue):
+            self._check_open()
             self._queue.receivers += 1
             return Receiver(self._queue)
 

@@ -53,7 +53,7 @@ class _Turn(Subject):
 
 
 class Guard(Generic[T]):
-    """The right to a mutex's value, while it is held: between `async with` and its end, or `acquire` and `release`."""
+    """The right to a mutex's value, while it is held: from the beginning of `async with` to its end."""
 
     __slots__ = ("_holds", "_mutex")
 

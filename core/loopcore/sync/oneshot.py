@@ -79,12 +79,12 @@ class Sender(Handle, Generic[T]):
 
     def send(self, value: T) -> None:
         """Send `value`, and close this end. Raises Closed if the receiver is closed, or this end is."""
-        self._check_open()
         with guard(self._slot):
+            self._check_open()
             if self._slot.receivers == 0:
                 raise Closed("the receiver was closed: nobody wants the value")
             self._slot.put(value)
-        self.close()
+            self.close()
 
     def abandoned(self) -> Coroutine[Any, Any, None]:
         """Return when the receiver was closed."""

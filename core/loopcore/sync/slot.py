@@ -21,7 +21,7 @@ class Slot:
         self.crowd = Crowd()
 
     def put(self, value: Any) -> None:
-        """Replace the value. Raises Closed if nobody is there to see it."""
+        """Replace the value, and wake who waits for another."""
         self.value = value
         self.version += 1
         self.crowd.wake()

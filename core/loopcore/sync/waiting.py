@@ -1,8 +1,9 @@
 """Waiting: what every channel and lock of this package is made of.
 
-An **Operation** is what `recv()`, `send()` or `lock()` return: a coroutine that is one step of one Subject. It takes
-effect when it is resumed, in the same step in which it returns its result, and at no other time. So an operation that
-is cancelled, or whose task is, has done nothing: no value is lost between a channel and a task that is no longer there.
+An **Operation** is what `recv()` and `send()` return, and what a lock waits with: a coroutine that is one step of one
+Subject. It takes effect when it is resumed, in the same step in which it returns its result, and at no other time. So
+an operation that is cancelled, or whose task is, has done nothing: no value is lost between a channel and a task that
+is no longer there.
 
 A **Subject** is the thing that is waited for, seen from one side: the receiving end of a channel, its sending end, a
 lock. Operations ask it four things, under its lock if it has one.

@@ -49,29 +49,29 @@ class Sender(Handle, Generic[T]):
 
     def send(self, value: T) -> None:
         """Replace the value, and let all receivers know, also if it is equal. Raises Closed if this handle is."""
-        self._check_open()
         with guard(self._slot):
+            self._check_open()
             self._slot.put(value)
 
     def modify(self, change: Callable[[T], T]) -> T:
         """Replace the value by what `change` makes of it, and return that; no other thread sends meanwhile."""
-        self._check_open()
         with guard(self._slot):
+            self._check_open()
             value = change(self._slot.value)
             self._slot.put(value)
             return value
 
     def subscribe(self) -> "Receiver[T]":
         """Return a receiver that has seen the present value. Raises Closed if this handle is."""
-        self._check_open()
         with guard(self._slot):
+            self._check_open()
             self._slot.receivers += 1
             return Receiver(self._slot)
 
     def clone(self) -> "Sender[T]":
         """Return another handle. Raises Closed if this one is."""
-        self._check_open()
         with guard(self._slot):
+            self._check_open()
             self._slot.senders += 1
             return Sender(self._slot)
 
@@ -112,8 +112,8 @@ class Receiver(Handle, Generic[T]):
 
     def clone(self) -> "Receiver[T]":
         """Return another receiver, which has seen the present value. Raises Closed if this one is closed."""
-        self._check_open()
         with guard(self._view):
+            self._check_open()
             self._view.slot.receivers += 1
             return Receiver(self._view.slot)
 
