@@ -83,7 +83,7 @@ def test_what_cannot_be_run_is_an_error_that_says_what_can(words: list[str], com
 
 def test_place_of_a_report_is_looked_at_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "run_tests", None)
-    with pytest.raises(UsageError, match="cannot write .*there is no folder"):
+    with pytest.raises(UsageError, match=r"cannot write .*there is no folder"):
         runner.prove("select", json_file=tmp_path / "nowhere" / "report.json")
 
 

@@ -85,7 +85,7 @@ def test_name_of_a_plugin_of_loopcores_own_is_taken(tmp_path: Path) -> None:
 
 def test_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot write .*loopcore-plugin-mine"):
+    with pytest.raises(UsageError, match=r"cannot write .*loopcore-plugin-mine"):
         scaffold.write_copy("plugin", "mine", tmp_path / "file")
 
 
