@@ -68,6 +68,8 @@ def act(arguments: argparse.Namespace) -> int:
     for path in (arguments.html, arguments.json):
         if path is not None and not path.absolute().parent.is_dir():
             raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(path.absolute().parent)!r}")
+        if path is not None and path.is_dir():
+            raise UsageError(f"cannot write {str(path)!r}: it is a folder")
     specs = _asked(arguments.loops) if arguments.loops else installed_loops()
     loops = {spec.label: _facts(spec, asked=bool(arguments.loops)) for spec in specs}
     specs = [spec for spec in specs if "skipped" not in loops[spec.label]]
@@ -113,9 +115,14 @@ def installed_loops() -> list[LoopSpec]:
 
 def _asked(text: str) -> list[LoopSpec]:
     try:
-        return [parse_loop(word.strip()) for word in text.split(",")]
+        specs = [parse_loop(word.strip()) for word in text.split(",")]
     except ValueError as error:
         raise UsageError(f"--loops {text}: {error}") from None
+    labels = [spec.label for spec in specs]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UsageError(f"--loops {text}: {label} is there twice; give one a name of its own, as in other={label}")
+    return specs
 
 
 def _facts(spec: LoopSpec, *, asked: bool) -> dict[str, Any]:

@@ -85,6 +85,8 @@ def test_loops_that_are_not_installed_are_not_among_the_default(monkeypatch: pyt
         (["--work", "nothing"], "no workload 'nothing'; there are micro,"),
         (["--loops", "no_such_loop"], "no_such_loop cannot be measured: not installed"),
         (["--loops", ":epoll"], "no loop name in ':epoll'"),
+        (["--loops", "asyncio,mine=asyncio,mine=loopcore"], "mine is there twice"),
+        (["--json", "."], "cannot write '.': it is a folder"),
         (["--loops", "loopcore:nope"], "loopcore:nope cannot be measured: .*nope"),
         (["--rounds", "0"], "--rounds has to be 1 or more"),
         (["--seconds", "0"], "--seconds more than 0"),
