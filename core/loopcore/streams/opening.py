@@ -33,7 +33,7 @@ async def start_server(
 ) -> asyncio.Server:
     """Listen, and call `client_connected_cb(reader, writer)` for each connection. `kwds` are `loop.create_server`'s.
 
-    What the callback raises, in a task or not, goes to the loop's exception handler, and its connection is closed.
+    What the callback raises goes to the loop's exception handler; if it is a coroutine, its connection is closed then.
     """
     loop: Any = asyncio.get_running_loop()
     factory = partial(_server_protocol, client_connected_cb, limit, loop)
