@@ -131,7 +131,10 @@ async def streams(sock: socket.socket, certificate: str) -> None:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 await answer(head, reader, writer)
-        except (OSError, EOFError, ValueError, IndexError, asyncio.LimitOverrunError):
+        except OSError:
+            with contextlib.suppress(OSError):  # lost already; if nobody asked, the collector may say so
+                await writer.wait_closed()
+        except (EOFError, ValueError, IndexError, asyncio.LimitOverrunError):
             pass  # what a server hears of clients like these
         finally:
             writer.close()
