@@ -58,6 +58,8 @@ cdef inline object advance(object coro, Task task):
 
 # The twins of `enlist` and `delist` in registry.py, over the list in loopcore/native/tasks.pxd.
 cdef inline int enlist(Task task) except -1:
+    if task._registration:
+        return 0  # `__init__` was called again; a second place would outlive the task
     if _LISTS:
         list_task(<PyObject *>task, &task._registration)
     else:

@@ -76,7 +76,7 @@ class Task(Future):
     ) -> None:
         Future.__init__(self, loop=loop)
         self._log_destroy_pending: bool = False
-        self._registration: Any = 0
+        self._registration: Any = self._registration if cython.compiled else 0  # of an earlier `__init__`, or 0
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         self._log_destroy_pending = True

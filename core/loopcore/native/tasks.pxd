@@ -64,7 +64,8 @@ cdef extern from *:
         }
     }
 
-    /* Appending allocates no object, so no garbage collection, and nothing else, comes between two tasks. */
+    /* Appending allocates no object, so no garbage collection, and nothing else, comes between two tasks. A task without
+     * references is one that is being destroyed: what a subclass of its holds goes before it is taken off. */
     static PyObject *
     loopcore_tasks_listed(void)
     {
@@ -74,7 +75,8 @@ cdef extern from *:
             return NULL;
         }
         for (at = 0; at < loopcore_task_count; at++) {
-            if (PyList_Append(found, loopcore_tasks[at].task) < 0) {
+            PyObject *task = loopcore_tasks[at].task;
+            if (Py_REFCNT(task) > 0 && PyList_Append(found, task) < 0) {
                 Py_DECREF(found);
                 return NULL;
             }

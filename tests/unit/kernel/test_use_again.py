@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from loopcore.kernel import registry
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.task import Task
 from loopcore.testing import ScriptedBackend
@@ -69,6 +70,81 @@ def test_tasks_that_are_destroyed_pending_are_not_listed_any_more(loop: Any, cou
         await asyncio.sleep(0)
         tasks.clear()
         gc.collect()
+        assert asyncio.all_tasks() == before
+
+    loop.run_until_complete(main())
+
+
+def test_a_task_that_is_initialized_again_is_listed_once(loop: Any) -> None:
+    async def nothing() -> None:
+        pass
+
+    async def main() -> None:
+        before = len(list(registry._known))
+        for _ in range(600):
+            left = nothing()
+            task = Task(left, loop=loop)
+            task.__init__(nothing(), loop=loop)  # type: ignore[misc]  # as asyncio's allows
+            left.close()
+            task.cancel()
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+        assert len(list(registry._known)) == before
+
+    loop.set_exception_handler(lambda *_: None)  # the step of the first time finds the task done
+    loop.run_until_complete(main())
+
+
+class Deaf:
+    """A future of another maker that keeps no reference to who waits for it."""
+
+    _asyncio_future_blocking = False
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+
+    def get_loop(self) -> Any:
+        return self._loop
+
+    def add_done_callback(self, fn: Any, *, context: Any = None) -> None:
+        pass
+
+    def __await__(self) -> Any:
+        self._asyncio_future_blocking = True
+        yield self
+
+
+class Holder(Silent):
+    """A task with an attribute that is let go after the finalizers and before the task itself."""
+
+    __slots__ = ("held",)
+    held: Any
+
+
+class Looking:
+    """Looks for the tasks there are when it is let go."""
+
+    def __init__(self, found: list[Any]) -> None:
+        self.found = found
+
+    def __del__(self) -> None:
+        self.found.append(asyncio.all_tasks())
+
+
+def test_a_task_that_is_being_destroyed_is_not_shown(loop: Any) -> None:
+    async def wait() -> None:
+        await Deaf(loop)
+
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        found: list[Any] = []
+        task = Holder(wait(), loop=loop)
+        task.held = Looking(found)
+        await asyncio.sleep(0)
+        assert task in asyncio.all_tasks()
+        del task  # the last reference: it goes now
+        assert found == [before]
         assert asyncio.all_tasks() == before
 
     loop.run_until_complete(main())
