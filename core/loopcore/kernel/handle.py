@@ -210,6 +210,8 @@ def use_again(handle: Handle) -> None:
     handle._args = None
     handle._context = None  # type: ignore[assignment]  # until it is used again
     handle._loop = None  # type: ignore[assignment]
+    handle._source_traceback = None
+    handle._repr = None
     keep_spare(handle)
 
 

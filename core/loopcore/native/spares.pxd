@@ -1,6 +1,8 @@
 # Handles that have run, kept to be used again (docs/adr/0022): an array of references that the compiled kernel owns.
 #
-# They refer to nothing while they are here, so the garbage collector need not know of them. Included by one module only.
+# They refer to nothing while they are here, so the garbage collector need not know of them, and does not: whoever looks
+# at its objects finds no handle of nobody's, and one that is used again is as young as a new one. Else whatever keeps the
+# handle of its own method would wait for a collection of the oldest. Included by one module only.
 
 cdef extern from *:
     """
@@ -12,13 +14,16 @@ cdef extern from *:
     static inline PyObject *
     loopcore_take_spare(void)
     {
-        return loopcore_spares[--loopcore_spare_count];
+        PyObject *handle = loopcore_spares[--loopcore_spare_count];
+        PyObject_GC_Track(handle);
+        return handle;
     }
 
     static inline void
     loopcore_keep_spare(PyObject *handle)
     {
         if (loopcore_spare_count < LOOPCORE_SPARES) {
+            PyObject_GC_UnTrack(handle);
             Py_INCREF(handle);
             loopcore_spares[loopcore_spare_count++] = handle;
         }
