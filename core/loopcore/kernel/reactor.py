@@ -31,6 +31,16 @@ from loopcore.kernel.meter import Meter, Stopwatch
 from loopcore.kernel.policies import PolicyDispatcher
 from loopcore.kernel.probes import Probes
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import get_ident
+else:
+    from threading import get_ident
+
 _CLOSED = 1
 _IDLE = 2
 _WATCHING_TICKS = 16
@@ -85,8 +95,8 @@ class Reactor(PolicyDispatcher):
 
         Nothing is lost then: callbacks that had not run yet stay in the queue.
         """
-        self._owner = threading.get_ident()
-        self._thread_id = self._owner
+        self._owner = get_ident()
+        self._thread_id = threading.get_ident()
         self._set_attention(_IDLE, False)
         self._skipped = self.poll_skip_ticks
         if self._stopwatch is not None:
