@@ -311,6 +311,35 @@ def test_send_that_the_port_refuses_ends_the_connection_with_the_error(again: bo
     running(main)
 
 
+def test_what_is_written_after_an_interrupted_wait_is_sent_by_close() -> None:
+    async def main() -> Any:
+        near, far = unix_pair()
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(Recorder, near)
+        await settle()
+        return transport, far
+
+    def interrupted(timeout: float | None) -> Any:
+        del port.wait
+        port.complete(port.only(Send), 5)  # done, but nobody was told
+        raise KeyboardInterrupt
+
+    loop, port = scripted_loop()
+    transport, far = loop.run_until_complete(main())
+    with far:
+        loop.call_soon(transport.write, b"reply")
+        loop.call_soon(lambda: setattr(port, "wait", interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        transport.write(b" good-bye")
+        waits = port.waits
+        loop.close()
+        assert content(port.submitted[-1]) == b" good-bye"
+        assert port.waits == waits + 1, "a wait, in which the port begins, must follow"
+        assert loop.counters().bytes_sent == 5
+        transport._sock.close()
+        transport._driver.sock = None
+
+
 @pytest.mark.skipif(not hasattr(CompletionDriver, "_takes_note"), reason="compiled, no signal handler runs there")
 def test_interruption_while_sends_are_noted_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, port = scripted_loop()

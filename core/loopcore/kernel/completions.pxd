@@ -19,6 +19,8 @@ cdef class Completions:
     cpdef object submit(self, Operation operation)
     cpdef object cancel(self, Operation operation)
     cpdef object wait(self, object timeout)
+    @cython.locals(submitted=bint)
+    cdef list _dequeue(self, object timeout)
     @cython.locals(completion=tuple, operation=Operation, target=Runnable, wanted=list, position=Py_ssize_t)
     cdef list _noted(self, object completions)
     cpdef object begin(self)

@@ -70,16 +70,25 @@ class Completions:
     def wait(self, timeout: float | None) -> Sequence[Completion]:
         """Wait in the port; what is left over of an earlier tick comes first."""
         self.polls.rearm()
-        self.submitted = False
         if self.handed:
             self.late = [*self.handed, *self.late]
             self.handed = ()
         if self.late:
-            self.late.extend(self._noted(self.backend.wait(0.0)))
+            self.late.extend(self._dequeue(0.0))
             self.handed, self.late = self.late, []
         else:
-            self.handed = self._noted(self.backend.wait(timeout))
+            self.handed = self._dequeue(timeout)
         return self.handed
+
+    def _dequeue(self, timeout: float | None) -> list[Completion]:
+        # Lowered before: what a signal handler submits inside the wait begins with the next one.
+        submitted, self.submitted = self.submitted, False
+        try:
+            return self._noted(self.backend.wait(timeout))
+        except BaseException:
+            # It may have begun and even be done, but nobody was told: the wait is to be made up for.
+            self.submitted = self.submitted or submitted
+            raise
 
     def _noted(self, completions: Sequence[Completion]) -> list[Completion]:
         """Return `completions` without the Sends that nobody wants a turn for."""
@@ -114,8 +123,7 @@ class Completions:
         What has completed comes with the next wait.
         """
         if self.submitted:
-            self.submitted = False
-            self.late.extend(self._noted(self.backend.wait(0.0)))
+            self.late.extend(self._dequeue(0.0))
 
     def close(self) -> None:
         """Close the port. What it has ended or was in the middle of runs nobody any more; no descriptor stays open."""

@@ -24,6 +24,7 @@ cdef class Reactor(PolicyDispatcher):
     cdef double _skipping_since
     cdef double _clock_resolution
 
+    cdef object _begin_at_once(self)
     cdef object _begin_tick(self)
     @cython.locals(now=double)
     cdef bint _has_skipped_too_long(self) except -1

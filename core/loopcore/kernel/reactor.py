@@ -110,6 +110,9 @@ class Reactor(PolicyDispatcher):
                     break
             if self.completions is not None:
                 self.completions.begin()
+        except BaseException:
+            self._begin_at_once()
+            raise
         finally:
             self._stopping = False
             self._thread_id = None
@@ -118,6 +121,14 @@ class Reactor(PolicyDispatcher):
             if self._stopwatch is not None:
                 self._stopwatch.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)
+
+    def _begin_at_once(self) -> None:
+        """After a run that an exception has ended: note what was sent, or a write would wait behind it for ever."""
+        if self.completions is not None:
+            try:
+                self.completions.begin()
+            except Exception:
+                pass  # what has ended the run is told; a port that does not work will say so again
 
     def stop_ticks(self) -> None:
         """Make the current tick, or else the next one, the last of this run."""
