@@ -186,6 +186,29 @@ def test_abort_calls_off_a_send_and_hears_of_it_no_more(result: Any) -> None:
     running(main)
 
 
+def test_abort_has_the_port_begin_first_what_asyncio_would_have_sent() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()) as (transport, _):
+            transport.pause_reading()  # so that abort() has nothing but the Send to call off
+            await settle()
+            begun: list[int] = []
+            cancel = port.cancel
+
+            def note(operation: Any) -> None:
+                begun.append(port.waits)
+                cancel(operation)
+
+            port.cancel = note  # type: ignore[method-assign]
+            transport.write(b"good-bye")
+            transport._driver.take_turn()  # as when others have written much
+            waits = port.waits
+            transport.abort()
+            assert begun == [waits + 1]
+            await settle()
+
+    running(main)
+
+
 def test_what_was_written_in_the_last_tick_is_begun_before_the_run_ends() -> None:
     async def main() -> Any:
         near, far = unix_pair()

@@ -345,6 +345,8 @@ class CompletionDriver(QueueingDriver):
         self._in_flight = 0
         if self._is_sending:
             self._is_dropped = True
+            if self._sending.pending and self._completions.submitted:
+                self._completions.begin()  # asyncio would have offered it to the kernel by now
             self._completions.cancel(self._sending)  # if it has ended, that changes nothing
 
     def release(self) -> None:
