@@ -28,7 +28,7 @@ async def after_a_large_one(port: ScriptedPort) -> Poll:
     return poll
 
 
-@pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
+@pytest.mark.parametrize("make", [Recorder, lambda: BufferedRecorder(LARGE)], ids=["bytes", "buffers"])
 def test_large_message_makes_the_driver_receive_for_itself(make: Any) -> None:
     async def main(loop: Any, port: ScriptedPort) -> None:
         protocol = make()
@@ -54,6 +54,21 @@ def test_port_goes_on_receiving_otherwise(size: int, capabilities: Any) -> None:
             assert port.kinds() == ["RECEIVE"]
 
     running(main, capabilities)
+
+
+@pytest.mark.parametrize(("size", "kind"), [(SMALL - 1, "RECEIVE"), (SMALL, "POLL")])
+def test_port_goes_on_receiving_for_a_protocol_with_small_buffers(size: int, kind: str) -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = BufferedRecorder(size)
+        async with connection(port, protocol):
+            port.complete(port.only(Receive), LARGE_ONE, more=True)
+            await settle()
+            port.end_cancelled()
+            await settle()
+            assert port.kinds() == [kind]
+            assert protocol.received() == LARGE_ONE
+
+    running(main, CHEAP)
 
 
 def test_what_the_receive_still_brings_comes_first() -> None:
@@ -147,7 +162,7 @@ def test_pause_leaves_what_a_poll_has_reported_to_the_kernel() -> None:
     running(main, CHEAP)
 
 
-@pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
+@pytest.mark.parametrize("make", [Recorder, lambda: BufferedRecorder(LARGE)], ids=["bytes", "buffers"])
 def test_end_of_the_stream_is_told_once(make: Any) -> None:
     async def main(loop: Any, port: ScriptedPort) -> None:
         protocol = make()

@@ -30,7 +30,7 @@ cdef class CompletionDriver(QueueingDriver):
     @cython.locals(sink=Sink, size=Py_ssize_t)
     cpdef object _arrived(self, object result)
     cdef object _weigh(self, Py_ssize_t size)
-    @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t)
+    @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)
     cdef object _fill(self, object data, object lent)
     cdef object _keep(self, bytes rest)
     cpdef object write(self, object item, Py_ssize_t size)

@@ -155,7 +155,7 @@ class CompletionDriver(QueueingDriver):
         """Copy `data` into the protocol's buffers. What it does not want any more is held, or goes where it does."""
         sink = self.sink
         size = len(data)
-        position = 0
+        position = largest = 0
         try:
             while position < size and self.reading and self.buffered:
                 buffer = sink._get_buffer()
@@ -163,6 +163,7 @@ class CompletionDriver(QueueingDriver):
                     break
                 count: int = copy_into(buffer, data, position)
                 position += count
+                largest = max(largest, count)
                 self.count_received(count)
                 sink._buffer_updated(count)
         except (SystemExit, KeyboardInterrupt):
@@ -175,7 +176,8 @@ class CompletionDriver(QueueingDriver):
                 lent.give_back()
             if rest is not None:
                 self._keep(rest)
-        self._weigh(size)
+        # Straight into small buffers it would take a system call for each of them.
+        self._weigh(largest if largest < _SMALL else size)
 
     def _keep(self, rest: bytes) -> None:
         if self.reading and not self.buffered:
