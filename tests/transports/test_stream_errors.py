@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import socket
 import sys
 import warnings
@@ -178,3 +179,22 @@ def test_closing_after_the_loop_was_closed_says_so(loop_factory: Any) -> None:
         warnings.simplefilter("ignore", ResourceWarning)  # of the transport, whose socket stayed open
         del transport, loop
         gc.collect()
+
+
+@pytest.mark.loopcore_only
+def test_nothing_is_sent_behind_a_flush_that_has_failed(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    """What is large is offered at once: that would fail as well, or leave a gap."""
+    loop.set_debug(True)
+    caplog.set_level(logging.DEBUG, "loopcore")
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, _):
+            transport.get_extra_info("socket").shutdown(socket.SHUT_WR)
+            transport.write(b"queued")
+            transport.write(bytearray(100_000))
+            await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), BrokenPipeError)
+
+    run(loop, main())
+    assert len([record for record in caplog.records if "write error" in record.message]) == 1

@@ -34,6 +34,7 @@ cdef class CompletionDriver(QueueingDriver):
     cdef object _fill(self, object data, object lent)
     cdef object _keep(self, bytes rest)
     cpdef object write(self, object item, Py_ssize_t size)
+    @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
     @cython.locals(sending=Send)
     cpdef object flush(self)

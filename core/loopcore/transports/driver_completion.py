@@ -205,8 +205,9 @@ class CompletionDriver(QueueingDriver):
             self.scheduler.flush_soon(self.sink)
 
     def write_some(self, item: Buffer) -> int:
+        goal = self.sent + self.unsent
         self.flush()
-        return self._send_some(item)
+        return self._send_some(item) if self.sent == goal else 0  # behind what could not be sent nothing may follow
 
     def flush(self) -> None:
         if self.unsent == 0:

@@ -14,6 +14,7 @@ cdef class ReadinessDriver(QueueingDriver):
     cpdef object stop_reading(self)
     cpdef object _run(self)
     cpdef object write(self, object item, Py_ssize_t size)
+    @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)
     cpdef object take_turn(self)
