@@ -189,22 +189,20 @@ class UringBackend:
 
     def _wait(self, limit: int) -> None:
         results = self._results
-        deadline = 0
+        deadline = now_ns() + limit if limit > 0 else 0
         if not results.watching:
             self._watch()
         while True:
             if results.again:
                 self._begin_again()
             blocks = limit != 0 and self._may_block()
-            if blocks and limit > 0 and deadline == 0:
-                deadline = now_ns() + limit
             if blocks or not self._requests.ring.idle():
                 self._enter(1 if blocks else 0, limit)
             self._harvest()
             if results.ends or results.woken or limit == 0:
                 return
             check_signals()
-            if limit > 0 and deadline:
+            if limit > 0:
                 limit = deadline - now_ns()
                 if limit <= 0:
                     return
