@@ -35,7 +35,7 @@ cdef class UringBackend:
     @cython.locals(requests=Requests)
     cdef object _harvest(self)
     cdef object _watch(self)
-    @cython.locals(slot=Slot, position=Py_ssize_t, portions=Py_ssize_t)
+    @cython.locals(slot=Slot, position=Py_ssize_t, portions=Py_ssize_t, requests=Requests, tail=cython.ulonglong)
     cdef object _begin_again(self)
     @cython.locals(ring=Ring, step=cython.int)
     cdef object _drop(self, Slot slot)

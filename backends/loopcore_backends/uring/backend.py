@@ -273,6 +273,8 @@ class UringBackend:
         pending = self._results.again
         self._results.again = []
         position = 0
+        requests = self._requests
+        tail = requests.ring.tail
         # Of receives that found no buffer only as many as there is room for, or else most find none again.
         portions = self._requests.streams.portions() if self._requests.streams is not None else 0
         try:
@@ -298,7 +300,12 @@ class UringBackend:
                 except Exception as exc:
                     self._results.end(slot, OSError(errno.EINVAL, str(exc)))
         except BaseException:
-            # Interpreted, a signal handler may raise anywhere. What was not begun keeps its place.
+            # Interpreted, a signal handler may raise anywhere. What was not begun, or half, keeps its place.
+            if self._requests is requests and requests.ring.take_back(tail):
+                for slot in self._slots.living():
+                    if slot.asked and slot.position >= tail:
+                        slot.asked = False
+                        self._results.again.append(slot)
             again = self._results.again
             self._results.again = [slot for slot in pending if not slot.asked and slot not in again] + again
             raise
@@ -354,9 +361,7 @@ class UringBackend:
             if operation.code in (operations.ACCEPT, operations.OPEN) and isinstance(result, int):
                 os.close(result)  # nobody else will
             elif operation.code == operations.CLOSE and result is None:
-                operation.fd = (
-                    -1
-                )  # it is closed, and the number may be that of another file: nobody is to close it again
+                operation.fd = -1  # it is closed, and the number may be another file's: nobody is to close it again
             if not more:
                 unfinished.append(operation)
         for slot in self._slots.living():

@@ -52,6 +52,7 @@ cdef class Ring:
     )
     @cython.locals(at=cython.uint, word=cython.uint)
     cdef object blank(self, unsigned long long position)
+    cdef bint take_back(self, unsigned long long position)
     cdef bint overflows(self)
     cdef bint idle(self)
     @cython.locals(submit=cython.uint, flags=cython.uint, taken=cython.longlong)

@@ -268,6 +268,13 @@ class Ring:
         for word in range(1, 8):
             self.sqes[at + word] = 0
 
+    def take_back(self, position: int) -> bool:
+        """Take out what was put in from `position` on. False: nothing was, or the kernel has taken some of it."""
+        if self.consumed() <= position < self.tail:
+            self.tail = position
+            return True
+        return False
+
     def overflows(self) -> bool:
         """Whether the kernel holds completions for which there was no room."""
         return bool(self.sq_flags[0] & _SQ_OVERFLOW)

@@ -7,7 +7,7 @@ from loopcore.testing.conformance.completion.signals import interrupt
 from loopcore.testing.conformance.ledger import PATIENCE
 from loopcore.testing.conformance.surroundings import alarms
 from loopcore_backends.uring.ring import Ring
-from tests.backends.uring.kit import LARGE, needs_uring
+from tests.backends.uring.kit import LARGE, needs_uring, send_of
 
 interpreted = pytest.mark.skipif(not hasattr(Ring, "put"), reason="compiled, the ring cannot be reached")
 
@@ -31,3 +31,30 @@ def test_wait_with_what_cannot_be_begun_ends_at_its_time(ledger, full, pair):
     full.undo()
     pair[1].send(b"after all")
     assert ledger.result_of(receiving) == b"after all"
+
+
+@needs_uring
+@interpreted
+def test_signal_while_an_operation_is_begun_again_does_not_begin_it_twice(ledger, port, full, make_pair):
+    (one, other), (near, _) = make_pair(), make_pair()
+    sending, receiving = send_of(one, b"once"), Receive(near.fileno(), LARGE)
+    before = send_of(other, b"before")
+    ledger.submit(before, sending, receiving)
+    full.undo()
+    put = Ring.put
+
+    def put_and_interrupt(ring, user_data, *words):
+        position = put(ring, user_data, *words)
+        if ring.tail - ring.consumed() == 2:
+            full.undo()
+            raise KeyboardInterrupt
+        return position
+
+    full.setattr(Ring, "put", put_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        port.wait(0.0)
+    assert ledger.result_of(sending) == 4
+    assert ledger.result_of(before) == 6
+    assert (other.recv(LARGE), one.recv(LARGE)) == (b"once", b"before")
+    assert ledger.in_flight == {receiving}
+    ledger.cancel(receiving)
