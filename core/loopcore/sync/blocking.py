@@ -54,7 +54,7 @@ class _Gate(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self.permits.withdraw(waiter)
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
         return waiter.granted
 
 

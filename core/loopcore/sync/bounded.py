@@ -44,7 +44,7 @@ class Sending(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self.room.withdraw(waiter)
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
         return waiter.granted or self.queue.senders == 0 or self.queue.receivers == 0
 
 
@@ -82,7 +82,7 @@ class Queue(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self.present.withdraw(waiter)
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
         return waiter.granted or (not self.values and (self.senders == 0 or self.receivers == 0))
 
     def append(self, value: Any) -> None:

@@ -121,7 +121,7 @@ class Receiver(Handle, Generic[T]):
         return operate(self._cursor)
 
     def try_recv(self) -> T:
-        """Return the next value. Raises Empty if there is none yet; Lagged; Closed."""
+        """Return the next value. Raises Empty if there is none, or it is promised to a `select`; Lagged; Closed."""
         value: T = attempt(self._cursor, None)
         if value is PENDING:
             raise Empty("nothing is there to be received")

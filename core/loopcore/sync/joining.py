@@ -31,13 +31,15 @@ __all__ = ["JoinSet"]
 class _Finished(Subject):
     """The tasks that have ended, and those that will."""
 
-    __slots__ = ("present", "running", "tasks")
+    __slots__ = ("present", "running", "tasks", "told")
 
     def __init__(self) -> None:
         super().__init__(None)
         self.running: set[asyncio.Task[Any]] = set()
         self.tasks: deque[asyncio.Task[Any]] = deque()
         self.present = Permits(0)
+        self.told: set[Waiter] = set()
+        """Whose `select` was decided by there being nothing; tasks that are spawned since come too late for it."""
 
     def note(self, task: "asyncio.Task[Any]") -> None:
         """Put `task`, which has ended, with those that can be taken."""
@@ -58,14 +60,20 @@ class _Finished(Subject):
         if waiter.granted:
             return self.pop()
         self.present.withdraw(waiter)
+        if waiter in self.told:
+            self.told.remove(waiter)
+            raise Empty("all tasks had been joined")
         self.check_more_will_come()
         return PENDING
 
     def withdraw(self, waiter: Waiter) -> None:
+        self.told.discard(waiter)
         self.present.withdraw(waiter)
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
-        return waiter.granted or not (self.running or self.tasks)
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
+        if not waiter.granted and not self.running and not self.tasks:
+            self.told.add(waiter)
+        return waiter.granted or waiter in self.told
 
     def pop(self) -> "asyncio.Task[Any]":
         """Take out the first, which was reserved."""

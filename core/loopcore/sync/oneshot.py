@@ -51,7 +51,7 @@ class _Answer(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self.slot.crowd.withdraw(waiter)
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
         return self.slot.version > 0 or self.slot.senders == 0 or self.slot.receivers == 0
 
 
@@ -63,7 +63,7 @@ class _Abandonment(_Answer):
     def attempt(self, argument: Any) -> Any:
         return None if self.slot.receivers == 0 else PENDING
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
         return self.slot.receivers == 0
 
 

@@ -35,3 +35,5 @@ cdef class Cursor(Subject):
     cdef Py_ssize_t next
     cdef readonly long long missed
     cdef bint is_open
+    cdef Waiter _claimer
+    cdef bint _are_others_waiting

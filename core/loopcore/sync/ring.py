@@ -90,8 +90,8 @@ class Ring(Subject):
     def withdraw(self, waiter: Waiter) -> None:
         self._room.withdraw(waiter)
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
-        return self.readers == 0 or self.senders == 0 or self.policy != _WAIT or waiter.granted
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
+        return self.senders == 0 or self.policy != _WAIT or waiter.granted
 
     def waiting(self) -> int:
         """Return how many senders wait for room."""
@@ -164,7 +164,7 @@ class Ring(Subject):
 class Cursor(Subject):
     """A reader's place in a ring."""
 
-    __slots__ = ("ring", "next", "missed", "is_open")
+    __slots__ = ("ring", "next", "missed", "is_open", "_claimer", "_are_others_waiting")
 
     def __init__(self, ring: Ring) -> None:
         super().__init__(ring.lock)
@@ -173,12 +173,19 @@ class Cursor(Subject):
         self.missed: int = 0
         """How many values it was told, in all, that it has missed."""
         self.is_open: bool = True
+        self._claimer: Waiter | None = None
+        """For whom the next value is reserved."""
+        self._are_others_waiting: bool = False
+        """Whether somebody was turned away because of that."""
         ring.readers += 1
 
     def attempt(self, argument: Any) -> Any:
         ring = self.ring
         if not self.is_open:
             raise Closed("this receiver was closed")
+        if self._claimer is not None:
+            self._are_others_waiting = True
+            return _PENDING
         if self.next < ring.head:
             missed = ring.head - self.next
             self.next = ring.head
@@ -196,14 +203,27 @@ class Cursor(Subject):
         return False
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
-        self.ring.crowd.withdraw(waiter)
+        self.withdraw(waiter)
         return self.attempt(argument)
 
     def withdraw(self, waiter: Waiter) -> None:
         self.ring.crowd.withdraw(waiter)
+        if self._claimer is waiter:
+            self._claimer = None
+            if self._are_others_waiting:
+                self._are_others_waiting = False
+                self.ring.crowd.wake()
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
-        return self.next < self.ring.tail or self.ring.senders == 0 or not self.is_open
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
+        if not self.is_open:
+            return True
+        if self._claimer is not None:
+            self._are_others_waiting = True
+            return False
+        if self.next < self.ring.tail:
+            self._claimer = waiter
+            return True
+        return self.ring.senders == 0
 
     def unread(self) -> int:
         """Return how many values it has yet to come by, those left out that were overwritten."""

@@ -11,8 +11,9 @@ end all the same, because it finished in the same moment or would not be cancell
 `selected.also`, and its error goes to the loop's exception handler. A future or task that is passed in is cancelled
 like the others; pass `asyncio.shield(task)` to keep it.
 
-If several are ready, the first of them in the order of the arguments wins. Cancelled, `select` has taken nothing, and
-its tasks have ended.
+If several are ready, the first of them in the order of the arguments wins. What the
+winner has to give is reserved while the losers end, also where tasks share a receiver. Cancelled, `select` has taken
+nothing, and its tasks have ended.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from loopcore.runner import as_coroutine
 from loopcore.sync.joining import wait_for_all
-from loopcore.sync.waiting import PENDING, Operation, Waiter, adopt, guard, operate, settle, withdraw
+from loopcore.sync.waiting import Operation, Waiter, adopt, guard, settle, withdraw
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -68,7 +69,7 @@ async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
     try:
         index = await race.winner()
         await race.dismiss(index)
-        value = await race.take(index)
+        value = race.take(index)
     finally:
         await race.end()
     return Selected(index, value, race.also(index))
@@ -108,7 +109,8 @@ class _Race:
                 waiter = adopt(branch.subject, Waiter(self._loop, self._wake))
                 self._waiters[index] = waiter
                 with guard(branch.subject):
-                    if branch.subject.enlist(waiter) or branch.subject.is_ready(waiter, branch.argument):
+                    branch.subject.enlist(waiter)
+                    if branch.subject.claim(waiter, branch.argument):
                         return index
             elif index in self._futures and self._futures[index].done():
                 return index
@@ -128,7 +130,7 @@ class _Race:
         for index, branch in enumerate(self._branches):
             if isinstance(branch, Operation):
                 with guard(branch.subject):
-                    if branch.subject.is_ready(self._waiters[index], branch.argument):
+                    if branch.subject.claim(self._waiters[index], branch.argument):
                         return index
             elif self._futures[index].done():
                 return index
@@ -145,16 +147,13 @@ class _Race:
         if losers:
             await wait_for_all(losers)
 
-    async def take(self, winner: int) -> Any:
-        """Complete the winner."""
+    def take(self, winner: int) -> Any:
+        """Complete the winner, which has a claim."""
         branch = self._branches[winner]
         if winner in self._futures:
             return self._futures[winner].result()
         with guard(branch.subject):
-            outcome = branch.subject.complete(self._waiters.pop(winner), branch.argument)
-        if outcome is PENDING:  # a task that shares the receiver was quicker, while the losers ended
-            outcome = await operate(branch.subject, branch.argument)
-        return outcome
+            return branch.subject.complete(self._waiters.pop(winner), branch.argument)
 
     async def end(self) -> None:
         """Leave nothing behind, however far it came."""

@@ -42,13 +42,15 @@ class Slot:
 class View(Subject):
     """A receiver's knowledge of a slot: it waits for a version that it has not seen."""
 
-    __slots__ = ("slot", "seen", "is_open")
+    __slots__ = ("slot", "seen", "is_open", "claims")
 
     def __init__(self, slot: Slot) -> None:
         super().__init__(slot.lock)
         self.slot = slot
         self.seen = slot.version
         self.is_open = True
+        self.claims: dict[Waiter, tuple[int, int, Any]] = {}
+        """For waiters that have been promised a value: what was seen before, its version, and the value."""
 
     def attempt(self, argument: Any) -> Any:
         """Return the newest value. `argument` is a condition that it has to meet, or None for any that is new."""
@@ -70,14 +72,27 @@ class View(Subject):
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         self.slot.crowd.withdraw(waiter)
-        return self.attempt(argument)
+        claim = self.claims.pop(waiter, None)
+        if claim is None:
+            return self.attempt(argument)
+        if argument is not None:
+            return claim[2]  # what met the condition; the newest may not
+        self.seen = self.slot.version
+        return self.slot.value
 
     def withdraw(self, waiter: Waiter) -> None:
         self.slot.crowd.withdraw(waiter)
+        claim = self.claims.pop(waiter, None)
+        if claim is not None and self.seen == claim[1] != claim[0]:
+            self.seen = claim[0]
+            self.slot.crowd.wake()  # who shares this view has been told that it was seen
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
         slot = self.slot
         met = self.seen != slot.version if argument is None else argument(slot.value)
+        if met:
+            self.claims[waiter] = (self.seen, slot.version, slot.value)
+            self.seen = slot.version
         return bool(met) or slot.senders == 0 or not self.is_open
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ cdef class Subject:
     cpdef bint enlist(self, Waiter waiter) except -1
     cpdef object complete(self, Waiter waiter, object argument)
     cpdef object withdraw(self, Waiter waiter)
-    cpdef bint is_ready(self, Waiter waiter, object argument) except -1
+    cpdef bint claim(self, Waiter waiter, object argument) except -1
 
 
 @cython.final

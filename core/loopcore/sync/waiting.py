@@ -100,8 +100,12 @@ class Subject:
         """Forget `waiter`, and pass on what was reserved for it."""
         raise NotImplementedError
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
-        """Tell whether `complete` would do it now, for `waiter`, which is enlisted. Changes nothing."""
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
+        """Tell whether `complete` would do it now, for `waiter`, which is enlisted; if so, keep it so.
+
+        From then on `complete` does not answer PENDING to `waiter`, whoever else comes meanwhile. `withdraw` gives
+        the claim up, and then nothing has been done.
+        """
         raise NotImplementedError
 
 

@@ -41,13 +41,21 @@ class _Token(Subject):
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         self.crowd.withdraw(waiter)
+        if waiter.granted:
+            return None
         return self.attempt(argument)
 
     def withdraw(self, waiter: Waiter) -> None:
         self.crowd.withdraw(waiter)
+        if waiter.granted:
+            waiter.granted = False
+            self.put()
 
-    def is_ready(self, waiter: Waiter, argument: Any) -> bool:
-        return self.is_there
+    def claim(self, waiter: Waiter, argument: Any) -> bool:
+        if self.is_there and not waiter.granted:
+            self.is_there = False
+            waiter.granted = True
+        return waiter.granted
 
     def put(self) -> None:
         """Be there, and wake whoever waits for it."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopcore.sync import Closed, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
+from loopcore.sync import Closed, Empty, JoinSet, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
 from tests.unit.sync.conftest import FACTORIES, Run
 from tests.unit.sync.test_channels import cancelled, settle
 
@@ -212,6 +212,113 @@ def test_a_select_of_nothing_is_refused(run: Run) -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="wait for ever"):
             await select()
+
+    run(main())
+
+
+async def end_when(gate: asyncio.Event, at_end: asyncio.Event) -> None:
+    """Go on after a first cancellation until `gate` is open."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        at_end.set()
+        await gate.wait()
+
+
+def shared_by_tasks(kind: str) -> tuple[Callable[[], Any], Callable[[], Any], Any]:
+    """Return what brings a value to a receiver, what waits for it, and the value."""
+    if kind == "broadcast":
+        sender, receiver = broadcast.Channel[str](2)
+        return lambda: sender.try_send("value"), receiver.recv, "value"
+    if kind == "watch":
+        state, view = watch.Channel("")
+        return lambda: state.send("value"), view.changed, "value"
+    waker = Waker()
+    return waker.wake, waker.park, None
+
+
+SHARED = pytest.mark.parametrize("kind", ["broadcast", "watch", "waker"])
+
+
+@SHARED
+def test_tasks_that_share_a_receiver_keep_their_other_branches(run: Run, kind: str) -> None:
+    """One value goes to one of them; the other goes on waiting, and its time-out still counts."""
+
+    async def main() -> None:
+        bring, wait, value = shared_by_tasks(kind)
+        timeouts = [asyncio.Event(), asyncio.Event()]
+        tasks = [asyncio.create_task(select(wait(), timeout.wait())) for timeout in timeouts]
+        await settle()
+        bring()
+        await settle()
+        assert await tasks[0] == (0, value, ())
+        assert not tasks[1].done()
+        timeouts[1].set()
+        await settle()
+        assert tasks[1].done()
+        assert tasks[1].result() == (1, True, ())
+
+    run(main())
+
+
+@SHARED
+def test_what_a_cancelled_select_was_to_have_goes_to_who_shares_the_receiver(run: Run, kind: str) -> None:
+    async def main() -> None:
+        bring, wait, value = shared_by_tasks(kind)
+        gate, at_end = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(select(wait(), end_when(gate, at_end)))
+        await settle()
+        second = asyncio.create_task(select(wait(), asyncio.Event().wait()))
+        await settle()
+        bring()
+        await at_end.wait()
+        await settle()
+        assert not second.done()  # the value is promised to the first, whose loser has not ended
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        assert await second == (0, value, ())
+
+    run(main())
+
+
+def test_a_condition_that_was_met_decides(run: Run) -> None:
+    """The value changes back while the losers end: `select` does not wait for it a second time, without them."""
+
+    async def main() -> None:
+        state, view = watch.Channel(0)
+        gate, at_end = asyncio.Event(), asyncio.Event()
+        waiting = asyncio.create_task(select(view.wait_for(bool), end_when(gate, at_end)))
+        await settle()
+        state.send(5)
+        await at_end.wait()
+        state.send(0)
+        gate.set()
+        await settle()
+        assert waiting.done()
+        assert waiting.result() == (0, 5, ())
+
+    run(main())
+
+
+def test_a_join_that_found_nothing_says_so_although_a_task_is_spawned_meanwhile(run: Run) -> None:
+    async def main() -> None:
+        async with JoinSet[Any]() as tasks:
+            gate, at_end = asyncio.Event(), asyncio.Event()
+            may_run = asyncio.Event()
+            tasks.spawn(may_run.wait())
+            first = asyncio.create_task(tasks.join_next())
+            await settle()
+            second = asyncio.create_task(select(tasks.join_next(), end_when(gate, at_end)))
+            await settle()
+            may_run.set()
+            await at_end.wait()
+            tasks.spawn(asyncio.Event().wait())
+            gate.set()
+            await settle()
+            assert (await first).result() is True
+            assert second.done()
+            assert isinstance(second.exception(), Empty)
 
     run(main())
 
