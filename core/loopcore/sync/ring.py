@@ -75,9 +75,11 @@ class Ring(Subject):
         return self.put(argument)
 
     def enlist(self, waiter: Waiter) -> bool:
-        return self._room.enlist(waiter)
+        return self.policy != _WAIT or self._room.enlist(waiter)
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
+        if self.policy != _WAIT:
+            return self.attempt(argument)
         if self.senders == 0 or not waiter.granted:
             self._room.withdraw(waiter)
             self.check_open()

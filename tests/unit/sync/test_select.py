@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopcore.sync import Closed, Empty, JoinSet, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
+from loopcore.sync import Closed, Empty, JoinSet, Lagged, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
 from tests.unit.sync.conftest import FACTORIES, Run
 from tests.unit.sync.test_channels import cancelled, settle
 
@@ -319,6 +319,19 @@ def test_a_join_that_found_nothing_says_so_although_a_task_is_spawned_meanwhile(
             assert (await first).result() is True
             assert second.done()
             assert isinstance(second.exception(), Empty)
+
+    run(main())
+
+
+def test_a_value_that_overtakes_is_counted_when_it_is_selected(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = broadcast.Channel[int](1)
+        sender.try_send(1)
+        assert await select(sender.send(2), asyncio.Event().wait()) == (0, 1, ())
+        with pytest.raises(Lagged) as lagged:
+            receiver.try_recv()
+        assert lagged.value.missed == 1
+        assert receiver.try_recv() == 2
 
     run(main())
 
