@@ -4,15 +4,14 @@ cdef object _PENDING
 
 
 cdef class Sending(Subject):
-    cdef readonly Permits room
     cdef readonly Queue queue
 
 
 cdef class Queue(Subject):
     cdef readonly Py_ssize_t capacity
     cdef readonly object values
+    cdef readonly Permits room
     cdef readonly Permits present
-    cdef readonly Sending sending
     cdef public Py_ssize_t senders
     cdef public Py_ssize_t receivers
 

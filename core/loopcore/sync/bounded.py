@@ -14,35 +14,34 @@ _PENDING = PENDING
 
 
 class Sending(Subject):
-    """The end that values go in at."""
+    """The end that values go in at. The queue does not refer to it: a channel that is dropped is gone at once."""
 
-    __slots__ = ("room", "queue")
+    __slots__ = ("queue",)
 
     def __init__(self, queue: "Queue") -> None:
         super().__init__(queue.lock)
-        self.room: Permits = Permits(queue.capacity)
         self.queue: Queue = queue
 
     def attempt(self, argument: Any) -> Any:
         self.queue.check_open()
-        if not self.room.take():
+        if not self.queue.room.take():
             return _PENDING
         self.queue.append(argument)
         return None
 
     def enlist(self, waiter: Waiter) -> bool:
-        return self.room.enlist(waiter)
+        return self.queue.room.enlist(waiter)
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         if self.queue.senders == 0 or self.queue.receivers == 0 or not waiter.granted:
-            self.room.withdraw(waiter)
+            self.queue.room.withdraw(waiter)
             self.queue.check_open()
             return _PENDING
         self.queue.append(argument)
         return None
 
     def withdraw(self, waiter: Waiter) -> None:
-        self.room.withdraw(waiter)
+        self.queue.room.withdraw(waiter)
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
         return waiter.granted or self.queue.senders == 0 or self.queue.receivers == 0
@@ -51,17 +50,17 @@ class Sending(Subject):
 class Queue(Subject):
     """The values, and the end that they come out at."""
 
-    __slots__ = ("capacity", "values", "present", "sending", "senders", "receivers")
+    __slots__ = ("capacity", "values", "room", "present", "senders", "receivers")
 
     def __init__(self, capacity: int, lock: Any) -> None:
         super().__init__(lock)
         self.capacity: int = capacity
         self.values: Any = deque()
+        self.room: Permits = Permits(capacity)
         self.present: Permits = Permits(0)
         self.senders: int = 1
         """Sending handles that are open."""
         self.receivers: int = 1
-        self.sending: Sending = Sending(self)
 
     def attempt(self, argument: Any) -> Any:
         if self.present.take():
@@ -93,7 +92,7 @@ class Queue(Subject):
     def pop(self) -> Any:
         """Take out the first value, which was reserved."""
         value = self.values.popleft()
-        self.sending.room.give()
+        self.room.give()
         if not self.values and (self.senders == 0 or self.receivers == 0):
             self.present.wake_all()
         return value
@@ -124,7 +123,7 @@ class Queue(Subject):
 
     def close(self) -> None:
         """Wake whoever waits for what will not come."""
-        self.sending.room.wake_all()
+        self.room.wake_all()
         if not self.values:
             self.present.wake_all()
 

@@ -16,7 +16,7 @@ Thread: with `threadsafe=True` any, each with a loop of its own; else one thread
 from collections.abc import Coroutine
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from loopcore.sync.bounded import Queue
+from loopcore.sync.bounded import Queue, Sending
 from loopcore.sync.errors import Closed, Empty, Full
 from loopcore.sync.handles import Handle, capacity_of
 from loopcore.sync.waiting import PENDING, attempt, guard, new_lock, operate
@@ -31,10 +31,11 @@ class Sender(Handle, Generic[T]):
 
     __slots__ = ("_queue", "_sending")
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, sending: Sending) -> None:
+        queue = sending.queue
         super().__init__(queue, queue.close_sender, queue.present.waiting)
         self._queue = queue
-        self._sending = queue.sending
+        self._sending = sending
 
     def __repr__(self) -> str:
         return f"<mpsc.Sender {self._queue.describe()}>"
@@ -57,7 +58,7 @@ class Sender(Handle, Generic[T]):
         with guard(self._queue):
             self._check_open()
             self._queue.senders += 1
-            return Sender(self._queue)
+            return Sender(self._sending)
 
 
 class Receiver(Handle, Generic[T]):
@@ -66,7 +67,7 @@ class Receiver(Handle, Generic[T]):
     __slots__ = ("_queue",)
 
     def __init__(self, queue: Queue) -> None:
-        super().__init__(queue, queue.close_receiver, queue.sending.room.waiting)
+        super().__init__(queue, queue.close_receiver, queue.room.waiting)
         self._queue = queue
 
     def __repr__(self) -> str:
@@ -119,4 +120,4 @@ class Channel(_Ends[T]):
 
     def __new__(cls, capacity: int, *, threadsafe: bool = False) -> Self:
         queue = Queue(capacity_of(capacity), new_lock(threadsafe))
-        return super().__new__(cls, Sender(queue), Receiver(queue))  # type: ignore[type-var]
+        return super().__new__(cls, Sender(Sending(queue)), Receiver(queue))  # type: ignore[type-var]

@@ -1,12 +1,14 @@
 """Values that are destroyed inside of a channel, and use it."""
 
 import gc
+import sys
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from loopcore.sync import Empty, Lagged, broadcast
+from loopcore.sync import Empty, Lagged, broadcast, mpsc
 
 
 @dataclass
@@ -46,3 +48,22 @@ def test_what_forgotten_values_send_is_kept() -> None:
     assert [receiver.try_recv() for _ in range(3)] == ["first", "second", "third"]
     with pytest.raises(Empty):
         receiver.try_recv()
+
+
+class Value:
+    """What can be referred to weakly."""
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="objects are not destroyed at once here")
+@pytest.mark.parametrize("make", [mpsc.Channel, broadcast.Channel])
+def test_a_channel_that_is_dropped_frees_its_values_at_once(make: Any) -> None:
+    sender, receiver = make(3)
+    value = Value()
+    reference = weakref.ref(value)
+    sender.try_send(value)
+    gc.disable()
+    try:
+        del value, sender, receiver
+        assert reference() is None
+    finally:
+        gc.enable()
