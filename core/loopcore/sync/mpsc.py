@@ -6,7 +6,8 @@
 
 Several tasks may receive too, first come first served. Both ends are handles: `clone` makes another one of the same
 end, and the channel is closed when all handles of one end are. Closed by its senders, it still gives out what it
-holds; then `recv` raises Closed and `async for` ends. Closed by its receivers, it takes nothing more.
+holds; then `recv` raises Closed and `async for` ends. Closed by its receivers, it takes nothing more, and what it holds
+is lost: a handle that was closed receives nothing. A `recv` that was called before goes on.
 
 A `send` or `recv` that is cancelled has sent or received nothing. A value sent is a value queued, not one received.
 
@@ -80,11 +81,18 @@ class Receiver(Handle, Generic[T]):
         return True
 
     def recv(self) -> Coroutine[Any, Any, T]:
-        """Return the next value, when there is one. Receivers take turns. Raises Closed when no more will come."""
+        """Return the next value, when there is one. Receivers take turns.
+
+        Raises Closed when no more will come, and at once if this handle was closed.
+        """
+        if self._release is None:
+            self._refuse()
         return operate(self._queue)
 
     def try_recv(self) -> T:
         """Return the next value. Raises Empty if there is none, or it is promised to who waits; Closed."""
+        if self._release is None:
+            self._refuse()
         value: T = attempt(self._queue, None)
         if value is PENDING:
             raise Empty("nothing is there to be received")
@@ -101,6 +109,8 @@ class Receiver(Handle, Generic[T]):
         return self
 
     async def __anext__(self) -> T:
+        if self._release is None:
+            raise StopAsyncIteration
         try:
             value: T = await operate(self._queue)
         except Closed:

@@ -140,6 +140,22 @@ def test_a_closed_channel_gives_out_what_it_holds(run: Run) -> None:
     run(main())
 
 
+def test_a_closed_handle_takes_nothing_away_from_its_clones(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[int](1)
+        closed = receiver.clone()
+        closed.close()
+        sender.try_send(1)
+        with pytest.raises(Closed):
+            closed.try_recv()
+        with pytest.raises(Closed):
+            await closed.recv()
+        assert [value async for value in closed] == []
+        assert receiver.try_recv() == 1
+
+    run(main())
+
+
 def test_senders_learn_that_the_receiver_has_gone(run: Run) -> None:
     async def main() -> None:
         sender, receiver = mpsc.Channel[int](1)

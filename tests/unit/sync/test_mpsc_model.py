@@ -65,6 +65,10 @@ class MpscMachine(RuleBasedStateMachine):
 
     @rule()
     def recv(self) -> None:
+        if self.receiver.closed:
+            with pytest.raises(Closed):
+                self.receiver.recv()
+            return
         outcome = self.stepper.begin(self.receiver.recv())
         if len(self.values) > len(self.receivers):
             assert outcome == Done(self.values.pop(0))
@@ -75,7 +79,10 @@ class MpscMachine(RuleBasedStateMachine):
 
     @rule()
     def try_recv(self) -> None:
-        if len(self.values) > len(self.receivers):
+        if self.receiver.closed:
+            with pytest.raises(Closed):
+                self.receiver.try_recv()
+        elif len(self.values) > len(self.receivers):
             assert self.receiver.try_recv() == self.values.pop(0)
         else:
             with pytest.raises(Empty if self.is_open or self.values else Closed):
