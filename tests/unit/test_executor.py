@@ -202,6 +202,29 @@ def test_the_environment_bounds_the_threads(monkeypatch: pytest.MonkeyPatch) -> 
     loop.close()
 
 
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("threads", [1, 5])
+def test_as_many_names_are_looked_up_at_a_time_as_functions_run(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    all_there = threading.Barrier(threads)
+
+    def look_up(*question: Any, **flags: Any) -> list[str]:
+        all_there.wait(10)
+        return [threading.current_thread().name]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setenv("LOOPCORE_THREADS", str(threads))
+    loop = loopcore.new_event_loop()
+
+    async def main() -> None:
+        names = await asyncio.gather(
+            *(loop.run_in_executor(None, socket.getaddrinfo, "name", 80) for _ in range(3 * threads))
+        )
+        assert {name for (name,) in names} == {f"loopcore_resolver_{number}" for number in range(threads)}
+
+    loop.run_until_complete(main())
+    loop.close()
+
+
 @pytest.mark.parametrize("wrong", ["0", "1025", "-1", "many", "2.5", "²"])
 def test_a_wrong_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     monkeypatch.setenv("LOOPCORE_THREADS", wrong)

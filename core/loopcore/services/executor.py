@@ -1,8 +1,8 @@
 """The executor: functions that block, run in threads, their results brought back to the loop.
 
-No thread exists before the first call needs one. Names are looked up in a small pool of their own: where a program has
-filled the default executor, with downloads say, it must not look as if name servers had stopped to answer
-(cpython#112169). Results travel through `call_soon_threadsafe`, by asyncio's own
+No thread exists before the first call needs one. Names are looked up in a pool of their own, as
+large: where a program has filled the default executor, with downloads say, it must not look as if name servers had
+stopped to answer (cpython#112169). Results travel through `call_soon_threadsafe`, by asyncio's own
 `wrap_future`: it already knows cancellation in both directions, which errors to convert and what to do
 when the loop has closed meanwhile; next to handing a job to a thread and back (30 us here), its cost does not show.
 
@@ -28,10 +28,6 @@ Ts = TypeVarTuple("Ts")
 
 THREAD_PREFIX = "loopcore"
 """Worker threads are called loopcore_0, loopcore_1 ...: told apart in dumps from those of other loops."""
-
-
-RESOLVER_THREADS = 4
-"""Look-ups at a time. Others wait, for nothing but look-ups."""
 
 _INTERPRETERS: tuple[type, ...] = tuple(
     getattr(concurrent.futures, name) for name in ("InterpreterPoolExecutor",) if hasattr(concurrent.futures, name)
@@ -128,7 +124,7 @@ class Executors:
     __slots__ = ("_default", "_host", "_jobs", "_resolver", "_shutdown_called", "_threads")
 
     def __init__(self, host: ExecutorHost, threads: int | None = None) -> None:
-        """`threads` is how many the default executor has at most; None for as many as asyncio's."""
+        """`threads` is how many each of our pools has at most; None for as many as asyncio's."""
         self._host = host
         self._threads = threads
         self._default: ThreadPoolExecutor | None = None
@@ -220,7 +216,7 @@ class Executors:
             raise RuntimeError("Executor shutdown has been called")
         if _is_look_up(func):
             if self._resolver is None:
-                self._resolver = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix=f"{THREAD_PREFIX}_resolver")
+                self._resolver = ThreadPoolExecutor(self._threads, thread_name_prefix=f"{THREAD_PREFIX}_resolver")
             return self._resolver
         if self._default is None:
             self._default = ThreadPoolExecutor(self._threads, thread_name_prefix=THREAD_PREFIX)
