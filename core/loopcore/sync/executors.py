@@ -36,6 +36,8 @@ def block_on(
     except BaseException:
         job.cancel()  # an interrupt in this thread; of no effect if it is its own error
         raise
+    finally:
+        del job  # which refers to its error, whose traceback refers to this frame
 
 
 def spawn(awaitable: Awaitable[T], *, name: str | None = None) -> "asyncio.Task[T]":

@@ -167,4 +167,7 @@ async def wait_for_all(tasks: "Collection[asyncio.Future[Any]]") -> None:
                 task.cancel()
     await asyncio.sleep(0)  # their callbacks have run, too
     if cancelled is not None:
-        raise cancelled
+        try:
+            raise cancelled
+        finally:
+            del cancelled  # its traceback refers to this frame

@@ -66,13 +66,13 @@ async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
     if not awaitables:
         raise ValueError("select() of nothing would wait for ever")
     race = _Race(awaitables)
+    del awaitables  # an error keeps this frame, and must not be kept by it
     try:
         index = await race.winner()
         await race.dismiss(index)
-        value = race.take(index)
+        return Selected(index, race.take(index), race.also(index))
     finally:
         await race.end()
-    return Selected(index, value, race.also(index))
 
 
 class _Race:
@@ -149,9 +149,15 @@ class _Race:
 
     def take(self, winner: int) -> Any:
         """Complete the winner, which has a claim."""
-        branch = self._branches[winner]
         if winner in self._futures:
-            return self._futures[winner].result()
+            error = self._futures[winner].exception()
+            if error is None:
+                return self._futures[winner].result()
+            try:
+                raise error
+            finally:
+                del error
+        branch = self._branches[winner]
         with guard(branch.subject):
             return branch.subject.complete(self._waiters.pop(winner), branch.argument)
 
@@ -166,6 +172,9 @@ class _Race:
         for index, branch in enumerate(self._branches):
             if index not in self._futures and asyncio.iscoroutine(branch):
                 branch.close()  # an operation, which cannot be used again, or a coroutine that never began
+        # The traceback of an error refers to us, and futures refer to the error.
+        self._branches = ()
+        self._futures = {}
         if unfinished:
             await wait_for_all(unfinished)
 
