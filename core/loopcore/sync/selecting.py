@@ -8,7 +8,8 @@ only the one that is chosen is completed. The others have received and sent noth
 
 **Other awaitables** run as tasks. The losers are cancelled, and have ended when `select` returns. One that came to its
 end all the same, because it finished in the same moment or would not be cancelled, is not forgotten: its result is in
-`selected.also`, and its error goes to the loop's exception handler. A future or task that is passed in is cancelled
+`selected.also`, and its error goes to the loop's exception handler. They are lost if the winner raises, or `select` is
+cancelled: let a task not take what must not be lost. A future or task that is passed in is cancelled
 like the others; pass `asyncio.shield(task)` to keep it.
 
 If several are ready, the first of them in the order of the arguments wins. What the
