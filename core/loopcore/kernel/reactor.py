@@ -127,8 +127,8 @@ class Reactor(PolicyDispatcher):
         if self.completions is not None:
             try:
                 self.completions.begin()
-            except Exception:
-                pass  # what has ended the run is told; a port that does not work will say so again
+            except Exception as exc:  # told, but not in place of what has ended the run
+                self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
 
     def stop_ticks(self) -> None:
         """Make the current tick, or else the next one, the last of this run."""

@@ -19,7 +19,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar
 
-from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter, operate
+from loopcore.sync.admission import Admission
+from loopcore.sync.waiting import Permits, operate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,34 +29,6 @@ __all__ = ["limit_blocking", "spawn_blocking"]
 
 LIMIT: Final = 1000
 """Calls of a loop, running and queued, before others wait."""
-
-
-class _Gate(Subject):
-    """The wait of one call for a permit. Not kept: it refers to its loop."""
-
-    __slots__ = ("permits",)
-
-    def __init__(self, permits: Permits) -> None:
-        super().__init__(None)
-        self.permits = permits
-
-    def attempt(self, argument: Any) -> Any:
-        return None if self.permits.take() else PENDING
-
-    def enlist(self, waiter: Waiter) -> bool:
-        return self.permits.enlist(waiter)
-
-    def complete(self, waiter: Waiter, argument: Any) -> Any:
-        if waiter.granted:
-            return None
-        self.permits.withdraw(waiter)
-        return PENDING
-
-    def withdraw(self, waiter: Waiter) -> None:
-        self.permits.withdraw(waiter)
-
-    def claim(self, waiter: Waiter, argument: Any) -> bool:
-        return waiter.granted
 
 
 class _Call:
@@ -110,7 +83,7 @@ async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P
     permits = _permits.get(loop)
     if permits is None:
         permits = _permits.setdefault(loop, Permits(LIMIT))
-    await operate(_Gate(permits))
+    await operate(Admission(None, permits))  # not kept: it refers to its loop
     give = permits.give
     bound = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
     call = _Call(function, bound, functools.partial(_post, loop, give))

@@ -15,41 +15,14 @@ Thread: with `threadsafe=True` any, each with a loop of its own; else one thread
 """
 
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter, guard, new_lock, operate
+from loopcore.sync.admission import Admission
+from loopcore.sync.waiting import Permits, guard, new_lock, operate
 
 T = TypeVar("T")
 
 __all__ = ["Guard", "Mutex"]
-
-
-class _Turn(Subject):
-    """The one permit."""
-
-    __slots__ = ("permits",)
-
-    def __init__(self, lock: Any) -> None:
-        super().__init__(lock)
-        self.permits = Permits(1)
-
-    def attempt(self, argument: Any) -> Any:
-        return argument if self.permits.take() else PENDING
-
-    def enlist(self, waiter: Waiter) -> bool:
-        return self.permits.enlist(waiter)
-
-    def complete(self, waiter: Waiter, argument: Any) -> Any:
-        if waiter.granted:
-            return argument
-        self.permits.withdraw(waiter)
-        return PENDING
-
-    def withdraw(self, waiter: Waiter) -> None:
-        self.permits.withdraw(waiter)
-
-    def claim(self, waiter: Waiter, argument: Any) -> bool:
-        return waiter.granted
 
 
 class Guard(Generic[T]):
@@ -98,7 +71,7 @@ class Mutex(Generic[T]):
 
     def __init__(self, value: T, *, threadsafe: bool = False) -> None:
         self._value = value
-        self._turn = _Turn(new_lock(threadsafe))
+        self._turn = Admission(new_lock(threadsafe), Permits(1))
 
     def __repr__(self) -> str:
         state = f"locked, {self._turn.permits.waiting()} waiting" if self.locked() else "unlocked"

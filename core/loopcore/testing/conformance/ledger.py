@@ -40,13 +40,6 @@ class Ledger:
             self.results[operation].append(result)
         return completions
 
-    def results_of(self, operation: Operation, count: int = 1) -> list[Any]:
-        """Wait until there are `count` results of `operation`, and take those that there are."""
-        while len(self.results[operation]) < count:
-            assert self.wait(PATIENCE), f"{operation} got no further than {self.results[operation]}"
-        results, self.results[operation] = self.results[operation], []
-        return results
-
     def result_of(self, operation: Operation) -> Any:
         """Wait for the next result of `operation`, and take it."""
         if not self.results[operation]:
