@@ -141,8 +141,8 @@ class FaultyCompletions:
         if len(told) > 1 and self._happens("late completion"):
             self._late = told[1:]
             del told[1:]
-        for operation, _, more in told:
-            if not more and operation in self._whole:
+        for operation, _, _ in told:
+            if operation in self._whole:  # the first result is short; megabytes in a few bytes each would take minutes
                 attribute, whole = self._whole.pop(operation)
                 setattr(operation, attribute, whole)
         return told
