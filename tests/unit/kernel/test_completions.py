@@ -226,6 +226,20 @@ def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, por
     assert log == [b"late"]
 
 
+def test_port_that_fails_after_a_run_that_failed_is_told_of(
+    reactor: Reactor, port: ScriptedPort, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupt() -> None:
+        reactor.completions.submit(receive(reactor, []))
+        port.interrupt = OSError("the port")
+        raise KeyboardInterrupt
+
+    reactor.call_soon(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        reactor.run_ticks()
+    assert "OSError: the port" in caplog.text
+
+
 def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Reactor, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation, late = receive(reactor, log), receive(reactor, log)
