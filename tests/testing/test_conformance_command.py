@@ -12,7 +12,8 @@ import pytest
 
 from loopcore.errors import UsageError
 from loopcore.testing import commands, runner
-from loopcore.testing.report import Outcome, Report, badge_of
+from loopcore.testing.guarantees import GUARANTEES
+from loopcore.testing.report import GOOD, Outcome, Report, badge_of
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -51,7 +52,10 @@ def test_backend_that_keeps_everything_is_reported_so(tmp_path: Path) -> None:
     assert "select, readiness port, some of the contract: 2 kept" in said
     assert {name for name, state in states(json_file).items() if state == "kept"} == {"shape", "interest"}
     assert states(json_file)["wakes"] == "not checked"
-    assert "2 of 2 guarantees" in "".join(ET.parse(badge).getroot().itertext())
+    told = "".join(ET.parse(badge).getroot().itertext())
+    kept_of_all = f"2 of {len(states(json_file))} guarantees, {len(states(json_file)) - 2} not checked"
+    assert kept_of_all in told, "a part of the contract must not look like the whole"
+    assert GOOD not in badge.read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the mutants stand on poll")
@@ -124,5 +128,27 @@ def test_guarantee_is_broken_by_one_test_and_kept_by_one_that_ran() -> None:
     assert any("cannot (regular-files): a device" in line for line in report.lines())
 
 
-def test_badge_of_nothing_is_not_green() -> None:
-    assert "#2e7d32" not in badge_of(Report("mine", "readiness", {}))
+def every_test(outcome: str) -> dict[str, Outcome]:
+    return {test: Outcome(outcome, "", 0.0) for each in GUARANTEES for test in each.tests}
+
+
+def test_badge_of_the_whole_contract_is_green() -> None:
+    badge = badge_of(Report("mine", "completion", every_test("passed")))
+    count = sum(each.port != "readiness" for each in GUARANTEES)
+    assert f"{count} of {count} guarantees<" in badge
+    assert GOOD in badge
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Report("mine", "readiness", {}),
+        Report("mine", "readiness", every_test("skipped")),
+        Report("mine", "readiness", every_test("passed"), partial=True),
+        Report("mine", "readiness", every_test("failed")),
+        Report("mine", "readiness", {**every_test("passed"), "test_wakes_coalesce": Outcome("failed", "", 0.0)}),
+    ],
+    ids=["nothing ran", "all skipped", "some were asked for", "all failed", "one failed"],
+)
+def test_badge_of_anything_less_is_not_green(report: Report) -> None:
+    assert GOOD not in badge_of(report)

@@ -16,6 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("loopcore_no_leaks")
 kept = []
+of_the_session = os.open(os.devnull, os.O_RDONLY)
 
 
 def test_clean(loop_factory):
@@ -26,6 +27,13 @@ def test_clean(loop_factory):
 
 def test_descriptor():
     kept.append(os.open(os.devnull, os.O_RDONLY))
+
+
+def test_reused_number():
+    reader, writer = os.pipe()
+    os.dup2(reader, of_the_session)  # closes what was there before
+    os.close(reader)
+    os.close(writer)
 
 
 def test_thread():
@@ -95,6 +103,7 @@ def test_what_is_left_behind_fails_the_test_that_left_it(run: Any) -> None:
     _, said = run(LEAKS)
     for name, kind in {
         "descriptor": "descriptors: ",
+        "reused_number": "-> pipe:[",
         "thread": "threads: <Thread",
         "task": "pending tasks: <",
         "report": "errors reported by a loop: nobody has asked",
@@ -102,7 +111,7 @@ def test_what_is_left_behind_fails_the_test_that_left_it(run: Any) -> None:
         assert f"ERROR at teardown of test_{name}" in said
         assert kind in said
     assert "teardown of test_clean" not in said
-    assert "5 passed, 4 errors" in said
+    assert "6 passed, 5 errors" in said
 
 
 def test_it_imports_nothing_of_loopcore_before_it_is_used(run: Any) -> None:

@@ -8,20 +8,74 @@ writes. Chance decides, from a seed, so that a failure can be had again:
     loop = EventLoop(FaultyReadiness(PollBackend(), seed=7))
 
 `injected` counts what was done. Thread: as of any backend.
+
+`Interruptions` goes with any backend, faulty or not: while it lasts, system calls of a thread end with EINTR.
+
+    with Interruptions() as interruptions:
+        loop.run_until_complete(main())
 """
 
 import random
+import signal
+import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, Final
 
 from loopcore.backend import Capability, ProbeResult, ReadinessBackend, ReadyEvent
 from loopcore.completion import Completion, CompletionBackend
+from loopcore.errors import UsageError
 from loopcore.interest import ERROR, HANGUP
 from loopcore.operations import RECEIVE, SEND, SEND_FILE, Operation
 
-REMEMBERED = 8
+REMEMBERED: Final = 8
 """How many descriptors that were given up may still be heard of."""
+INTERVAL: Final = 0.0005
+"""Seconds between two interruptions."""
+
+
+class Interruptions:
+    """A signal, again and again, while it is entered: what waits in a system call is interrupted, and has to go on.
+
+    It goes to the thread that enters. Its Python handler counts, and returns: nothing may come of it (PEP 475). Taken
+    is SIGUSR2, or `number`, whose handler is put back at the end. Enter it in the main thread, which alone may
+    set handlers; it raises UsageError in another, and where there are no signals for a thread (Windows).
+    """
+
+    def __init__(self, number: int | None = None) -> None:
+        self.count = 0
+        self._number = number
+        self._handler: Any = None
+        self._over: threading.Event
+        self._sender: threading.Thread | None = None
+
+    def __enter__(self) -> "Interruptions":
+        if not hasattr(signal, "pthread_kill"):
+            raise UsageError("Interruptions needs pthread_kill(3), which this platform does not have")
+        if threading.current_thread() is not threading.main_thread():
+            raise UsageError("Interruptions sets a handler of a signal: enter it in the main thread")
+        self._number = self._number or signal.SIGUSR2
+        self._over = threading.Event()
+        self._handler = signal.signal(self._number, self._interrupted)
+        self._sender = threading.Thread(target=self._send, args=(threading.get_ident(),), name="interruptions")
+        self._sender.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._sender is not None
+        self._over.set()
+        self._sender.join()  # the last signal is there; `signal` runs handlers that are due before it sets another
+        signal.signal(self._number or 0, self._handler)
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+
+    def _send(self, thread: int) -> None:
+        while not self._over.wait(INTERVAL):
+            signal.pthread_kill(thread, self._number or 0)
 
 
 class FaultyReadiness:

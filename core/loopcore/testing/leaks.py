@@ -1,6 +1,8 @@
 """What a test leaves behind: descriptors, threads, tasks, unraisable exceptions, errors that a loop reported.
 
-Thread: the one that runs the test. Descriptors are counted where the system lists them (/proc).
+Thread: the one that runs the test. Descriptors are counted where the system lists them (/proc). A number that stands
+for another file than before is a new descriptor; what the system itself does not tell apart, an epoll instance in the
+place of another, is not.
 """
 
 import asyncio
@@ -10,13 +12,17 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from loopcore.kernel.task import Task
 
 THREAD_PATIENCE: Final = 2.0
 """Seconds a thread may take to end after its executor was told to: `loop.close` does not wait for it."""
+
+
+File: TypeAlias = tuple[int, int]
 
 
 class Reports(logging.Handler):
@@ -43,14 +49,14 @@ class Watch:
         self._hook_before = sys.unraisablehook
         sys.unraisablehook = self._note
         logging.getLogger("asyncio").addHandler(self.reports)
-        self._threads, self._descriptors = set(threading.enumerate()), open_descriptors()
+        self._threads, self._descriptors = set(threading.enumerate()), files_of(open_descriptors())
 
     def end(self, errors_are_expected: bool = False) -> list[str]:
         """Return a complaint for each kind of thing that was left; errors that a loop reported may be expected."""
         gc.collect()
         left = {
             "threads": self._new_threads(),
-            "descriptors": [f"{fd} -> {on}" for fd, on in open_descriptors().items() if fd not in self._descriptors],
+            "descriptors": self._new_descriptors(),
             "pending tasks": self._new_tasks(),
             "unraisable exceptions": self.unraisable,
             "errors reported by a loop": [] if errors_are_expected else self.reports.found,
@@ -61,6 +67,11 @@ class Watch:
 
     def _note(self, event: Any) -> None:
         self.unraisable.append(f"{event.err_msg or 'exception ignored in'} {event.object!r}: {event.exc_value!r}")
+
+    def _new_descriptors(self) -> list[str]:
+        names = open_descriptors()
+        files = files_of(names)
+        return [f"{fd} -> {names[fd]}" for fd, file in files.items() if self._descriptors.get(fd) != file]
 
     def _new_tasks(self) -> list[str]:
         return [repr(task) for task in pending_tasks() if task not in self._tasks] if self._looks_at_tasks else []
@@ -82,6 +93,18 @@ def open_descriptors() -> dict[int, str]:
                 found[int(name)] = os.readlink(folder / name)
             except OSError:  # the descriptor of the listing itself, closed by now
                 continue
+    return found
+
+
+def files_of(descriptors: Iterable[int]) -> dict[int, File]:
+    """Return which file each descriptor is open on: device and inode, which a new name or its removal do not change."""
+    found: dict[int, File] = {}
+    for fd in descriptors:
+        try:
+            status = os.fstat(fd)
+        except OSError:  # closed by now, by another thread
+            continue
+        found[fd] = (status.st_dev, status.st_ino)
     return found
 
 

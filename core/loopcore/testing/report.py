@@ -14,7 +14,9 @@ KEPT: Final = "kept"
 BROKEN: Final = "broken"
 CANNOT: Final = "cannot"
 UNCHECKED: Final = "not checked"
-COLORS: Final = {True: "#2e7d32", False: "#c62828"}
+GOOD: Final = "#2e7d32"
+BAD: Final = "#c62828"
+UNDECIDED: Final = "#6b6b6b"
 
 
 class Outcome(NamedTuple):
@@ -98,10 +100,13 @@ class Report:
 
 
 def badge_of(report: Report) -> str:
-    """Return a badge: how many guarantees are kept, or broken."""
-    broken = report.count(BROKEN)
-    checked = len(report.guarantees) - report.count(UNCHECKED)
-    text = f"{broken} broken" if broken else f"{report.count(KEPT)} of {checked} guarantees"
+    """Return a badge: how many guarantees are kept, or broken. Only a whole run of the contract makes a green one."""
+    broken, unchecked = report.count(BROKEN), report.count(UNCHECKED)
+    whole = not report.partial and not unchecked
+    text = f"{broken} broken" if broken else f"{report.count(KEPT)} of {len(report.guarantees)} guarantees"
+    if not whole:
+        text += f", {unchecked} not checked"
+    color = BAD if broken else GOOD if whole else UNDECIDED
     left, right = "loopcore backend", text
     widths = [7 * len(part) + 12 for part in (left, right)]
     total = sum(widths)
@@ -110,7 +115,7 @@ def badge_of(report: Report) -> str:
         f'aria-label="{escape(left)}: {escape(right)}">\n'
         f"  <title>{escape(report.summary())}</title>\n"
         f'  <rect width="{widths[0]}" height="20" fill="#444"/>\n'
-        f'  <rect x="{widths[0]}" width="{widths[1]}" height="20" fill="{COLORS[not broken and checked > 0]}"/>\n'
+        f'  <rect x="{widths[0]}" width="{widths[1]}" height="20" fill="{color}"/>\n'
         f'  <g fill="#fff" text-anchor="middle" font-family="Verdana,sans-serif" font-size="11">\n'
         f'    <text x="{widths[0] / 2:g}" y="14">{escape(left)}</text>\n'
         f'    <text x="{widths[0] + widths[1] / 2:g}" y="14">{escape(right)}</text>\n'

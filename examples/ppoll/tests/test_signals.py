@@ -1,6 +1,5 @@
 """What only ppoll has: signals that are delivered in a wait, and nowhere else."""
 
-import os
 import signal
 from collections.abc import Iterator
 
@@ -29,7 +28,7 @@ def blocked() -> Iterator[None]:
 
 def test_signal_that_came_before_the_wait_is_delivered_in_it(blocked: None) -> None:
     backend = PpollBackend(deliver=[signal.SIGUSR1])
-    os.kill(os.getpid(), signal.SIGUSR1)
+    signal.raise_signal(signal.SIGUSR1)  # for this thread, whatever others there are
     assert signal.SIGUSR1 in signal.sigpending()
     with pytest.raises(Delivered):
         backend.wait(30.0)
@@ -46,7 +45,7 @@ def test_mask_of_the_thread_is_as_before_after_a_wait(blocked: None) -> None:
 
 def test_signal_that_is_not_to_be_delivered_stays_pending(blocked: None) -> None:
     backend = PpollBackend()
-    os.kill(os.getpid(), signal.SIGUSR1)
+    signal.raise_signal(signal.SIGUSR1)  # for this thread, whatever others there are
     assert list(backend.wait(0.001)) == []
     assert signal.SIGUSR1 in signal.sigpending()
     backend.close()
