@@ -14,7 +14,7 @@ import pytest
 
 from loopcore.endpoints.assembly import assemble_processes
 from loopcore.services import children as module
-from loopcore.services.children import HAS_PIDFD, Children
+from loopcore.services.children import HAS_PIDFD, HAS_WAITID, Children
 from tests.transports.process_support import ProcessRecorder, ended
 from tests.transports.recorder import run, settle
 
@@ -26,7 +26,9 @@ def children(request: pytest.FixtureRequest, loop: Any, monkeypatch: pytest.Monk
     """The children of `loop`, watched in each way; its subprocess methods use them."""
     if request.param == "pidfd" and not HAS_PIDFD:
         pytest.skip("no pidfd on this platform")
-    monkeypatch.setattr(module, "HAS_WAITID", request.param != "thread that reaps")
+    if request.param == "thread" and not HAS_WAITID:
+        pytest.skip("no waitid on this platform")
+    monkeypatch.setattr(module, "HAS_WAITID", HAS_WAITID and request.param != "thread that reaps")
     made = Children(loop, use_pidfd=request.param == "pidfd")
     processes = assemble_processes(loop, made)
     monkeypatch.setattr(loop, "subprocess_exec", processes.subprocess_exec)

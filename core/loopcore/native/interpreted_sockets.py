@@ -55,7 +55,8 @@ def copy_into(buffer: Any, data: bytes | memoryview, position: int) -> int:
     """Copy what is in `data` from `position` on into `buffer`, as much as that takes; return how many bytes."""
     with memoryview(buffer) as whole, whole.cast("B") as target:
         count = min(len(target), len(data) - position)
-        target[:count] = memoryview(data)[position : position + count]
+        with memoryview(data) as source, source[position : position + count] as part:
+            target[:count] = part
     return count
 
 

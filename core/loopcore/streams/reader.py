@@ -115,7 +115,10 @@ class StreamReader(Intake):
         assert not self._eof, "feed_data after feed_eof"
         if not data:
             return
-        self._feed(data if type(data) is bytes else bytes(memoryview(data)))
+        if type(data) is not bytes:
+            with memoryview(data) as view:
+                data = view.tobytes()
+        self._feed(data)
 
     def feed_eof(self) -> None:
         """Take note that nothing more will come."""

@@ -55,7 +55,8 @@ def immutable(data: Any) -> Buffer:
             return data.cast("B")
     elif not isinstance(data, (bytes, bytearray)):
         raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
-    return bytes(memoryview(data))  # not what a subclass makes of itself
+    with memoryview(data) as view:  # given back at once, also where references are not counted
+        return view.tobytes()  # not what a subclass makes of itself
 
 
 def resolve(waiter: "asyncio.Future[None]") -> None:
@@ -254,7 +255,8 @@ class StreamTransport(Connection):
             # Large: offer it to the kernel first, and copy only what is left.
             with memoryview(data) as view:
                 sent = driver.write_some(view)
-                data = b"" if self._state >= LOST else bytes(view[sent:])
+                with view[sent:] as rest:
+                    data = b"" if self._state >= LOST else rest.tobytes()
         item = immutable(data)
         size = len(item)
         if self._refuses and self._refuse("write()", "write", size):

@@ -209,7 +209,8 @@ class TlsConnection(TlsSending):
             if engine.state != _OPEN or self._paused:
                 return False
             doing = "buffer_updated"
-            count = engine.read_into(memoryview(buffer).cast("B"))
+            with memoryview(buffer) as whole, whole.cast("B") as view:
+                count = engine.read_into(view)
             if count:
                 self._on_buffer_updated(count)
         except (SystemExit, KeyboardInterrupt):
