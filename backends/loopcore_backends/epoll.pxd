@@ -6,3 +6,4 @@ cdef class EpollBackend:
     cdef public set _ghosts
     cdef public object _epoll
     cdef public int _fd
+    cdef public int _batch

@@ -46,7 +46,9 @@ from typing import Final
 
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore_backends import _refusals
+from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import Waker, make_waker
+from loopcore_backends.native.interpreted_epoll_wait import MAX_EVENTS
 
 try:
     import cython
@@ -70,7 +72,7 @@ NOTES: Final = {
 class EpollBackend:
     """Readiness from epoll(7), whose bits are those of `loopcore.interest`: nothing is translated."""
 
-    __slots__ = ("_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_epoll", "_fd")
+    __slots__ = ("_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_epoll", "_fd", "_batch")
 
     name = "epoll"
     capabilities: frozenset[Capability] = frozenset({Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST})
@@ -82,7 +84,9 @@ class EpollBackend:
             return ProbeResult(True)
         return ProbeResult(False, "epoll(7) belongs to Linux; use kqueue, poll or select here")
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int | None = None) -> None:
+        """`batch`: events that a wait brings at most; default: LOOPCORE_EVENT_BATCH, or what there is room for."""
+        self._batch: int = event_batch(batch, MAX_EVENTS)
         self._waker: Waker | None = make_waker()
         self._wake_fd: int = self._waker.fd
         self._registered: dict[int, int] = {}
@@ -136,7 +140,9 @@ class EpollBackend:
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         if self._fd < 0:
             raise _refusals.closed("epoll")
-        events: list[ReadyEvent] = wait_for_events(self._epoll, self._fd, -1.0 if timeout is None else timeout)
+        events: list[ReadyEvent] = wait_for_events(
+            self._epoll, self._fd, -1.0 if timeout is None else timeout, self._batch
+        )
         if self._sift:
             return self._sifted(events)
         return events

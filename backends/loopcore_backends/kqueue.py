@@ -43,6 +43,7 @@ from typing import Any, Final, NoReturn
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import _refusals
+from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import FlaggedWaker
 
 select: Final[Any] = _select  # mypy looks at it as on Linux, where it has no kqueue
@@ -89,7 +90,9 @@ class KqueueBackend:
             return ProbeResult(True)
         return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; use epoll, poll or select here")
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int | None = None) -> None:
+        """`batch`: events that a wait brings at most; default: LOOPCORE_EVENT_BATCH, or what there is room for."""
+        self._batch = event_batch(batch, MAX_EVENTS)
         self._filters: dict[int, int] = {READ: select.KQ_FILTER_READ, WRITE: select.KQ_FILTER_WRITE}
         self._directions = {number: direction for direction, number in self._filters.items()}
         self._registered: dict[int, int] = {}
@@ -179,7 +182,7 @@ class KqueueBackend:
             timeout = LONGEST
         # select.kqueue.control rounds up to whole nanoseconds by itself.
         ready = dict(self._always)
-        for event in self._control(None, MAX_EVENTS, timeout):
+        for event in self._control(None, self._batch, timeout):
             fd = event.ident
             ready[fd] = ready.get(fd, 0) | ready_for(self._directions[event.filter], event.flags, event.fflags)
         if self._waker.raised:

@@ -3,15 +3,72 @@
 import asyncio
 import os
 import sys
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from loopcore.errors import UsageError
 from loopcore.kernel.future import Future
+from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
 from loopcore.kernel.task import Task
 
 TASKS_VARIABLE: Final = "LOOPCORE_TASKS"
 THREADS_VARIABLE: Final = "LOOPCORE_THREADS"
 MOST_THREADS: Final = 1024
+
+
+class Setting(NamedTuple):
+    """A setting of a loop: its attribute, its default, the least and the most that it can be, and their unit.
+
+    The type of the default is that of all values.
+    """
+
+    attribute: str
+    default: float
+    least: float
+    most: float
+    unit: str
+
+
+SETTINGS: Final = {
+    "LOOPCORE_POLL_SKIP_TICKS": Setting("poll_skip_ticks", POLL_SKIP_TICKS, 0, 1_000_000, "ticks"),
+    "LOOPCORE_POLL_SKIP_TIME": Setting("poll_skip_time", POLL_SKIP_TIME, 0.0, 1.0, "seconds"),
+    "LOOPCORE_FLUSH_LIMIT": Setting("flush_limit", FLUSH_LIMIT, 0, 1 << 30, "bytes"),
+    "LOOPCORE_RECEIVE_LIMIT": Setting("receive_limit", RECEIVE_LIMIT, 256, RECEIVE_LIMIT, "bytes"),
+}
+"""The variables that set attributes of every loop when it is made."""
+
+
+def loop_settings() -> dict[str, float]:
+    """Return the attributes that the environment sets, with their values.
+
+    Raises UsageError for a text that is no number of the right kind, or out of range.
+    """
+    return {
+        setting.attribute: _value_of(variable, text, setting)
+        for variable, setting in SETTINGS.items()
+        if (text := os.environ.get(variable, ""))
+    }
+
+
+def apply_settings(loop: Any) -> None:
+    """Set the attributes of a new loop that the environment names. Raises UsageError as `loop_settings` does."""
+    for name, value in loop_settings().items():
+        setattr(loop, name, value)
+
+
+def _value_of(variable: str, text: str, setting: Setting) -> float:
+    kind = type(setting.default)
+    try:
+        value = kind(text)
+        right = setting.least <= value <= setting.most  # NaN is not, either
+    except ValueError:
+        right = False
+    if right:
+        return value
+    what = "a whole number" if kind is int else "a number"
+    raise UsageError(
+        f"{variable}={text!r} is not {what} of {setting.unit} from {setting.least} to {setting.most}; "
+        f"without the variable it is {setting.default}"
+    )
 
 
 def task_classes() -> tuple[Any, Any]:

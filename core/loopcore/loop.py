@@ -26,7 +26,7 @@ from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend
 from loopcore.discovery import choose_backend, load_plugins
 from loopcore.endpoints.assembly import assemble
-from loopcore.environment import debug_is_asked_for, task_classes, thread_limit
+from loopcore.environment import apply_settings, debug_is_asked_for, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.services.asyncgens import AsyncGenerators
@@ -67,6 +67,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             backend.close()
             raise
         try:
+            apply_settings(self)
             self._assemble(classes, named_plugins, make_backend)
         except BaseException:
             self.close_scheduler()

@@ -29,7 +29,7 @@ cdef extern from *:
     static int loopcore_has_pwait2 = sizeof(long) == 8;
 
     static inline int
-    loopcore_epoll_once(int fd, struct epoll_event *events, double timeout)
+    loopcore_epoll_once(int fd, struct epoll_event *events, double timeout, int batch)
     {
     #ifdef LOOPCORE_EPOLL_PWAIT2
         if (timeout > 0.0 && loopcore_has_pwait2) {
@@ -43,7 +43,7 @@ cdef extern from *:
                 left.tv_sec += 1;
                 left.tv_nsec = 0;
             }
-            int count = (int)syscall(LOOPCORE_EPOLL_PWAIT2, fd, events, LOOPCORE_MAX_EVENTS, &left, NULL, 0);
+            int count = (int)syscall(LOOPCORE_EPOLL_PWAIT2, fd, events, batch, &left, NULL, 0);
             if (count >= 0 || (errno != ENOSYS && errno != EPERM)) {
                 return count;
             }
@@ -51,7 +51,7 @@ cdef extern from *:
         }
     #endif
         double ms = timeout < 0.0 ? -1.0 : ceil(timeout * 1e3);
-        return epoll_wait(fd, events, LOOPCORE_MAX_EVENTS, ms < (double)INT_MAX ? (int)ms : INT_MAX);
+        return epoll_wait(fd, events, batch, ms < (double)INT_MAX ? (int)ms : INT_MAX);
     }
 
     static inline double
@@ -63,20 +63,21 @@ cdef extern from *:
     }
 
     static PyObject *
-    loopcore_wait_for_events(PyObject *instance, int fd, double timeout)
+    loopcore_wait_for_events(PyObject *instance, int fd, double timeout, int batch)
     {
         struct epoll_event events[LOOPCORE_MAX_EVENTS];
         double deadline = -1.0;
         int count;
+        batch = batch < 1 || batch > LOOPCORE_MAX_EVENTS ? LOOPCORE_MAX_EVENTS : batch;
         for (;;) {
             if (timeout == 0.0) {
-                count = loopcore_epoll_once(fd, events, timeout);
+                count = loopcore_epoll_once(fd, events, timeout, batch);
             } else {
                 if (timeout > 0.0 && deadline < 0.0) {
                     deadline = loopcore_epoll_now() + timeout;
                 }
                 Py_BEGIN_ALLOW_THREADS
-                count = loopcore_epoll_once(fd, events, timeout);
+                count = loopcore_epoll_once(fd, events, timeout, batch);
                 Py_END_ALLOW_THREADS
             }
             if (count >= 0) {
@@ -118,11 +119,11 @@ cdef extern from *:
     }
     #else
     static PyObject *
-    loopcore_wait_for_events(PyObject *instance, int fd, double timeout)
+    loopcore_wait_for_events(PyObject *instance, int fd, double timeout, int batch)
     {
         PyErr_SetString(PyExc_NotImplementedError, "epoll(7) belongs to Linux");
         return NULL;
     }
     #endif
     """
-    list wait_for_events "loopcore_wait_for_events" (object instance, int fd, double timeout)
+    list wait_for_events "loopcore_wait_for_events" (object instance, int fd, double timeout, int batch)

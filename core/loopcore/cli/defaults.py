@@ -14,7 +14,7 @@ import sys
 from typing import NamedTuple
 
 from loopcore.discovery import choose_backend, find_plugins, make_plugins_ahead
-from loopcore.environment import task_classes
+from loopcore.environment import loop_settings, task_classes
 from loopcore.runner import new_event_loop
 
 
@@ -38,6 +38,7 @@ def apply_settings(settings: Settings) -> None:
     if settings.plugins:
         os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
     task_classes()
+    loop_settings()
     make_plugins_ahead()
     if settings.debug:
         os.environ["PYTHONASYNCIODEBUG"] = "1"

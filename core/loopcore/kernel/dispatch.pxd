@@ -22,7 +22,6 @@ cdef int _MICROTASK
 cdef int _PHASE
 cdef int _FLUSH
 cdef tuple _NAMES
-cdef Py_ssize_t _FLUSH_LIMIT
 cdef int _PENDING_PHASE
 cdef int _IO_PHASE
 cdef int _CHECK_PHASE
@@ -36,6 +35,8 @@ cdef class Dispatcher(Queues):
     cdef readonly Readiness readiness
     cdef readonly Completions completions
     cdef public long long starvations
+    cdef public Py_ssize_t flush_limit
+    cdef public Py_ssize_t receive_limit
     cdef bint _tick_observed
     cdef int _source
     cdef object _events

@@ -15,7 +15,7 @@ from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import phases, sources
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.handle import Handle, TimerHandle
-from loopcore.kernel.limits import FLUSH_LIMIT
+from loopcore.kernel.limits import FLUSH_LIMIT, RECEIVE_LIMIT
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.queues import Queues
 from loopcore.kernel.readiness import Readiness
@@ -51,7 +51,6 @@ _FLUSH = sources.FLUSH
 _NAMES = phases.PHASES
 _PENDING_PHASE, _IO_PHASE, _CHECK_PHASE, _TIMERS_PHASE, _CLOSE_PHASE = 3, 4, 5, 6, 7
 
-_FLUSH_LIMIT = FLUSH_LIMIT
 _NO_EVENTS: Sequence[Any] = ()
 
 
@@ -62,6 +61,8 @@ class Dispatcher(Queues):
         "readiness",
         "completions",
         "starvations",
+        "flush_limit",
+        "receive_limit",
         "_tick_observed",
         "_source",
         "_events",
@@ -80,6 +81,10 @@ class Dispatcher(Queues):
             self.readiness = Readiness(backend)  # type: ignore[arg-type]  # mypy does not know that it is the other one
         self.starvations: int = 0
         """How often the next-tick and microtask queues used up their budget."""
+        self.flush_limit: int = FLUSH_LIMIT
+        """Bytes that may wait for the end of the tick, of all transports together."""
+        self.receive_limit: int = RECEIVE_LIMIT
+        """Bytes that one receive of a stream over a readiness port takes at most; out of range is RECEIVE_LIMIT."""
         self._tick_observed: bool = False
         self._source: int = _READY
         # Of the readiness port (fd, bits), of the completion port (operation, result, more).
@@ -190,7 +195,7 @@ class Dispatcher(Queues):
                     use_again(runnable)
             if self._urgent_pending:
                 self._run_urgent()
-            if self.unflushed > _FLUSH_LIMIT:
+            if self.unflushed > self.flush_limit:
                 self._flush_early()
         runnable = None  # interpreted, an error that lives on keeps this frame, and it a task that has ended
         return count
@@ -204,7 +209,7 @@ class Dispatcher(Queues):
         count = 0
         for fd, bits in events:
             count += self._run_ready(fd, bits, tick)
-            if self.unflushed > _FLUSH_LIMIT:
+            if self.unflushed > self.flush_limit:
                 self._flush_early()
         return count
 
@@ -231,7 +236,7 @@ class Dispatcher(Queues):
             for operation, result, more in events:
                 position += 1
                 count += self._run_completion(operation, result, more, tick)
-                if self.unflushed > _FLUSH_LIMIT:
+                if self.unflushed > self.flush_limit:
                     self._flush_early()
         except BaseException:
             # Unlike readiness, a completion is told once.

@@ -1,4 +1,4 @@
-"""How long a tick may go without polling, and a wait without returning. The first two are settings of a loop."""
+"""What bounds a tick, a wait and a receive. Four are the defaults of settings of a loop (loopcore.environment)."""
 
 POLL_SKIP_TICKS = 61
 """Ticks in a row that may leave out the poll while callbacks are ready; tokio's event interval is the same."""
@@ -12,6 +12,10 @@ LONGEST_WAIT = 24 * 3600.0
 FLUSH_LIMIT = 64 * 1024
 """Bytes that may wait for the end of the tick, of all transports together. What waits is memory that the next message
 cannot be received into: 400 messages of 16 KiB held at a time were 4 page faults each, and half of the CPU time."""
+
+RECEIVE_LIMIT = 120 * 1024
+"""Bytes that one receive takes at most; also the most that a loop can be told. Below 128 KiB, where malloc turns to
+mmap(2) (docs/adr/0005)."""
 
 CLOCK_TICKS = 8
 """How many ticks without a poll pass between two looks at the clock, once it was looked at in the first few."""

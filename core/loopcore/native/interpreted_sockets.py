@@ -34,11 +34,14 @@ class _Buffers(threading.local):
 _buffers = _Buffers()
 
 
-def receive(sock: socket.socket, fd: int) -> bytes | None:
-    """Return what has arrived, at most RECEIVE_LIMIT bytes; b"" is the end of the stream, None "not yet"."""
+def receive(sock: socket.socket, fd: int, limit: int) -> bytes | None:
+    """Return what has arrived; b"" is the end of the stream, None "not yet".
+
+    At most `limit` bytes, or RECEIVE_LIMIT where that is less, or where `limit` is none.
+    """
     view = _buffers.view
     try:
-        return bytes(view[: sock.recv_into(view)])
+        return bytes(view[: sock.recv_into(view, limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)])
     except (BlockingIOError, InterruptedError):
         return None
 

@@ -43,9 +43,11 @@ cdef extern from *:
     }
 
     static inline PyObject *
-    loopcore_receive(PyObject *sock, int fd)
+    loopcore_receive(PyObject *sock, int fd, Py_ssize_t limit)
     {
-        ssize_t got = recv(fd, loopcore_receive_buffer, LOOPCORE_RECEIVE_LIMIT, 0);
+        /* As unsigned, a negative limit is a large one. */
+        size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
+        ssize_t got = recv(fd, loopcore_receive_buffer, most, 0);
         if (got >= 0) {
             return PyBytes_FromStringAndSize(loopcore_receive_buffer, got);
         }
@@ -152,7 +154,7 @@ cdef extern from *:
         return loopcore_sent(sendmsg(fd, &message, MSG_NOSIGNAL));
     }
     """
-    object receive "loopcore_receive" (object sock, int fd)
+    object receive "loopcore_receive" (object sock, int fd, Py_ssize_t limit)
     Py_ssize_t receive_into "loopcore_receive_into" (object sock, int fd, object buffer) except -2
     Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1
     Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2

@@ -67,7 +67,7 @@ class QueueingDriver(StreamDriver):
             return self._receive_into_buffer()
         sink = self.sink
         try:
-            received = receive(self.sock, self.fd)
+            received = receive(self.sock, self.fd, self.scheduler.receive_limit)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:

@@ -253,23 +253,26 @@ def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothin
     assert backend.timeouts == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("limit", [FLUSH_LIMIT, 100])
 @pytest.mark.parametrize("phase", ["pending", "io"])
 def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it_is_much(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any], phase: str
+    reactor: Reactor, backend: ScriptedBackend, log: list[Any], phase: str, limit: int
 ) -> None:
+    reactor.flush_limit = limit
+
     def write(size: int) -> None:
         log.append(size)
         reactor.unflushed += size
         reactor.flush_soon(Step(log, "flush"))
 
-    for number, size in enumerate([FLUSH_LIMIT, 1, 2], 5):
+    for number, size in enumerate([limit, 1, 2], 5):
         if phase == "pending":
             reactor.call_soon(write, size)
         else:
             watch(reactor, number, write, size)
     backend.script.append([(5, READ), (6, READ), (7, READ)] if phase == "io" else [])
     reactor.tick()
-    assert log == [FLUSH_LIMIT, 1, "flush", "flush", 2, "flush"]
+    assert log == [limit, 1, "flush", "flush", 2, "flush"]
     assert reactor.unflushed == 0
 
 
