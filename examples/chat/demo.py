@@ -9,12 +9,12 @@ came as the protocol promises (README.md), otherwise 1.
 """
 
 import asyncio
-import socket
 import sys
 import time
 from contextlib import AsyncExitStack
 
-from client import ChatConnection, render
+from addresses import Address
+from link import ChatConnection
 from messages import (
     MAX_LINE,
     Bye,
@@ -33,10 +33,14 @@ from messages import (
     WireError,
 )
 from server import ChatServer, loop_name
+from terminal import render
 
 FLOOD = 400
 FLOOD_TEXT = "news " * 800
 """Of 4,000 characters: 400 posts of it are 1.6 MB, more than all buffers between server and Sloth hold."""
+
+SLOTHS_BUFFER_BYTES = 16 * 1024
+"""What the kernel holds for Sloth: little, as for a device far away."""
 
 
 class Actor:
@@ -150,23 +154,14 @@ async def flood(ann: Actor, sloth: Actor) -> int:
     return missed
 
 
-async def open_slow(host: str, port: int) -> ChatConnection:
-    """A connection whose kernel buffer is small, as that of a device far away."""
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
-    sock.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(sock, (host, port))
-    return ChatConnection(*await asyncio.open_connection(sock=sock, limit=MAX_LINE))
-
-
 async def play(server: ChatServer) -> str:
     """The whole play; returns its summary."""
-    host, port = await server.start("127.0.0.1", 0)
-    print(f"chat server on {host}:{port}, loop {loop_name()}")
+    address = await server.start(Address(port=0))
+    print(f"chat server on {address}, loop {loop_name()}")
     async with AsyncExitStack() as stack:
         cast = []
         for name in ("ann", "bob", "mallory", "sloth"):
-            connection = await (open_slow(host, port) if name == "sloth" else ChatConnection.open(host, port))
+            connection = await ChatConnection.open(address, SLOTHS_BUFFER_BYTES if name == "sloth" else None)
             stack.push_async_callback(connection.close)
             cast.append(Actor(name, connection))
         ann, bob, mallory, sloth = cast
@@ -186,7 +181,7 @@ async def main() -> int:
     started = time.perf_counter()
     try:
         async with asyncio.timeout(30):
-            summary = await play(ChatServer(outbox_limit=50))
+            summary = await play(ChatServer(kept=50))
     except (Failed, OSError, WireError) as exc:
         print(f"\ndemo FAILED on {loop_name()}: {exc or type(exc).__name__}")
         return 1

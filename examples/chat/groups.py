@@ -1,76 +1,172 @@
-"""Who is in which group, and who is told what when somebody joins, leaves or posts. No I/O.
+"""Groups and memberships. A group is a broadcast channel of encoded lines; a member has a receiver. No I/O.
 
-A member is a connection, known here by its outbox, under a name that nobody else in the group has. A connection
-may be in several groups, and have another name in each. A method that cannot grant the request raises
-WireError and has changed nothing.
+The channel keeps the last `capacity` lines, each once, however many members there are. Nobody waits for a slow
+member: what it has not seen is overwritten, its receiver says how much that was, exactly, and in that place it gets a
+Missed in place of the lines. So memory is bounded by the number of groups, not by the speed of their members.
+
+Who asks for something has the answer at once, behind all that its group said before: it is drained from the
+receiver in the same step, so an answer is never among what was missed.
 """
 
-from messages import MAX_GROUPS, MAX_MEMBERS, Event, Joined, Left, Members, Posted, WireError, encode
-from outbox import Outbox
+from messages import MAX_GROUPS, MAX_MEMBERS, Event, Joined, Left, Members, Missed, Posted, WireError, encode
+
+from loopcore.sync import Lagged, broadcast
+
+BATCH_BYTES = 64 * 1024
+"""What is taken from a channel at a time for a member that waits for more; a line may be as long as that itself."""
+
+
+class Group:
+    """A name, a channel, and who is in it."""
+
+    def __init__(self, name: str, capacity: int) -> None:
+        self.name = name
+        self.members: dict[str, Member] = {}
+        self._sender, receiver = broadcast.Channel[bytes](capacity)
+        receiver.close()  # members subscribe for themselves
+
+    def tell(self, event: Event) -> None:
+        """Say it to all who are members now."""
+        if self.members:
+            self._sender.try_send(encode(event))  # encoded once, not once a member
+
+    def subscribe(self) -> broadcast.Receiver[bytes]:
+        return self._sender.subscribe()
+
+    def close(self) -> None:
+        self._sender.close()
+
+
+class Member:
+    """One connection in one group."""
+
+    def __init__(self, group: Group, name: str) -> None:
+        self.group = group
+        self.name = name
+        self._receiver = group.subscribe()
+
+    async def next(self) -> bytes:
+        """Return the lines that were not seen yet, one at least, when there is one. Raises Closed after `leave`.
+
+        Cancelled, it has taken nothing.
+        """
+        try:
+            first = await self._receiver.recv()
+        except Lagged as gap:
+            first = self._told(gap)
+        return first + self.unseen(BATCH_BYTES) if len(self._receiver) else first
+
+    def unseen(self, enough_bytes: int | None = None) -> bytes:
+        """Return the lines that were not seen yet, perhaps none; about `enough_bytes` of them, or all."""
+        lines = []
+        size = 0
+        while len(self._receiver) and (enough_bytes is None or size < enough_bytes):
+            try:
+                line = self._receiver.try_recv()
+            except Lagged as gap:
+                line = self._told(gap)
+            lines.append(line)
+            size += len(line)
+        return b"".join(lines)
+
+    def leave(self) -> None:
+        """See nothing more."""
+        self._receiver.close()
+
+    def _told(self, gap: Lagged) -> bytes:
+        return encode(Missed(self.group.name, gap.missed))
 
 
 class Groups:
-    def __init__(self) -> None:
-        # The same memberships by either end. Neither holds an empty dict.
-        self._members: dict[str, dict[str, Outbox]] = {}  # group -> name -> outbox
-        self._names: dict[Outbox, dict[str, str]] = {}  # outbox -> group -> name
+    """All groups, by name. One exists while it has members."""
 
-    def join(self, outbox: Outbox, group: str, name: str) -> None:
-        """Make `outbox` a member; all members are told, the new one included."""
-        names, members = self._names.get(outbox, {}), self._members.get(group, {})
-        if group in names:
-            raise WireError("already-joined", f"you are in {group!r} already, as {names[group]!r}")
-        if name in members:
-            raise WireError("name-taken", f"somebody else in {group!r} is called {name!r}")
-        if len(members) >= MAX_MEMBERS:
-            raise WireError("group-full", f"{group!r} has {MAX_MEMBERS} members, which is the limit")
-        if len(names) >= MAX_GROUPS:
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._groups: dict[str, Group] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def enter(self, group_name: str, name: str) -> Member:
+        """Return a new member, of whom nobody was told yet. Raises WireError, and then nothing has changed."""
+        group = self._groups.get(group_name)
+        if group is None:
+            group = Group(group_name, self._capacity)
+        if name in group.members:
+            raise WireError("name-taken", f"somebody else in {group_name!r} is called {name!r}")
+        if len(group.members) >= MAX_MEMBERS:
+            raise WireError("group-full", f"{group_name!r} has {MAX_MEMBERS} members, which is the limit")
+        self._groups[group_name] = group
+        member = group.members[name] = Member(group, name)
+        return member
+
+    def exit(self, member: Member) -> None:
+        """End the membership; nobody is told."""
+        member.leave()
+        group = member.group
+        del group.members[member.name]
+        if not group.members:
+            group.close()
+            del self._groups[group.name]
+
+
+class Memberships:
+    """The groups that one connection is in, perhaps under another name in each.
+
+    Requests return what to send: what the group said before, and the answer. One that cannot be granted raises
+    WireError and has changed nothing.
+    """
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._members: dict[str, Member] = {}
+
+    def join(self, group: str, name: str) -> Member:
+        """Become a member, which is the first that it sees itself. All are told."""
+        if group in self._members:
+            raise WireError("already-joined", f"you are in {group!r} already, as {self._members[group].name!r}")
+        if len(self._members) >= MAX_GROUPS:
             raise WireError("too-many-groups", f"you are in {MAX_GROUPS} groups, which is the limit")
-        self._names.setdefault(outbox, names)[group] = name
-        self._members.setdefault(group, members)[name] = outbox
-        self._tell(group, Joined(group, name), sender=outbox)
+        member = self._members[group] = self._groups.enter(group, name)
+        member.group.tell(Joined(group, name))
+        return member
 
-    def leave(self, outbox: Outbox, group: str) -> None:
-        """End the membership; all members are told, the leaving one included."""
-        left = Left(group, self._name_of(outbox, group))
-        self._tell(group, left, sender=outbox)
-        self._remove(outbox, group)
+    def leave(self, group: str) -> bytes:
+        """End the membership. All are told, also who leaves."""
+        member = self._member(group)
+        member.group.tell(Left(group, member.name))
+        answer = member.unseen()
+        del self._members[group]
+        self._groups.exit(member)
+        return answer
 
-    def leave_all(self, outbox: Outbox) -> None:
-        """End every membership of a connection that is gone; the others are told."""
-        for group, name in list(self._names.get(outbox, {}).items()):
-            self._remove(outbox, group)
-            self._tell(group, Left(group, name))
-
-    def post(self, outbox: Outbox, group: str, text: str) -> None:
+    def post(self, group: str, text: str) -> bytes:
         """Give the text to all members, the sender included: everybody sees the same order."""
-        self._tell(group, Posted(group, self._name_of(outbox, group), text), sender=outbox)
+        member = self._member(group)
+        member.group.tell(Posted(group, member.name, text))
+        return member.unseen()
 
-    def list(self, outbox: Outbox, group: str) -> None:
+    def members(self, group: str) -> bytes:
         """Answer with the names of all members."""
-        self._name_of(outbox, group)
-        outbox.reply(encode(Members(group, tuple(sorted(self._members[group])))))
+        member = self._member(group)
+        return member.unseen() + encode(Members(group, tuple(sorted(member.group.members))))
 
-    def _name_of(self, outbox: Outbox, group: str) -> str:
+    def drop(self, group: str, *, quietly: bool = False) -> bytes:
+        """End the membership without an answer. The others are told, unless `quietly`."""
+        member = self._member(group)
+        unseen = member.unseen()
+        del self._members[group]
+        self._groups.exit(member)
+        if not quietly:
+            member.group.tell(Left(group, member.name))
+        return unseen
+
+    def names(self) -> list[str]:
+        """The groups that it is in."""
+        return list(self._members)
+
+    def _member(self, group: str) -> Member:
         try:
-            return self._names[outbox][group]
+            return self._members[group]
         except KeyError:
             raise WireError("not-joined", f"you are not in {group!r}") from None
-
-    def _remove(self, outbox: Outbox, group: str) -> None:
-        name = self._names[outbox].pop(group)
-        if not self._names[outbox]:
-            del self._names[outbox]
-        del self._members[group][name]
-        if not self._members[group]:
-            del self._members[group]
-
-    def _tell(self, group: str, event: Event, sender: Outbox | None = None) -> None:
-        line = encode(event)  # once, not once a member
-        for outbox in self._members.get(group, {}).values():
-            if outbox is sender:
-                # Its own request did this, so it is the answer: never dropped, and who posts without reading
-                # is slowed down by the outbox instead of drowning the others.
-                outbox.reply(line)
-            else:
-                outbox.offer(group, line)

@@ -66,6 +66,11 @@ class List:
 
 
 @dataclass(frozen=True, slots=True)
+class Quit:
+    """The last request: whatever was asked before is answered, then the connection ends. For TLS, which has no half."""
+
+
+@dataclass(frozen=True, slots=True)
 class Joined:
     group: str
     name: str
@@ -111,10 +116,10 @@ class Bye:
     reason: str
 
 
-Request = Join | Leave | Post | List
+Request = Join | Leave | Post | List | Quit
 Event = Joined | Left | Posted | Members | Missed | Error | Bye
 
-REQUESTS: Mapping[str, type[Request]] = {"join": Join, "leave": Leave, "post": Post, "list": List}
+REQUESTS: Mapping[str, type[Request]] = {"join": Join, "leave": Leave, "post": Post, "list": List, "quit": Quit}
 EVENTS: Mapping[str, type[Event]] = {
     "joined": Joined,
     "left": Left,

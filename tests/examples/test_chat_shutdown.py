@@ -64,6 +64,6 @@ def test_port_in_use_is_an_error(backend_name: str) -> None:
 
 
 def test_wrong_arguments_are_an_error(backend_name: str) -> None:
-    ended = run("chat/server.py", "--outbox", "0", backend=backend_name)
+    ended = run("chat/server.py", "--keep", "0", backend=backend_name)
     assert ended.code == 2
-    assert "--outbox" in ended.err
+    assert "--keep" in ended.err
