@@ -208,7 +208,10 @@ class SendFile(Operation):
 
 
 class WaitProcess(Operation):
-    """waitid(2) for the child `pid`, which is reaped. Only of ports with Capability.PROCESSES."""
+    """waitid(2) for the child `pid`, with WNOWAIT: the child is left to be reaped by who asks.
+
+    So its number stays taken, and a wait that is called off loses no code. Only of ports with Capability.PROCESSES.
+    """
 
     __slots__ = ("pid",)
 

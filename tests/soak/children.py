@@ -1,6 +1,6 @@
 """Many subprocesses at once, with traffic: every byte and every exit code arrives, and no zombie stays.
 
-    python -m tests.soak.children                           200 at once, 20 rounds, each backend, both ways to watch
+    python -m tests.soak.children                           200 at once, 20 rounds, each backend, each way to watch
     python -m tests.soak.children --backends asyncio --count 50
 
 To be run in the repository's root. All children of a round run before the first is given an end of its input. The exit
@@ -9,6 +9,7 @@ code is 0 if all was well.
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
 import subprocess
@@ -17,6 +18,7 @@ import time
 from typing import Any
 
 from loopcore import new_event_loop
+from loopcore.backend import Capability
 from loopcore.endpoints.assembly import assemble_processes
 from loopcore.services.children import HAS_PIDFD, Children
 from tests.backends.ports import available_backends
@@ -28,13 +30,22 @@ SIZES = (0, 1, 1000, 64 * 1024, 300_000)
 
 
 def make_loop(backend: str, watch: str) -> asyncio.AbstractEventLoop:
-    """Return a loop whose children are watched by "pidfd" or "thread"; asyncio's own decides for itself."""
+    """Return a loop whose children are watched by "port", "pidfd" or "thread"; asyncio's own decides for itself."""
     if backend == ORACLE:
         return asyncio.SelectorEventLoop()
     loop: Any = new_event_loop(backend)
-    children = Children(loop, use_pidfd=watch == "pidfd")
+    children = Children(loop, ways=[watch])
     loop.subprocess_exec = assemble_processes(loop, children).subprocess_exec
     return loop  # type: ignore[no-any-return]
+
+
+def ways_of(backend: str) -> list[str]:
+    """Return how the children of a loop on `backend` can be watched."""
+    if backend == ORACLE:
+        return ["-"]
+    with contextlib.closing(new_event_loop(backend)) as loop:
+        port = ["port"] if Capability.PROCESSES in loop.backend.capabilities else []
+    return [*port, *(["pidfd"] if HAS_PIDFD else []), "thread"]
 
 
 async def rounds(count: int, times: int) -> int:
@@ -84,7 +95,7 @@ def main() -> int:
     failed = False
     print("loop     watched by  children  MiB each way  seconds")
     for backend in options.backends:
-        for watch in ["-"] if backend == ORACLE else ["pidfd", "thread"] if HAS_PIDFD else ["thread"]:
+        for watch in ways_of(backend):
             started = time.monotonic()
             try:
                 with asyncio.Runner(loop_factory=lambda: make_loop(backend, watch)) as runner:  # noqa: B023

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from loopcore.backend import Capability
 from loopcore.endpoints.assembly import assemble_processes
 from loopcore.services import children as module
 from loopcore.services.children import HAS_PIDFD, HAS_WAITID, Children
@@ -21,15 +22,22 @@ from tests.transports.recorder import run, settle
 pytestmark = pytest.mark.loopcore_only
 
 
-@pytest.fixture(params=["pidfd", "thread", "thread that reaps"])
+def knows_processes(loop: Any) -> bool:
+    """Tell whether a completion port stands below `loop` that knows WaitProcess."""
+    return loop.completions is not None and Capability.PROCESSES in loop.backend.capabilities
+
+
+@pytest.fixture(params=["port", "pidfd", "thread", "thread that reaps"])
 def children(request: pytest.FixtureRequest, loop: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
     """The children of `loop`, watched in each way; its subprocess methods use them."""
+    if request.param == "port" and not knows_processes(loop):
+        pytest.skip("the backend does not wait for processes")
     if request.param == "pidfd" and not HAS_PIDFD:
         pytest.skip("no pidfd on this platform")
     if request.param == "thread" and not HAS_WAITID:
         pytest.skip("no waitid on this platform")
     monkeypatch.setattr(module, "HAS_WAITID", HAS_WAITID and request.param != "thread that reaps")
-    made = Children(loop, use_pidfd=request.param == "pidfd")
+    made = Children(loop, ways=[request.param])
     processes = assemble_processes(loop, made)
     monkeypatch.setattr(loop, "subprocess_exec", processes.subprocess_exec)
     monkeypatch.setattr(loop, "subprocess_shell", processes.subprocess_shell)
@@ -191,6 +199,64 @@ def test_loop_that_closes_before_its_child_leaves_no_zombie(
     assert process.wait() in (-signal.SIGKILL, 0)
 
 
+class Between:
+    """A loop with something before its completion port that keeps, or refuses, what is asked of it."""
+
+    def __init__(self, loop: Any, refusal: OSError | None) -> None:
+        self.loop = loop
+        self.completions = self
+        self.asked: list[Any] = []
+        self._refusal = refusal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loop, name)
+
+    def submit(self, operation: Any) -> None:
+        self.asked.append(operation)
+        if self._refusal is not None:
+            raise self._refusal
+        self.loop.completions.submit(operation)
+
+
+@pytest.mark.parametrize("end", ["given up", "refused"])
+def test_child_that_the_port_gives_up_is_watched_otherwise(loop: Any, end: str) -> None:
+    if not knows_processes(loop):
+        pytest.skip("the backend does not wait for processes")
+    between = Between(loop, OSError(errno.ENOMEM, "no room") if end == "refused" else None)
+
+    async def main() -> None:
+        ends: list[int] = []
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+            Children(between).watch(process, ends.append)
+            (asked,) = between.asked
+            if end == "given up":
+                loop.completions.cancel(asked)
+            while asked.pending:
+                await asyncio.sleep(0)
+            assert not ends
+            process.communicate()
+            while not ends:
+                await asyncio.sleep(0)
+            assert ends == [0]
+
+    run(loop, main())
+
+
+def test_child_that_the_port_watches_takes_no_descriptor(loop: Any) -> None:
+    if not knows_processes(loop):
+        pytest.skip("the backend does not wait for processes")
+
+    async def main() -> None:
+        children = Children(loop)
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+            before = os.listdir("/proc/self/fd")
+            children.watch(process, lambda code: None)
+            assert os.listdir("/proc/self/fd") == before
+            children.close()
+
+    run(loop, main())
+
+
 class Full:
     """A loop whose backend takes no further descriptor, as select(2) beyond 1023."""
 
@@ -217,7 +283,7 @@ def test_thread_helps_out_where_a_pidfd_cannot_be_had(loop: Any, monkeypatch: py
         with monkeypatch.context() as patch:
             if step == "open":
                 patch.setattr(os, "pidfd_open", refuse)
-            Children(loop if step == "open" else Full(loop)).watch(process, ends.append)
+            Children(loop if step == "open" else Full(loop), ways=["pidfd"]).watch(process, ends.append)
         while not ends:
             await asyncio.sleep(0)
         assert ends == [8]
@@ -234,7 +300,7 @@ def test_kernel_that_cannot_wait_for_a_pidfd(loop: Any, monkeypatch: pytest.Monk
         ends: list[int] = []
         process = subprocess.Popen(["/bin/sh", "-c", "exit 8"])
         monkeypatch.setattr(os, "waitid", refuse)
-        Children(loop, use_pidfd=True).watch(process, ends.append)
+        Children(loop, ways=["pidfd"]).watch(process, ends.append)
         while not ends:
             await asyncio.sleep(0)
         assert ends == [8]
@@ -247,7 +313,7 @@ def test_thread_that_cannot_start_leaves_no_process(loop: Any, monkeypatch: pyte
         raise RuntimeError("can't start new thread")
 
     async def main() -> None:
-        processes = assemble_processes(loop, Children(loop, use_pidfd=False))
+        processes = assemble_processes(loop, Children(loop, ways=[]))
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
             with pytest.raises(RuntimeError, match="new thread"):

@@ -108,6 +108,7 @@ NAME_SIZE: Final = 128
 # waitid(2), openat(2), statx(2)
 P_PID: Final = 1
 WEXITED: Final = 4
+WNOWAIT: Final = 0x01000000
 CLD_EXITED: Final = 1
 CLD_DUMPED: Final = 3
 SIGINFO_SIZE: Final = 128

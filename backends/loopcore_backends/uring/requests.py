@@ -141,7 +141,8 @@ class Requests(Sockets):
     def _wait_process(self, slot: Slot) -> None:
         slot.keep = room(layout.SIGINFO_SIZE)
         information = address_of(slot.keep)
-        self._put(slot, layout.OP_WAITID, slot.operation.pid, information, 0, layout.P_PID, 0, layout.WEXITED << 32)
+        options = (layout.WEXITED | layout.WNOWAIT) << 32
+        self._put(slot, layout.OP_WAITID, slot.operation.pid, information, 0, layout.P_PID, 0, options)
 
     def _open(self, slot: Slot) -> None:
         operation = slot.operation

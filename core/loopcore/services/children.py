@@ -1,8 +1,10 @@
 """Children: which process has ended, and with which code. Each one is reaped once, in the loop's thread.
 
 SIGCHLD is not touched, and so it stays the program's; neither is the wake-up descriptor of signals. A child is
-watched in one of two ways:
+watched in one of three ways:
 
+- *port*, where a completion port knows WaitProcess: an operation and nothing else, no descriptor and no thread. It
+  does not reap, so the number stays taken until the loop's thread does, and who asks the Popen object gets the code.
 - *pidfd* (Linux 5.3): a descriptor that becomes readable when the process ends; one more row in the readiness
   table. It names this process for good, so that neither waitid(2) nor a signal can meet a stranger who has
   got the number meanwhile.
@@ -29,12 +31,15 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final, Protocol, TypeAlias
 
+from loopcore.backend import Capability
+from loopcore.kernel.completions import Completions
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
+from loopcore.operations import WaitProcess
 
 Process: TypeAlias = "subprocess.Popen[bytes]"
 Exited: TypeAlias = Callable[[int], object]
@@ -47,12 +52,15 @@ HAS_WAITID: Final = hasattr(os, "waitid")
 """Whether an end can be seen without reaping. macOS has it from Python 3.13 on."""
 WINDOWS: Final = sys.platform == "win32"
 THREAD_PREFIX: Final = "loopcore_child"
+PORT: Final = "port"
+PIDFD: Final = "pidfd"
 
 
 class ChildHost(Protocol):
     """What watching needs of a loop."""
 
     readiness: Readiness
+    completions: Completions | None
 
     def close_soon(self, resource: Any) -> None: ...
 
@@ -62,13 +70,16 @@ class ChildHost(Protocol):
 class Child(Runnable):
     """One child that is watched. To run it is to look whether it has ended."""
 
-    __slots__ = ("_exited", "_pidfd", "_readiness", "process")
+    __slots__ = ("_completions", "_exited", "_pidfd", "_readiness", "_waiting", "_watch_otherwise", "process")
 
     def __init__(self, process: Process, exited: Exited, readiness: Readiness) -> None:
         self.process = process
         self._exited: Exited | None = exited
         self._readiness = readiness
         self._pidfd = -1
+        self._completions: Completions | None = None
+        self._waiting: WaitProcess | None = None
+        self._watch_otherwise: Callable[[Child], object] | None = None
 
     def is_running(self) -> bool:
         """Tell whether the process was alive just now; a zombie is not. Never reaps."""
@@ -96,6 +107,21 @@ class Child(Runnable):
         except ProcessLookupError:
             pass
 
+    def watch_operation(self, completions: Completions, otherwise: "Callable[[Child], object]") -> bool:
+        """Have the completion port tell of the end; return whether that is possible.
+
+        `otherwise` is called if the port gives up before the process has ended.
+        """
+        waiting = WaitProcess(self.process.pid, self)
+        try:
+            completions.submit(waiting)
+        except OSError:
+            return False
+        self._waiting = waiting
+        self._completions = completions
+        self._watch_otherwise = otherwise
+        return True
+
     def watch_descriptor(self) -> bool:
         """Have the readiness table tell of the end; return whether that is possible."""
         try:
@@ -114,10 +140,14 @@ class Child(Runnable):
         exited = self._exited
         if exited is None:
             return
+        otherwise, self._watch_otherwise = self._watch_otherwise, None
+        self._waiting = None
         code = self._reap()
         if code is not None:
             self.stop()
             exited(code)
+        elif otherwise is not None:  # an error of the port's
+            otherwise(self)
 
     def ended(self, code: int | None) -> None:
         """Take the news from the thread that has watched: the code if it had to reap, otherwise None."""
@@ -128,6 +158,10 @@ class Child(Runnable):
     def stop(self) -> None:
         """Watch no longer. Idempotent."""
         self._exited = None
+        self._watch_otherwise = None
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and self._completions is not None:
+            self._completions.cancel(waiting)
         pidfd, self._pidfd = self._pidfd, -1
         if pidfd >= 0:
             self._readiness.forget(pidfd)
@@ -175,12 +209,12 @@ class Child(Runnable):
 class Children:
     """The children of one loop. Thread: its own."""
 
-    __slots__ = ("_host", "_uses_pidfd", "_watched", "survivors")
+    __slots__ = ("_host", "_watched", "_ways", "survivors")
 
-    def __init__(self, host: ChildHost, *, use_pidfd: bool = HAS_PIDFD) -> None:
-        """With `use_pidfd=False` every child gets a thread; that is for tests, and for sandboxes."""
+    def __init__(self, host: ChildHost, *, ways: Container[str] = (PORT, PIDFD)) -> None:
+        """Without any of the `ways` every child gets a thread; that is for tests, and for sandboxes."""
         self._host = host
-        self._uses_pidfd = use_pidfd
+        self._ways = ways
         self._watched: set[Child] = set()
         self.survivors: weakref.WeakSet[Any] = weakref.WeakSet()
         """What is left of processes that have ended: pipes in the hands of others. Closed with the loop."""
@@ -196,13 +230,23 @@ class Children:
             exited(code)
 
         child = Child(process, end, self._host.readiness)
-        if not (self._uses_pidfd and child.watch_descriptor()):
-            thread = threading.Thread(
-                target=_await_end, args=(self._host, child), name=f"{THREAD_PREFIX}_{process.pid}", daemon=True
-            )
-            thread.start()
+        completions = self._host.completions
+        if (
+            completions is None
+            or PORT not in self._ways
+            or Capability.PROCESSES not in completions.backend.capabilities
+            or not child.watch_operation(completions, self._watch_otherwise)
+        ):
+            self._watch_otherwise(child)
         self._watched.add(child)
         return child
+
+    def _watch_otherwise(self, child: Child) -> None:
+        """Watch by a pidfd, or else a thread. Raises RuntimeError if none can be started."""
+        if HAS_PIDFD and PIDFD in self._ways and child.watch_descriptor():
+            return
+        name = f"{THREAD_PREFIX}_{child.process.pid}"
+        threading.Thread(target=_await_end, args=(self._host, child), name=name, daemon=True).start()
 
     def close(self) -> None:
         """Watch no longer; nothing is called any more. To be called when the loop is about to close."""

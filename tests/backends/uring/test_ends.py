@@ -46,7 +46,7 @@ def test_connect_that_moves_to_another_thread_ends_as_it_would_have(ledger):
 
 
 @needs_uring
-def test_exit_of_a_process_is_told_as_wait_would(ledger):
+def test_exit_of_a_process_is_told_as_wait_would_and_the_child_is_left_to_be_reaped(ledger):
     def child(how: Callable[[], Any]) -> int:
         pid = os.fork()
         if pid == 0:
@@ -58,7 +58,9 @@ def test_exit_of_a_process_is_told_as_wait_would(ledger):
     for how, code in cases:
         waiting = WaitProcess(child(how))
         ledger.submit(waiting)
-        assert os.waitstatus_to_exitcode(ledger.result_of(waiting)) == code
+        status = ledger.result_of(waiting)
+        assert os.waitstatus_to_exitcode(status) == code
+        assert os.waitpid(waiting.pid, os.WNOHANG) == (waiting.pid, status)
 
 
 @needs_uring

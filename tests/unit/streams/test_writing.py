@@ -296,7 +296,9 @@ def test_a_writer_looks_like_asyncios(loop: asyncio.AbstractEventLoop) -> None:
     transport.closing = True
 
 
-@pytest.mark.parametrize("make", [lambda path: loopcore.open_unix_connection(path), asyncio.open_unix_connection])
+@pytest.mark.parametrize(
+    "make", [lambda path: loopcore.open_unix_connection(path), lambda path: asyncio.open_unix_connection(path)]
+)
 def test_a_path_that_nobody_listens_on_raises_what_asyncio_raises(
     loop: asyncio.AbstractEventLoop, tmp_path: Any, make: Callable[[Any], Any]
 ) -> None:
