@@ -98,7 +98,6 @@ class EpollBackend:
     def _open(self, waker: Waker) -> "select.epoll":
         """Return a new instance that watches the waker."""
         made = select.epoll()
-        waker.drain()  # what is left of earlier wakes, which ended their waits, would be an edge for a new watcher
         made.register(waker.fd, select.EPOLLIN | (select.EPOLLET if waker.edges else 0))
         return made
 
@@ -162,6 +161,7 @@ class EpollBackend:
 
     def _replace(self, waker: Waker) -> None:
         """Start afresh with a new instance, the only way to be rid of a ghost."""
+        waker.drain()  # what is left of earlier wakes, which ended their waits, would be an edge for a new watcher
         try:
             fresh = self._open(waker)
         except OSError:

@@ -8,7 +8,7 @@ Thread: any.
 
 import difflib
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loopcore.errors import LoopcoreError, UsageError
 
@@ -45,11 +45,14 @@ class Catalogue:
         self._installed: dict[str, list[Declaration]] | None = None
         self._registered: dict[str, Declaration] = {}
         self._loaded: dict[Declaration, object] = {}
+        self.choices: dict[str, Any] = {}
+        """What was chosen from the installed ones before, by the words that asked for it. Forgotten by `refresh`."""
 
     def refresh(self) -> None:
         """Forget what was read from the installed distributions; the next question reads them again."""
         self._installed = None
         self._loaded.clear()
+        self.choices.clear()
 
     def declarations(self, name: str) -> list[Declaration]:
         """Return all who declare `name`: none, one, or too many."""
@@ -62,10 +65,10 @@ class Catalogue:
 
     def find(self, name: str) -> Declaration:
         """Return the one declaration of `name`. Raises UsageError if there is none, or another."""
-        self.check_known(name)
         found = self.declarations(name)
         if len(found) == 1:
             return found[0]
+        self.check_known(name)
         if not found:
             raise UsageError(f"{self._noun} {name!r} is not installed; {self._what_exists()}")
         raise UsageError(
@@ -75,11 +78,11 @@ class Catalogue:
 
     def check_known(self, name: str) -> None:
         """Raise UsageError if `name` is neither declared nor known: a slip of the pen, most likely."""
-        names = {*self.names(), *self._known}
-        if name not in names:
-            close = difflib.get_close_matches(name.lower(), names, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise UsageError(f"there is no {self._noun} {name!r}{hint}; {self._what_exists()}")
+        if name in self._known or self.declarations(name):
+            return
+        close = difflib.get_close_matches(name.lower(), {*self.names(), *self._known}, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise UsageError(f"there is no {self._noun} {name!r}{hint}; {self._what_exists()}")
 
     def load(self, declaration: Declaration) -> object:
         """Return what `declaration` stands for, imported now if it was not before."""

@@ -118,6 +118,8 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
     Errors begin with `asked`, the words in which the user gave `spec`.
     """
     spec, asked = _wish(spec, asked)
+    if spec == AUTO and (before := _chosen_before(asked)) is not None:
+        return before
     candidates = _candidates(spec, asked)
     refusals: list[tuple[str, LoopcoreError]] = []
     for name, own in candidates.items():
@@ -130,7 +132,10 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
             refusals.append((name, exc))
         else:
             reason = _reason(asked, [*candidates] if own else [], refusals)
-            return Choice(name, factory, reason, str(declaration))
+            choice = Choice(name, factory, reason, str(declaration))
+            if spec == AUTO:
+                BACKENDS.choices[asked] = choice
+            return choice
     raise _refusal(asked, refusals)
 
 
@@ -210,7 +215,7 @@ def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tu
 
     `plugins` is text (`loopcore.plugin_options` has the grammar), or texts and objects; the name of an object is None.
     """
-    if plugins is None:
+    if plugins is None and _made_ahead:
         ahead = _made_ahead.pop((os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")), None)
         if ahead is not None:
             return ahead
@@ -243,6 +248,15 @@ def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
         return spec, asked or f"backend={spec!r}"
     spec = os.environ.get(BACKEND_VARIABLE, "")
     return (spec, f"{BACKEND_VARIABLE}={spec}") if spec.strip() else (AUTO, AUTO)
+
+
+def _chosen_before(asked: str) -> Choice | None:
+    """Return what `auto` stood for the last time, if that can still run here. The platform has not changed since."""
+    choice: Choice | None = BACKENDS.choices.get(asked)
+    try:
+        return choice if choice is not None and choice.factory.probe().available else None
+    except Exception:
+        return None  # what is wrong is said where all are tried
 
 
 def _candidates(spec: str, asked: str) -> dict[str, Declaration | None]:

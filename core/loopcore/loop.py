@@ -14,7 +14,6 @@ import asyncio
 import socket
 import sys
 import warnings
-import weakref
 from asyncio import events as asyncio_events
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -29,6 +28,7 @@ from loopcore.endpoints.assembly import assemble
 from loopcore.environment import apply_settings, debug_is_asked_for, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.parts import Part, let_go_of_parts, table_of_transports
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
@@ -77,26 +77,24 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     def _assemble(
         self, classes: tuple[Any, Any], plugins: list[tuple[str | None, object]], make_backend: Callable[[], Any]
     ) -> None:
-        """Make the parts and register the plugins."""
         self.use_classes(*classes)
         if debug_is_asked_for():
             Scheduler.set_debug(self, True)
-        # Who owns which descriptor, for add_reader and sock_*: they must not meddle with a transport's. Weak, as
-        # in asyncio, where libraries have learnt this name too.
-        self._transports: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self._faults = Faults(self)
-        self._asyncgens = AsyncGenerators(self)
-        self._origins = CoroutineOrigins()
-        self._executors = Executors(self, thread_limit())
-        self._resolver = Resolver(self)
-        self._signals = Signals(self, self)
-        self._sockops = SockOps(self, self, self._transports)
-        self._children = Children(self)
         self._heritage = Heritage(self, self._signals, self._executors, make_backend)
-        self._files = SendFiles(self, self._sockops)
-        self._endpoints = assemble(self, resolver=self, sockops=self, children=self._children, files=self._files)
         for name, plugin in plugins:
             self.probes.register(plugin, name)
+
+    _transports = Part(table_of_transports)
+    _executors = Part(lambda own: Executors(own, thread_limit()))
+    _signals = Part(lambda own: Signals(own, own))
+    _faults = Part(Faults)
+    _asyncgens = Part(AsyncGenerators)
+    _origins = Part(lambda own: CoroutineOrigins())
+    _resolver = Part(Resolver)
+    _sockops = Part(lambda own: SockOps(own, own, own._transports))
+    _children = Part(Children)
+    _files = Part(lambda own: SendFiles(own, own._sockops))
+    _endpoints = Part(lambda own: assemble(own, resolver=own, sockops=own, children=own._children, files=own._files))
 
     def __repr__(self) -> str:
         return (
@@ -105,8 +103,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        # Without `_endpoints` the constructor failed, and there is nothing to warn of.
-        if hasattr(self, "_endpoints") and not self.is_closed():
+        # Without `_heritage` the constructor failed, or the loop is closed, and there is nothing to warn of.
+        if hasattr(self, "_heritage") and not self.is_closed():
             _warn(f"unclosed event loop {self!r}", ResourceWarning, source=self)
             if not self.is_running():
                 self.close()
@@ -161,9 +159,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             report_logger.debug("Close %r", self)
         self.probes.cold("loopcore_loop_closing", loop=self)
         self._signals.close()
-        self._children.close()
+        if "_children" in self.__dict__:
+            self._children.close()
         self._executors.close()
         self.close_scheduler()
+        let_go_of_parts(self)
 
     async def shutdown_asyncgens(self) -> None:
         await self._asyncgens.shutdown()

@@ -9,6 +9,7 @@ at no price (docs/adr/0006).
 
 import inspect
 import threading
+import weakref
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -26,13 +27,11 @@ class Probes:
     """The plugins of a loop. Thread: the loop's own, except that `cold` and `fire` may be called from any."""
 
     def __init__(self) -> None:
-        self.loop: Any = None
-        """The loop that this belongs to; set by it."""
+        self._loop: Callable[[], Any] = _nobody
         self._lock = threading.RLock()
         """Held while the set of plugins changes: one that raises in a pool's thread is taken out there."""
         # Made with the first plugin: to read the specs takes four times as long as the rest of a new loop.
         self._manager: pluggy.PluginManager | None = None
-        self._listeners: list[Callable[[], None]] = []
         self._resolved: dict[str, tuple[tuple[object, Probe], ...]] = {}
         self._policies: dict[str, tuple[object, Probe]] = {}
         self.watching_ticks: bool = False
@@ -46,9 +45,14 @@ class Probes:
         """In a forked child: another thread of the parent, which is not here to let go, may hold the lock."""
         self._lock = threading.RLock()
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener()` whenever the set of plugins changes."""
-        self._listeners.append(listener)
+    @property
+    def loop(self) -> Any:
+        """The loop that this belongs to, which is told when the set of plugins changes; None before there is one."""
+        return self._loop()
+
+    def belong_to(self, loop: Any) -> None:
+        """Become the probes of `loop`, which has them: by a weak reference, or neither would go by itself."""
+        self._loop = weakref.ref(loop)
 
     def register(self, plugin: object, name: str | None = None) -> str:
         """Add a plugin, also while the loop runs; return its name, by default its own or its class's.
@@ -195,8 +199,13 @@ class Probes:
                 self._policies[hook] = owners[0]
             else:
                 self._policies.pop(hook, None)
-        for listener in self._listeners:
-            listener()
+        loop = self.loop
+        if loop is not None:
+            loop._note_plugins()
+
+
+def _nobody() -> None:
+    """Stand for the reference to a loop until there is one."""
 
 
 _DEFERRED = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)

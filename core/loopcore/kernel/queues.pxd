@@ -46,6 +46,7 @@ cdef class Queues:
     cdef list _immediates
     cdef list _flushes
     cdef list _closing
+    cdef object __weakref__
 
     cdef double _now(self) except? -1
     cpdef object flush_soon(self, Runnable runnable)

@@ -87,6 +87,7 @@ class Queues:
         "_immediates",
         "_flushes",
         "_closing",
+        "__weakref__",
     )
 
     def __init__(self, wake: Callable[[], None], clock: Clock, probes: Probes) -> None:
@@ -125,7 +126,7 @@ class Queues:
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
         self._closing: list[Closeable] = []
-        probes.loop = self
+        probes.belong_to(self)
 
     def __cinit__(self) -> None:
         # Compiled only, where attributes are C's: a loop whose `__init__` never ran counts as closed, and cannot crash.

@@ -85,8 +85,8 @@ class Reactor(PolicyDispatcher):
         self._stopping: bool = False
         self._skipping_since: float = 0.0
         self._clock_resolution: float = clock.resolution
-        self.probes.on_change(self._note_plugins)
-        self._note_plugins()
+        if self.probes.plugins():
+            self._note_plugins()
 
     # Life
 
@@ -97,7 +97,7 @@ class Reactor(PolicyDispatcher):
         """
         self._owner = get_ident()
         self._thread_id = threading.get_ident()
-        self._set_attention(_IDLE, False)
+        self._attention &= ~_IDLE
         self._skipped = self.poll_skip_ticks
         if self._stopwatch is not None:
             self._stopwatch.resume()
@@ -117,7 +117,7 @@ class Reactor(PolicyDispatcher):
             self._stopping = False
             self._thread_id = None
             self._owner = 0
-            self._set_attention(_IDLE, True)
+            self._attention |= _IDLE
             if self._stopwatch is not None:
                 self._stopwatch.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)

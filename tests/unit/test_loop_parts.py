@@ -1,0 +1,44 @@
+"""The parts of a loop: made when they are asked for, let go when it closes."""
+
+import asyncio
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+Loop = asyncio.AbstractEventLoop
+Factory = Callable[[], Loop]
+
+
+@pytest.mark.loopcore_only
+def test_part_is_made_once(loop: Loop) -> None:
+    assert loop._endpoints is loop._endpoints  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
+def test_closed_loop_goes_without_the_collector(loopcore_factory: Factory) -> None:
+    loopcore_factory().close()  # the first choice of a backend may leave an exception to the collector
+    loop = loopcore_factory()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.run_until_complete(loop.getaddrinfo("127.0.0.1", 80))
+    loop.call_later(1000, print)
+    loop.close()
+    watch = weakref.ref(loop)
+    gc.disable()
+    try:
+        del loop
+        assert watch() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.loopcore_only
+def test_parts_of_a_closed_loop_can_still_be_asked(loop: Loop) -> None:
+    loop.set_exception_handler(handler := lambda *_: None)
+    loop.close()
+    assert loop.get_exception_handler() is handler
+    assert loop.remove_signal_handler(10) is False
+    with pytest.raises(RuntimeError, match=r"^Event loop is closed$"):
+        loop.run_in_executor(None, print)
