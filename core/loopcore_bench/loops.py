@@ -31,7 +31,8 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 class LoopSpec:
     """One column of the table: a loop, its backend and the interpreter it runs in.
 
-    With `network_only` it has no micro rows: a second backend of a loop, for what does not reach it.
+    With `network_only` it has no micro rows: a second backend of a loop, for what does not reach it. `sources` are
+    folders that are searched for modules before the interpreter's own: a tree instead of what is installed.
     """
 
     label: str
@@ -39,6 +40,7 @@ class LoopSpec:
     backend: str | None
     python: str
     network_only: bool = False
+    sources: tuple[str, ...] = ()
 
     @property
     def is_peer(self) -> bool:

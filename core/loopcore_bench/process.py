@@ -47,7 +47,8 @@ def child_environment(python: str) -> dict[str, str]:
 def module_command(spec: LoopSpec, module: str) -> list[str]:
     """The command line that runs a module of this package on the interpreter of the loop."""
     backend = [] if spec.backend is None else ["--backend", spec.backend]
-    return [spec.python, str(_START), module, "--loop", spec.name, *backend]
+    sources = ["--sources", os.pathsep.join(spec.sources)] if spec.sources else []
+    return [spec.python, str(_START), *sources, module, "--loop", spec.name, *backend]
 
 
 def pin_to(cpu: int | None) -> Callable[[], None] | None:

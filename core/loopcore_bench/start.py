@@ -1,13 +1,15 @@
-"""The entry of every child process: `python .../loopcore_bench/start.py MODULE ARGUMENT...`.
+"""The entry of every child process: `python .../loopcore_bench/start.py [--sources FOLDERS] MODULE ARGUMENT...`.
 
 Run by its path, it makes this package importable from where it lies and nothing else: a child may be another
-environment's interpreter, with another loopcore, and must not find ours on its path.
+environment's interpreter, with another loopcore, and must not find ours on its path. FOLDERS, set apart as in PATH,
+come first on it.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -27,12 +29,16 @@ def load_package() -> None:
 
 
 def main() -> int:
-    """Run the module that is named first; it gets the other arguments."""
+    """Run the module that is named; it gets what comes after its name."""
     if sys.path and sys.path[0] == str(_HERE):
         del sys.path[0]  # python FILE puts it there, and its modules have names that others may have, too
+    words = sys.argv[1:]
+    if words[0] == "--sources":
+        sys.path[:0] = words[1].split(os.pathsep)
+        words = words[2:]
     load_package()
-    module = importlib.import_module(f"loopcore_bench.{sys.argv[1]}")
-    return int(module.main(sys.argv[2:]))
+    module = importlib.import_module(f"loopcore_bench.{words[0]}")
+    return int(module.main(words[1:]))
 
 
 if __name__ == "__main__":

@@ -58,6 +58,6 @@ def bare(name: str, operation: str, count: int, *, primary: str = "cpu_ns") -> C
 
 def all_micro() -> dict[str, Work]:
     """Every micro workload by name, in the order of the table."""
-    for module in ("micro_calls", "micro_tasks", "micro_timers", "micro_io"):
+    for module in ("micro_calls", "micro_tasks", "micro_timers", "micro_io", "micro_process"):
         importlib.import_module(f"loopcore_bench.{module}")
     return MICRO

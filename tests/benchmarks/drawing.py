@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from loopcore_bench.charts import Bar, groups_of, markdown_table, svg
 from loopcore_bench.page import loop_lines
+from tests.benchmarks.targets import FLOOR, LEVEL, PURE, TARGETS, Verdict, against, is_ours, medians_of, pure
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs" / "explanation" / "performance"
@@ -43,11 +44,9 @@ SHORT = (
     "tls-1k-10",
     "uvicorn-100",
 )
+RATES = ("tcp-1k-10", "uvicorn-100", "aiohttp-100", "churn-10", "process")
 FEW = 5
 BUSY = "**Few rounds, or a machine that had other work: a single figure may be off by half.**"
-LEVEL = 0.97
-"""A ratio to the best peer above this is level: medians of one build differ by that much from run to run."""
-
 BEHIND = (
     ("gather", "most of the row is `asyncio.gather` itself, which is the same Python code for every loop"),
     ("executor", "two switches between threads, which the kernel makes, are nearly all of it"),
@@ -86,17 +85,65 @@ def only(document: dict[str, Any], rows: Iterable[str], loops: Iterable[str] | N
 
 def full_table(document: dict[str, Any]) -> str:
     """Every row: what each loop costs, and the better of loopcore's backends against the best peer."""
-    groups = groups_of(document)
-    loops = [name for name, facts in document["loops"].items() if "skipped" not in facts]
-    names = ["C server" if loop == "c" else loop for loop in loops]
+    medians = medians_of(document)
+    loops = [name for name, facts in document["loops"].items() if "skipped" not in facts and name != PURE]
+    names = ["C server" if loop == FLOOR else loop for loop in loops]
     lines = ["| row | " + " | ".join(names) + " | against the best peer |", "|---|" + "---:|" * (len(loops) + 1)]
-    for group in groups:
+    for group in groups_of(document):
         bars = {bar.label: bar for bar in group.bars}
-        least = min((bar.value for bar in group.bars if bar.label != "c"), default=0.0)
+        least = min((bar.value for bar in group.bars if bar.label not in (FLOOR, PURE)), default=0.0)
         cells = [cost(bars.get(loop), least) for loop in loops]
-        ahead, peer = against(group.bars)
+        ahead, peer = against(medians.get(group.name, {}))
         cells.append(f"{ahead:.2f} x {peer}" if ahead else "")
         lines.append(f"| `{group.name}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def target_table(documents: dict[str, dict[str, Any]]) -> str:
+    """Every target, and for each Python what was found; what is not met is bold."""
+    medians = [medians_of(document) for document in documents.values()]
+    lines = ["| row | target | " + " | ".join(documents) + " |", "|---|---|" + "---|" * len(documents)]
+    for target in TARGETS:
+        cells = [verdict_cell(target.judge(found)) for found in medians]
+        lines.append(f"| `{target.row}` | {target.text} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def verdict_cell(verdict: Verdict | None) -> str:
+    """A cell of the targets: empty where nothing was measured."""
+    if verdict is None:
+        return ""
+    return f"met: {verdict.text}" if verdict.met else f"**not met: {verdict.text}**"
+
+
+def pure_table(documents: dict[str, dict[str, Any]]) -> str:
+    """The pure build against asyncio; what is slower is bold."""
+    found = {version: pure(medians_of(document)) for version, document in documents.items()}
+    rows = list(dict.fromkeys(row for verdicts in found.values() for row in verdicts))
+    if not rows:
+        return "Not measured."
+    lines = ["| row | " + " | ".join(found) + " |", "|---|" + "---:|" * len(found)]
+    for row in rows:
+        texts = [verdicts.get(row) for verdicts in found.values()]
+        cells = ["" if each is None else each.text if each.met else f"**{each.text}**" for each in texts]
+        lines.append(f"| `{row}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def rate_table(documents: dict[str, dict[str, Any]]) -> str:
+    """Operations a second of the rows that people know by that number, on the server's one CPU; the most is bold."""
+    loops = list(dict.fromkeys(loop for document in documents.values() for loop in document["loops"] if loop != PURE))
+    names = ["C server" if loop == FLOOR else loop for loop in loops]
+    lines = ["| row | Python | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(loops)]
+    for row in RATES:
+        for version, document in documents.items():
+            found = {loop: 1e9 / values["wall_ns"] for loop, values in medians_of(document).get(row, {}).items()}
+            most = max((value for loop, value in found.items() if loop not in (FLOOR, PURE)), default=0.0)
+            texts = [f"{found[loop]:,.0f}" if loop in found else "" for loop in loops]
+            cells = [
+                f"**{text}**" if found.get(loop) == most else text for loop, text in zip(loops, texts, strict=True)
+            ]
+            lines.append(f"| `{row}` | {version} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -107,31 +154,30 @@ def cost(bar: Bar | None, least: float) -> str:
     return f"**{bar.cost}**" if bar.value <= least else bar.cost
 
 
-def against(bars: Iterable[Bar]) -> tuple[float, str]:
-    """How many times less the better of loopcore's backends takes than the best peer, and which that is; 0 without."""
-    ours = [bar for bar in bars if bar.ours and bar.value > 0]
-    peers = [bar for bar in bars if not bar.ours and bar.label != "c" and bar.value > 0]
-    if not ours or not peers:
-        return 0.0, ""
-    best = min(peers, key=lambda bar: bar.value)
-    return best.value / min(bar.value for bar in ours), best.label
-
-
 def behind(documents: dict[str, dict[str, Any]]) -> str:
-    """The rows on which a peer is ahead, with the reason."""
+    """The rows on which a peer is ahead or a target is not met: the reason, and the bound that the C server is."""
     found: dict[str, list[str]] = {}
     for version, document in documents.items():
-        for group in groups_of(document):
-            ahead, peer = against(group.bars)
-            if ahead and ahead < LEVEL:
-                found.setdefault(group.name, []).append(f"{ahead:.2f} x {peer} on {version}")
+        medians = medians_of(document)
+        short = {target.row for target in TARGETS if (verdict := target.judge(medians)) and not verdict.met}
+        for row, loops in medians.items():
+            ahead, peer = against(loops)
+            if ahead and (ahead < LEVEL or row in short):
+                found.setdefault(row, []).append(f"{ahead:.2f} x {peer} on {version}{bound_of(loops, ahead)}")
     if not found:
-        return f"On no row is a peer ahead by more than {1 - LEVEL:.0%}."
+        return f"On no row is a peer ahead by more than {1 - LEVEL:.0%}, and every target is met."
     lines = []
     for row, texts in found.items():
         reason = next((text for prefix, text in BEHIND if row.startswith(prefix)), "")
         lines.append(f"- `{row}`: {', '.join(texts)}" + (f". {reason[:1].upper()}{reason[1:]}." if reason else "."))
     return "\n".join(lines)
+
+
+def bound_of(loops: Mapping[str, Mapping[str, float]], ahead: float) -> str:
+    """What the C server would reach against the best peer: more cannot be had."""
+    ours = min(values["primary"] for loop, values in loops.items() if is_ours(loop))
+    floor = loops.get(FLOOR, {}).get("primary", 0.0)
+    return f" (the C server: {ahead * ours / floor:.2f} x)" if floor else ""
 
 
 def conditions(documents: dict[str, dict[str, Any]]) -> str:
@@ -185,6 +231,7 @@ def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     loops = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore")
     short = markdown_table(groups_of(only(documents[newest], SHORT, loops)))
     made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
+    made |= {"targets": target_table(documents), "pure": pure_table(documents), "rates": rate_table(documents)}
     made["syscalls"] = syscall_table()
     made["charts"] = "\n\n".join(
         f"![{title}, Python {version}](../images/performance-{name}-{version}.svg)"
@@ -210,7 +257,7 @@ def drawings(documents: dict[str, dict[str, Any]]) -> dict[Path, str]:
     files = {path: put(path.read_text(encoding="utf-8"), made) for path in (PAGE, README)}
     for version, document in documents.items():
         for name, (title, rows) in CHARTS.items():
-            chosen = only(document, rows, [loop for loop in document["loops"] if loop != "c"])
+            chosen = only(document, rows, [loop for loop in document["loops"] if loop not in (FLOOR, PURE)])
             chart = svg(groups_of(chosen), f"{title}: times faster than asyncio, Python {version}")
             files[IMAGES / f"performance-{name}-{version}.svg"] = chart
     return files

@@ -36,18 +36,21 @@ from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.report import document
 from loopcore_bench.rounds import Cell, Row, count_all, run_rounds
 from loopcore_bench.summary import summarise
-from tests.benchmarks.drawing import DATA, draw
+from tests.benchmarks.drawing import DATA, ROOT, draw
+from tests.benchmarks.targets import PURE
 
 LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", "loopcore:uring")
+SOURCES = tuple(str(ROOT / folder) for folder in ("core", "backends", "plugins"))
+"""Put before what is installed, they make the pure build: the sources of this tree, interpreted."""
 ROWS = (
     "micro,tcp-64-10,tcp-1k-1,tcp-1k-10,tcp-1k-100,tcp-16k-10,tcp-100k-10,unix-1k-10,buffered-1k-10,split-1k-10,sock-1k-10,"
-    "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-1k,churn-10,uvicorn-100,aiohttp-100"
+    "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-0,idle-1k,idle-5k,churn-10,uvicorn-100,aiohttp-100"
 )
 SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
 SYSCALL_ROWS += ("sock-1k-10", "udp-1k-10", "tls-1k-10")
 SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR)
 REQUESTS = 500
-SETTINGS = Settings(scale=0.5, seconds=0.3, warmup=0.1)
+SETTINGS = Settings(scale=0.4, seconds=0.25, warmup=0.1)
 
 
 @dataclass(slots=True)
@@ -70,6 +73,12 @@ def find_loops(version: str, python: str, floor: dict[str, Any]) -> Series:
         except NotInstalledError as error:
             print(f"{version}: {name}: {error}", flush=True)
             continue
+        series.specs.append(spec)
+    if "loopcore" in series.loops:
+        if series.loops["loopcore"]["build"] != "compiled":
+            raise MeasurementError(f"{python} has a pure loopcore: install it there with LOOPCORE_COMPILE=require")
+        spec = dataclasses.replace(parse_loop(f"{PURE}=loopcore@{python}"), sources=SOURCES)
+        series.loops[PURE] = describe(spec)
         series.specs.append(spec)
     series.specs.append(LoopSpec(FLOOR, FLOOR, None, ""))
     series.loops[FLOOR] = floor

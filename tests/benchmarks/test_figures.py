@@ -17,7 +17,7 @@ from loopcore_bench.rounds import Cell, interleave
 from tests.benchmarks import drawing, figures
 
 
-def document(rounds: int = 5, load: float = 0.1, **costs: float) -> dict[str, Any]:
+def document(rounds: int = 5, load: float = 0.1, row: str = "reader", **costs: float) -> dict[str, Any]:
     return {
         "machine": {
             "date": "2026-01-02T03:04:05",
@@ -29,10 +29,10 @@ def document(rounds: int = 5, load: float = 0.1, **costs: float) -> dict[str, An
             "load_average": [load],
         },
         "loops": {loop: {"version": "1", "python": "3.13"} for loop in costs},
-        "operations": {"sleep0": "one sleep"},
+        "operations": {row: "one operation"},
         "figures": [
             {
-                "row": "sleep0",
+                "row": row,
                 "loop": loop,
                 "primary": "cpu_ns",
                 "rounds": rounds,
@@ -59,9 +59,16 @@ def test_every_chart_is_well_formed_and_has_its_bars() -> None:
 
 def test_a_peer_that_is_ahead_is_named_and_one_that_is_level_is_not() -> None:
     ahead = {"3.13": document(asyncio=100.0, uvloop=80.0, loopcore=100.0)}
-    assert drawing.behind(ahead) == "- `sleep0`: 0.80 x uvloop on 3.13."
+    assert drawing.behind(ahead) == "- `reader`: 0.80 x uvloop on 3.13."
     level = {"3.13": document(asyncio=100.0, uvloop=98.0, loopcore=100.0)}
     assert drawing.behind(level).startswith("On no row is a peer ahead")
+
+
+def test_a_row_that_misses_its_target_is_told_with_what_the_c_server_would_reach() -> None:
+    short = {"3.13": document(row="udp-1k-10", uvloop=105.0, loopcore=100.0, c=84.0)}
+    assert drawing.behind(short).startswith("- `udp-1k-10`: 1.05 x uvloop on 3.13 (the C server: 1.25 x). ")
+    reached = {"3.13": document(row="udp-1k-10", uvloop=115.0, loopcore=100.0, c=84.0)}
+    assert drawing.behind(reached).startswith("On no row is a peer ahead")
 
 
 def test_the_better_of_the_backends_counts_and_the_c_server_is_no_peer() -> None:

@@ -1,0 +1,195 @@
+"""What loopcore was to reach, row by row, and whether the figures say that it did.
+
+A target is judged by the medians of one Python: against the best peer, against a named one, against the C server, or by
+a bound. `verdict` is None where what it needs was not measured. "Level" allows for what one build differs by from run
+to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FLOOR = "c"
+PURE = "pure"
+LEVEL = 0.97
+"""A ratio above this is level: medians of one build differ by that much from run to run."""
+
+Medians = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""By row, loop and metric; `primary` is the metric that the row is compared by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found, for a person, and whether it is enough."""
+
+    text: str
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is wanted of a row."""
+
+    row: str
+    text: str
+    judge: Callable[[Medians], Verdict | None]
+
+
+def medians_of(document: Mapping[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
+    """The medians of a document of the harness."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for figure in document["figures"]:
+        values = dict(figure["medians"])
+        if (primary := values.get(figure["primary"])) is not None:
+            found.setdefault(figure["row"], {})[figure["loop"]] = {**values, "primary": primary}
+    return found
+
+
+def is_ours(loop: str) -> bool:
+    """Tell whether it is loopcore, compiled, on any backend."""
+    return loop.startswith("loopcore")
+
+
+def against(loops: Mapping[str, Mapping[str, float]], metric: str = "primary") -> tuple[float, str]:
+    """How many times less the better of loopcore's backends takes than the best peer, and which that is; 0 without."""
+    ours = [values[metric] for loop, values in loops.items() if is_ours(loop) and values.get(metric, 0) > 0]
+    peers = {
+        loop: values[metric]
+        for loop, values in loops.items()
+        if not is_ours(loop) and loop not in (FLOOR, PURE) and values.get(metric, 0) > 0 and not values.get("early")
+    }
+    if not ours or not peers:
+        return 0.0, ""
+    best = min(peers, key=lambda loop: peers[loop])
+    return peers[best] / min(ours), best
+
+
+def ahead(row: str, least: float) -> Target:
+    """So many times less than the best peer."""
+
+    def judge(medians: Medians) -> Verdict | None:
+        ratio, peer = against(medians.get(row, {}))
+        return Verdict(f"{ratio:.2f} x {peer}", ratio >= _allowing(least)) if ratio else None
+
+    return Target(row, "level with the best peer" if least == 1 else f"{least:g} x the best peer", judge)
+
+
+def over(row: str, peers: tuple[str, ...], least: float, ours: str = "") -> Target:
+    """So many times less than the best of these; `ours` is the backend that counts, or the better one does."""
+
+    def judge(medians: Medians) -> Verdict | None:
+        loops = medians.get(row, {})
+        chosen = {
+            loop: values for loop, values in loops.items() if loop in peers or (is_ours(loop) and ours in ("", loop))
+        }
+        ratio, peer = against(chosen)
+        return Verdict(f"{ratio:.2f} x {peer}", ratio >= _allowing(least)) if ratio else None
+
+    wanted = "level with" if least == 1 else f"{least:g} x"
+    which = "" if not ours else f"{ours}: "
+    return Target(row, f"{which}{wanted} {', '.join(peers)}", judge)
+
+
+def near_floor(row: str, most: float) -> Target:
+    """Over epoll, at most so many times what the C server takes."""
+
+    def judge(medians: Medians) -> Verdict | None:
+        loops = medians.get(row, {})
+        if "loopcore" not in loops or FLOOR not in loops:
+            return None
+        ratio = loops["loopcore"]["primary"] / loops[FLOOR]["primary"]
+        return Verdict(f"{ratio:.2f} x C", ratio <= most)
+
+    return Target(row, f"epoll: at most {most:g} x the C server", judge)
+
+
+def at_most(row: str, metric: str, most: float, unit: str, text: str = "") -> Target:
+    """A bound for one of the metrics."""
+
+    def judge(medians: Medians) -> Verdict | None:
+        value = medians.get(row, {}).get("loopcore", {}).get(metric)
+        return None if value is None else Verdict(f"{value:.3g} {unit}", value <= most)
+
+    return Target(row, text or f"at most {most:g} {unit}", judge)
+
+
+def flat(row: str, base: str) -> Target:
+    """Over epoll, level with what the row `base` costs."""
+
+    def judge(medians: Medians) -> Verdict | None:
+        ours, few = (medians.get(name, {}).get("loopcore") for name in (row, base))
+        if ours is None or few is None:
+            return None
+        ratio = few["primary"] / ours["primary"]
+        return Verdict(f"{ratio:.2f} x {base}", ratio >= _FLAT)
+
+    return Target(row, f"epoll: as `{base}`", judge)
+
+
+def rate(row: str) -> Target:
+    """Ahead of the best peer in operations a second."""
+
+    def judge(medians: Medians) -> Verdict | None:
+        ratio, peer = against(medians.get(row, {}), "wall_ns")
+        return Verdict(f"{ratio:.2f} x {peer}", ratio >= 1) if ratio else None
+
+    return Target(row, "ahead of all in requests a second", judge)
+
+
+def pure(medians: Medians) -> dict[str, Verdict]:
+    """By row: the pure build against asyncio."""
+    found = {}
+    for row, loops in medians.items():
+        if PURE in loops and "asyncio" in loops and loops[PURE]["primary"] > 0:
+            ratio = loops["asyncio"]["primary"] / loops[PURE]["primary"]
+            found[row] = Verdict(f"{ratio:.2f} x asyncio", ratio >= LEVEL)
+    return found
+
+
+def _allowing(least: float) -> float:
+    return LEVEL if least == 1 else least
+
+
+_FLAT = 0.9
+"""What 5000 connections more may cost: the kernel's tables are larger, and caches colder."""
+
+_NATIVE = ("uvloop", "rloop", "zloop")
+_ECHOES = ("tcp-64-10", "tcp-1k-1", "tcp-1k-10", "tcp-1k-100", "tcp-16k-10", "tcp-100k-10", "unix-1k-10")
+
+TARGETS: tuple[Target, ...] = (
+    *(ahead(row, 1.1) for row in ("call_soon", "call_soon_burst", "call_soon_args")),
+    *(ahead(row, 1.7) for row in ("sleep0", "sleep0_100")),
+    ahead("pingpong", 1.5),
+    ahead("spawn", 2.5),
+    ahead("gather", 1.5),
+    ahead("taskgroup", 2.5),
+    over("task_memory", ("asyncio",), 1.25),
+    over("timer_insert", ("rloop",), 1),
+    *(over(row, ("uvloop",), 3) for row in ("timer_insert", "timer_cancel", "timer_fire")),
+    at_most("timer_memory", "bytes", 8, "B", "cancelled timers keep no memory"),
+    at_most("timer_late", "late_us", 100, "us"),
+    at_most("timer_late", "early", 0, "early", "never early"),
+    ahead("threadsafe", 1.2),
+    ahead("getaddrinfo", 1),
+    ahead("executor", 1),
+    *(near_floor(row, 1.2 if "100k" in row else 1.08) for row in _ECHOES),
+    *(over(row, _NATIVE, 1, "loopcore") for row in _ECHOES),
+    *(over(row, ("blazio",), 1, "loopcore:uring") for row in _ECHOES),
+    ahead("split-1k-10", 1),
+    at_most("io_busy", "wait_us", 25, "us"),
+    at_most("io_busy", "wait_p99_us", 200, "us", "at most 200 us at 99 %"),
+    ahead("buffered-1k-10", 1.15),
+    over("sock-1k-10", ("rloop",), 1),
+    *(ahead(row, 1.1) for row in ("streams-1k-10", "streams-100k-10")),
+    ahead("streams-own-1k-10", 1.6),
+    over("tls-1k-10", ("uvloop",), 1.3),
+    over("tls-100k-10", ("uvloop",), 1.1),
+    ahead("udp-1k-10", 1.1),
+    *(kind for row in ("uvicorn-100", "aiohttp-100") for kind in (ahead(row, 1), rate(row))),
+    ahead("churn-10", 1.1),
+    ahead("process", 1),
+    over("loop_cycle", ("asyncio",), 1),
+    *(flat(row, "idle-0") for row in ("idle-1k", "idle-5k")),
+)

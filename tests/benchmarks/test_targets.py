@@ -1,0 +1,103 @@
+"""Targets: judged by the right loops, met at the right figure, and of rows that are measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loopcore_bench.cli import choose_rows
+from tests.benchmarks import drawing, figures, targets
+
+
+def medians(row: str = "row", **loops: float | dict[str, float]) -> dict[str, Any]:
+    figures = [
+        {
+            "row": row,
+            "loop": loop,
+            "primary": "cpu_ns",
+            "medians": values if isinstance(values, dict) else {"cpu_ns": values},
+        }
+        for loop, values in loops.items()
+    ]
+    return targets.medians_of({"figures": figures})
+
+
+def verdict(target: targets.Target, found: dict[str, Any]) -> tuple[str, bool]:
+    judged = target.judge(found)
+    assert judged is not None
+    return judged.text, judged.met
+
+
+def test_every_target_is_of_a_row_that_is_measured() -> None:
+    rows = {row.name for row in choose_rows(figures.ROWS)}
+    assert {target.row for target in targets.TARGETS} <= rows
+
+
+@pytest.mark.parametrize(("ours", "met"), [(50.0, True), (51.0, False)])
+def test_ahead_is_of_the_best_peer_and_neither_the_c_server_nor_the_pure_build_is_one(ours: float, met: bool) -> None:
+    found = medians(asyncio=200.0, uvloop=100.0, c=10.0, pure=20.0, loopcore=ours)
+    assert verdict(targets.ahead("row", 2), found) == (f"{100 / ours:.2f} x uvloop", met)
+
+
+def test_level_allows_for_what_one_build_differs_by() -> None:
+    assert verdict(targets.ahead("row", 1), medians(uvloop=98.0, loopcore=100.0))[1]
+    assert not verdict(targets.ahead("row", 1), medians(uvloop=96.0, loopcore=100.0))[1]
+
+
+def test_a_peer_that_ends_sleeps_too_early_is_not_the_best() -> None:
+    found = medians(uvloop={"cpu_ns": 1.0, "early": 3.0}, asyncio=100.0, loopcore=50.0)
+    assert verdict(targets.ahead("row", 1), found)[0] == "2.00 x asyncio"
+
+
+def test_a_target_against_named_peers_and_one_backend_leaves_the_others_out() -> None:
+    found = medians(uvloop=100.0, blazio=10.0, **{"loopcore": 100.0, "loopcore:uring": 20.0})
+    assert verdict(targets.over("row", ("uvloop",), 1, "loopcore"), found) == ("1.00 x uvloop", True)
+    assert verdict(targets.over("row", ("blazio",), 1, "loopcore:uring"), found) == ("0.50 x blazio", False)
+
+
+@pytest.mark.parametrize(("ours", "met"), [(108.0, True), (109.0, False)])
+def test_the_c_server_is_the_measure_of_epoll_alone(ours: float, met: bool) -> None:
+    found = medians(c=100.0, **{"loopcore": ours, "loopcore:uring": 10.0})
+    assert verdict(targets.near_floor("row", 1.08), found) == (f"{ours / 100:.2f} x C", met)
+
+
+def test_a_bound_is_for_a_metric_and_a_rate_for_the_wall() -> None:
+    found = medians(uvloop={"cpu_ns": 1.0, "wall_ns": 30.0}, loopcore={"cpu_ns": 9.0, "wall_ns": 20.0})
+    assert verdict(targets.at_most("row", "cpu_ns", 8, "ns"), found) == ("9 ns", False)
+    assert verdict(targets.rate("row"), found) == ("1.50 x uvloop", True)
+
+
+def test_flat_compares_two_rows() -> None:
+    few, many = medians("few", loopcore=100.0), medians("many", loopcore=105.0)
+    assert verdict(targets.flat("many", "few"), {**few, **many}) == ("0.95 x few", True)
+    assert verdict(targets.flat("few", "many"), {**few, **medians("many", loopcore=50.0)}) == ("0.50 x many", False)
+
+
+@pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: f"{target.row}: {target.text}")
+def test_without_figures_there_is_no_verdict(target: targets.Target) -> None:
+    assert target.judge({}) is None
+    assert drawing.verdict_cell(None) == ""
+
+
+def test_the_pure_build_is_judged_against_asyncio_and_has_no_part_in_the_other_tables() -> None:
+    document = {
+        "loops": {loop: {"version": "1"} for loop in ("asyncio", "loopcore", "pure")},
+        "operations": {},
+        "figures": [
+            {"row": row, "loop": loop, "primary": "cpu_ns", "medians": {"cpu_ns": cost, "wall_ns": cost}, "note": None}
+            for row, loop, cost in [
+                ("sleep0", "asyncio", 100.0),
+                ("sleep0", "loopcore", 40.0),
+                ("sleep0", "pure", 50.0),
+                ("process", "asyncio", 100.0),
+                ("process", "pure", 125.0),
+            ]
+        ],
+    }
+    assert drawing.pure_table({"3.13": document}).splitlines()[2:] == [
+        "| `sleep0` | 2.00 x asyncio |",
+        "| `process` | **0.80 x asyncio** |",
+    ]
+    assert "pure" not in drawing.full_table(document)
+    assert "| `process` | 3.13 | **10,000,000** |  |" in drawing.rate_table({"3.13": document}).splitlines()
