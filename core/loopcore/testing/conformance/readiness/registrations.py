@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from loopcore.backend import Capability
+from loopcore.discovery import AUTO_ORDER
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import Fill, ManyCopies, Pair, PairMaker
@@ -113,10 +114,11 @@ class Registrations(Level):
         with pytest.raises(FileNotFoundError):
             port.unregister(closed_number)
 
-    @pytest.mark.parametrize(("number", "complaint"), [(-1, "negative"), (2**40, "larger than")])
-    def test_impossible_number_is_refused(self, port: Any, number: int, complaint: str) -> None:
-        with pytest.raises(ValueError, match=f"{number} is {complaint}"):
+    @pytest.mark.parametrize("number", [-1, 2**40])
+    def test_impossible_number_is_refused(self, port: Any, number: int) -> None:
+        with pytest.raises(ValueError) as caught:
             port.register(number, READ)
+        assert str(number) in str(caught.value), "the text has to name the number"
 
     def test_unregister_of_a_closed_descriptor_is_fine(self, port: Any, pair: Pair) -> None:
         number = pair[0].fileno()
@@ -235,7 +237,8 @@ class Registrations(Level):
             else:
                 with pytest.raises(PermissionError) as caught:
                     port.register(file.fileno(), WRITE)
-                assert "run_in_executor" in "".join(caught.value.__notes__)
+                advice = "".join(getattr(caught.value, "__notes__", ()))
+                assert advice, "add a note to the system's error: what to do instead (error.add_note)"
                 with pytest.raises(FileNotFoundError):
                     port.unregister(file.fileno())
 
@@ -245,7 +248,10 @@ class Registrations(Level):
             port.register(number, WRITE)
             assert list(port.wait(None)) == [(number, WRITE)]
         else:
-            with pytest.raises(ValueError, match=r"beyond FD_SETSIZE.*poll"):
+            with pytest.raises(ValueError) as caught:
                 port.register(number, WRITE)
+            assert str(number) in str(caught.value), "the text has to name the number"
+            others = [name for name in AUTO_ORDER if name != port.name and name in str(caught.value)]
+            assert others, "the text has to name a backend that takes it"
             with pytest.raises(FileNotFoundError):
                 port.unregister(number)
