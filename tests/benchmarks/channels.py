@@ -1,28 +1,27 @@
-"""How many values a second go through a channel: loopcore.sync beside asyncio.Queue and anyio's memory streams.
+"""How many values a second go through a channel: loopcore.sync beside asyncio.Queue and others.
 
     python tests/benchmarks/channels.py [--values 200000] [--rounds 5] [--loop loopcore|asyncio]
 
 Each row is the time for one value from one task to another, in ns of CPU time, the least and the median of several
-rounds that take turns; `anyio` is left out where it is not installed. `ready` fills a channel and empties it, so nobody
-waits; `taking turns` has room for one value, so each side waits for the other each time; `stream` has room for 100.
-`to 50` is broadcast to 50 receivers, per value received; beside it 50 queues, one for each, which is what one has
-without.
+rounds that take turns. anyio's memory streams and the queues of aiologic and culsans are left out, with a word, where
+they are not installed; these two queues are for tasks and threads alike, as `mpsc` is with `threadsafe=True`.
+
+`ready` fills a channel and empties it, so nobody waits; `taking turns` has room for one value, so each side waits for
+the other each time; `stream` has room for 100. `to 50` is broadcast to 50 receivers, per value received; beside it 50
+queues, one for each, which is what one has without.
 """
 
 import argparse
 import asyncio
+import importlib
 import statistics
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import loopcore
 from loopcore.sync import broadcast, mpsc
-
-try:
-    import anyio
-except ImportError:
-    anyio = None  # type: ignore[assignment]
 
 
 class Pipe(NamedTuple):
@@ -49,8 +48,27 @@ def over_queue(capacity: int) -> Pipe:
 
 
 def over_anyio(capacity: int) -> Pipe:
+    anyio = importlib.import_module("anyio")
     sender, receiver = anyio.create_memory_object_stream[int](capacity)
     return Pipe(sender.send, sender.send_nowait, receiver.receive)
+
+
+def over_aiologic(capacity: int) -> Pipe:
+    queue = importlib.import_module("aiologic").Queue(capacity)
+
+    def put_now(value: int) -> None:
+        queue.green_put(value, blocking=False)
+
+    return Pipe(queue.async_put, put_now, queue.async_get)
+
+
+def over_culsans(capacity: int) -> Pipe:
+    queue = importlib.import_module("culsans").Queue(capacity).async_q
+    return Pipe(queue.put, queue.put_nowait, queue.get)
+
+
+OTHERS = {"anyio": over_anyio, "aiologic": over_aiologic, "culsans": over_culsans}
+"""By the name of the distribution that they need."""
 
 
 async def ready(pipe: Callable[[int], Pipe], values: int) -> None:
@@ -121,10 +139,17 @@ async def queues_to_50(values: int) -> None:
     await asyncio.gather(*consumers)
 
 
+def is_installed(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
 def rows() -> dict[str, Callable[[int], Any]]:
     pipes = {"mpsc": over_mpsc, "mpsc threadsafe": over_mpsc_threadsafe, "asyncio.Queue": over_queue}
-    if anyio is not None:
-        pipes["anyio stream"] = over_anyio
+    pipes.update({name: pipe for name, pipe in OTHERS.items() if is_installed(name)})
     made: dict[str, Callable[[int], Any]] = {}
     for kind in (ready, taking_turns, stream):
         for name, pipe in pipes.items():
@@ -140,6 +165,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--loop", choices=["loopcore", "asyncio"], default="loopcore")
     options = parser.parse_args()
+    if absent := [name for name in OTHERS if not is_installed(name)]:
+        print(f"left out, for they are not installed: {', '.join(absent)} (pip install)", file=sys.stderr)
     factory = loopcore.new_event_loop if options.loop == "loopcore" else asyncio.SelectorEventLoop
     times: dict[str, list[float]] = {name: [] for name in rows()}
     with asyncio.Runner(loop_factory=factory) as runner:

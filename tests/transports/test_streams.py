@@ -78,6 +78,21 @@ def test_readexactly_waits_for_all_or_says_what_there_was(loop: asyncio.Abstract
     run(loop, main())
 
 
+def test_counts_larger_than_any_memory_are_counts(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
+    async def main() -> None:
+        for wanted in (2**70, -(2**70)):
+            async with connected(streams, says(b"12345678")) as (reader, _):
+                assert await reader.read(wanted) == b"12345678"
+        async with connected(streams, says(b"12345678")) as (reader, _):
+            with pytest.raises(ValueError, match="less than zero"):
+                await reader.readexactly(-(2**70))
+            with pytest.raises(asyncio.IncompleteReadError) as caught:
+                await reader.readexactly(2**70)
+            assert (caught.value.partial, caught.value.expected) == (b"12345678", 2**70)
+
+    run(loop, main())
+
+
 def test_a_line_over_the_limit_is_an_error(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
         async with connected(streams, says(b"x" * 1000 + b"\n" + b"short\n"), limit=100) as (reader, _):

@@ -1,4 +1,4 @@
-"""The coroutine methods of a StreamWriter that are not called with every message: plain `async def`.
+"""The coroutine methods of a stream's two ends that are not called with every message: plain `async def`.
 
 Thread: the loop's own.
 """
@@ -7,7 +7,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loopcore.streams.reader import StreamReader
     from loopcore.streams.writer import StreamWriter
+
+
+async def read_in_vain(reader: "StreamReader", count: int) -> bytes:
+    """Read exactly `count` bytes, more than any memory holds: to the end, which comes before."""
+    raise asyncio.IncompleteReadError(await reader.read(-1), count)
 
 
 async def wait_closed(writer: "StreamWriter") -> None:

@@ -7,9 +7,11 @@ Thread: the loop's own. Sizes are in bytes.
 """
 
 import asyncio
+import sys
 from collections.abc import Coroutine
 from typing import Any
 
+from loopcore.streams.coroutines import read_in_vain
 from loopcore.streams.intake import DEFAULT_LIMIT, Intake
 from loopcore.streams.reading import NEWLINE, NextLine, ReadLine, ReadUntil
 
@@ -63,7 +65,11 @@ class StreamReader(Intake):
 
         A negative `n` waits for the end and returns everything. The limit does not count here.
         """
-        call: Coroutine[Any, Any, bytes] = new_read(self, n)
+        call: Coroutine[Any, Any, bytes]
+        try:
+            call = new_read(self, n)
+        except OverflowError:  # compiled: more than any memory holds
+            call = new_read(self, sys.maxsize if n > 0 else -1)
         return call
 
     def readexactly(self, n: int) -> Coroutine[Any, Any, bytes]:
@@ -72,7 +78,11 @@ class StreamReader(Intake):
         Raises asyncio.IncompleteReadError, which has what there was, if the end comes first; ValueError if `n` is
         negative.
         """
-        call: Coroutine[Any, Any, bytes] = new_readexactly(self, n)
+        call: Coroutine[Any, Any, bytes]
+        try:
+            call = new_readexactly(self, n)
+        except OverflowError:  # as in `read`
+            call = read_in_vain(self, n) if n > 0 else new_readexactly(self, -1)
         return call
 
     def readuntil(self, separator: Any = NEWLINE) -> Coroutine[Any, Any, bytes]:

@@ -7,10 +7,10 @@
 only the one that is chosen is completed. The others have received and sent nothing.
 
 **Other awaitables** run as tasks. The losers are cancelled, and have ended when `select` returns. One that came to its
-end all the same, because it finished in the same moment or would not be cancelled, is not forgotten: its result is in
-`selected.also`, and its error goes to the loop's exception handler. They are lost if the winner raises, or `select` is
-cancelled: let a task not take what must not be lost. A future or task that is passed in is cancelled
-like the others; pass `asyncio.shield(task)` to keep it.
+end all the same, because it finished in the same moment or would not be cancelled, is not forgotten: its error goes to
+the loop's exception handler, and its result is in `selected.also`. If the winner raises there is no `selected`: a note
+of its error tells of the result, which is lost, as it is if `select` is cancelled. So let a task not take what must not
+be lost. A future or task that is passed in is cancelled like the others; pass `asyncio.shield(task)` to keep it.
 
 If several are ready, the first of them in the order of the arguments wins. What the
 winner has to give is reserved while the losers end, also where tasks share a receiver. Cancelled, `select` has taken
@@ -19,6 +19,7 @@ nothing, and its tasks have ended.
 
 import asyncio
 from collections.abc import Awaitable
+from reprlib import repr as shown
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from loopcore.runner import as_coroutine
@@ -72,6 +73,9 @@ async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
         index = await race.winner()
         await race.dismiss(index)
         return Selected(index, race.take(index), race.also(index))
+    except Exception as error:
+        race.note_results(error)
+        raise
     finally:
         await race.end()
 
@@ -79,10 +83,11 @@ async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
 class _Race:
     """One `select`: operations by their waiters, everything else as futures."""
 
-    __slots__ = ("_branches", "_futures", "_loop", "_waiters", "_wake")
+    __slots__ = ("_branches", "_futures", "_loop", "_waiters", "_wake", "_winner")
 
     def __init__(self, branches: "tuple[Any, ...]") -> None:
         self._branches = branches
+        self._winner = -1
         self._loop = asyncio.get_running_loop()
         self._wake: asyncio.Future[None] = self._loop.create_future()
         self._waiters: dict[int, Waiter] = {}
@@ -150,6 +155,7 @@ class _Race:
 
     def take(self, winner: int) -> Any:
         """Complete the winner, which has a claim."""
+        self._winner = winner
         if winner in self._futures:
             error = self._futures[winner].exception()
             if error is None:
@@ -166,7 +172,8 @@ class _Race:
         """Leave nothing behind, however far it came."""
         for index in list(self._waiters):
             self._withdraw(index)
-        unfinished = [future for future in self._futures.values() if not future.done()]
+        winner = self._futures.get(self._winner)
+        losers = [future for future in self._futures.values() if future is not winner]
         for future in self._futures.values():
             future.remove_done_callback(self._note)
             future.cancel()
@@ -176,22 +183,39 @@ class _Race:
         # The traceback of an error refers to us, and futures refer to the error.
         self._branches = ()
         self._futures = {}
-        if unfinished:
-            await wait_for_all(unfinished)
+        try:
+            if not all(future.done() for future in losers):
+                await wait_for_all(losers)
+        finally:
+            for future in losers:
+                self._report(future)
+            losers.clear()
 
     def also(self, winner: int) -> "tuple[tuple[int, Any], ...]":
-        """Return the results of other futures that had one; report the errors of those that had one."""
-        results = []
-        for index, future in self._futures.items():
-            if index == winner or future.cancelled():
-                continue
-            error = future.exception()
-            if error is None:
-                results.append((index, future.result()))
-            else:
-                context = {"message": "select(): a loser ended with an error", "exception": error, "future": future}
-                self._loop.call_exception_handler(context)
-        return tuple(results)
+        """Return index and result of all other futures that had one."""
+        return tuple(
+            [
+                (index, future.result())
+                for index, future in self._futures.items()
+                if index != winner and not future.cancelled() and future.exception() is None
+            ]
+        )
+
+    def note_results(self, error: Exception) -> None:
+        """Note in `error`, which the winner raises, what nobody will get because of that."""
+        if self._winner >= 0:  # or the error is not the winner's
+            for index, result in self.also(self._winner):
+                error.add_note(f"select(): branch {index} had finished, too, and its result is lost: {shown(result)}")
+
+    def _report(self, future: "asyncio.Future[Any]") -> None:
+        """Tell the loop of a loser's error: nobody else asks for it."""
+        if future.cancelled() or (error := future.exception()) is None:
+            return
+        context = {"message": "select(): a loser ended with an error", "exception": error, "future": future}
+        try:
+            self._loop.call_exception_handler(context)
+        finally:
+            del error, context  # its traceback may refer to us
 
     def _withdraw(self, index: int) -> None:
         waiter = self._waiters.pop(index, None)

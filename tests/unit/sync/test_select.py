@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopcore.sync import Closed, Empty, JoinSet, Lagged, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
+from loopcore.sync import Empty, JoinSet, Lagged, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
 from tests.unit.sync.conftest import FACTORIES, Run
 from tests.unit.sync.test_channels import cancelled, settle
 
@@ -66,39 +66,6 @@ def test_what_finished_in_the_same_moment_is_handed_over(run: Run) -> None:
         await settle()
         gate.set()
         assert await waiting == (0, "a", ((1, "b"),))
-
-    run(main())
-
-
-@pytest.mark.reports_errors
-def test_the_error_of_a_loser_is_reported(run: Run) -> None:
-    reported: list[Any] = []
-
-    async def fail() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise ValueError("while it was cancelled")
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
-        assert (await select(fail(), asyncio.sleep(0))).branch == 1
-
-    run(main())
-    assert [str(error) for error in reported] == ["while it was cancelled"]
-
-
-def test_the_error_of_the_winner_is_raised(run: Run) -> None:
-    async def fail() -> None:
-        raise ValueError("mine")
-
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        with pytest.raises(ValueError, match="mine"):
-            await select(receiver.recv(), fail())
-        sender.close()
-        with pytest.raises(Closed):
-            await select(receiver.recv(), asyncio.Event().wait())
 
     run(main())
 

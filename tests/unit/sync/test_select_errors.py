@@ -1,0 +1,106 @@
+"""select: errors reach who can do something about them, and results that are lost do not go unsaid."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from loopcore.sync import Closed, mpsc, select
+from tests.unit.sync.conftest import Run
+from tests.unit.sync.test_channels import cancelled, settle
+
+
+@pytest.mark.reports_errors
+def test_the_error_of_a_loser_is_reported(run: Run) -> None:
+    reported: list[Any] = []
+
+    async def fail() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("while it was cancelled")
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+        assert (await select(fail(), asyncio.sleep(0))).branch == 1
+
+    run(main())
+    assert [str(error) for error in reported] == ["while it was cancelled"]
+
+
+@pytest.mark.reports_errors
+@pytest.mark.parametrize("how", ["the winner raises", "it is cancelled"])
+def test_the_error_of_a_loser_is_reported_also_if_nobody_wins(run: Run, how: str) -> None:
+    reported: list[Any] = []
+
+    async def fail(text: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError(text)
+
+    async def raise_at_once() -> None:
+        raise LookupError
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+        winner = raise_at_once() if how == "the winner raises" else asyncio.Event().wait()
+        waiting = asyncio.create_task(select(fail("one"), winner, fail("two")))
+        if how == "the winner raises":
+            with pytest.raises(LookupError):
+                await waiting
+        else:
+            await settle()
+            assert await cancelled(waiting)
+        assert sorted(str(error) for error in reported) == ["one", "two"]
+
+    run(main())
+
+
+def test_the_error_of_the_winner_notes_results_that_are_lost(run: Run) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def fail() -> None:
+            await gate.wait()
+            raise ValueError("mine")
+
+        async def finish() -> str:
+            await gate.wait()
+            return "x" * 1000
+
+        waiting = asyncio.create_task(select(fail(), finish(), asyncio.Event().wait()))
+        await settle()
+        gate.set()
+        with pytest.raises(ValueError, match="mine") as caught:
+            await waiting
+        (note,) = caught.value.__notes__
+        assert note.startswith("select(): branch 1 had finished, too, and its result is lost: 'xxx")
+        assert len(note) < 120
+
+    run(main())
+
+
+def test_a_future_that_is_there_twice_is_not_reported(run: Run) -> None:
+    async def main() -> None:
+        failed = asyncio.get_running_loop().create_future()
+        failed.set_exception(ValueError("mine"))
+        with pytest.raises(ValueError, match="mine"):
+            await select(failed, failed)
+
+    run(main())
+
+
+def test_the_error_of_the_winner_is_raised(run: Run) -> None:
+    async def fail() -> None:
+        raise ValueError("mine")
+
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        with pytest.raises(ValueError, match="mine"):
+            await select(receiver.recv(), fail())
+        sender.close()
+        with pytest.raises(Closed):
+            await select(receiver.recv(), asyncio.Event().wait())
+
+    run(main())
