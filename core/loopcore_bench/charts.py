@@ -50,6 +50,11 @@ class Bar:
         """The ratio as text."""
         return "" if self.ratio is None else f"{self.ratio:.2f} x"
 
+    @property
+    def text(self) -> str:
+        """Both, for a label."""
+        return f"{self.cost} ({self.times})" if self.times else self.cost
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -95,7 +100,8 @@ def _group(row: str, operation: str, figures: Iterable[Mapping[str, Any]], refer
     return Group(row, operation, tuple(bars), tuple(missing))
 
 
-def _longest(groups: Sequence[Group]) -> float:
+def longest_ratio(groups: Sequence[Group]) -> float:
+    """The ratio that a bar of full length stands for."""
     return max((bar.ratio or 0.0 for group in groups for bar in group.bars), default=0.0) or 1.0
 
 
@@ -106,7 +112,7 @@ def text_chart(groups: Sequence[Group], width: int = 80, ascii_only: bool = Fals
     lines: list[str] = []
     for group in groups:
         lines += ["", f"{group.name}: {group.operation}"]
-        longest = _longest([group])
+        longest = longest_ratio([group])
         for bar in group.bars:
             drawn = _blocks((bar.ratio or 0.0) / longest * room, ascii_only)
             lines.append(f"  {bar.label:{labels}} {bar.cost:>10} {bar.times:>9}  {drawn}".rstrip())
@@ -121,30 +127,26 @@ def _blocks(length: float, ascii_only: bool) -> str:
     return "█" * whole + _EIGHTHS[int((length - whole) * 8)].strip()
 
 
-def svg(groups: Sequence[Group], title: str, *, alone: bool = True) -> str:
-    """A drawing of the groups. `alone` puts the colours into it; inside a page they are the page's."""
-    lines, y = [], 8
-    if title:
-        lines.append(_text(0, y + 14, title, "ink head"))
-        y += 30
+def svg(groups: Sequence[Group], title: str) -> str:
+    """A drawing of the groups, with the colours in it."""
+    lines, y = [_text(0, 22, title, "ink head")], 38
     for group in groups:
         lines.append(_text(0, y + 14, group.name, "ink head"))
         lines.append(_text(0, y + 31, group.operation, "soft"))
         y += 40
-        longest = _longest([group])
+        longest = longest_ratio([group])
         for bar in group.bars:
             length = round((bar.ratio or 0.0) / longest * _BAR, 1)
             kind = "ours" if bar.ours else "other"
             lines.append(_text(0, y + 15, bar.label, "ink"))
             lines.append(f'<rect x="{_LABEL}" y="{y + 3}" width="{length}" height="15" rx="2" class="{kind}"/>')
-            lines.append(_text(_LABEL + length + 8, y + 15, f"{bar.times}  {bar.cost}".strip(), "soft"))
+            lines.append(_text(_LABEL + length + 8, y + 15, bar.text, "soft"))
             y += _LINE
         y += 16
-    style = f'<style>{STYLE}</style><rect width="100%" height="100%" class="paper"/>' if alone else ""
-    named = escape(title or ", ".join(group.name for group in groups), quote=True)
+    style = f'<style>{STYLE}</style><rect width="100%" height="100%" class="paper"/>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-10 0 {_WIDTH + 20} {y}" role="img" '
-        f'aria-label="{named}">{style}\n' + "\n".join(lines) + "\n</svg>\n"
+        f'aria-label="{escape(title, quote=True)}">{style}\n' + "\n".join(lines) + "\n</svg>\n"
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from loopcore.cli.output import align
 from loopcore.discovery import choose_backend, list_backends
 from loopcore.errors import UsageError
-from loopcore_bench.charts import base_of, groups_of, text_chart
+from loopcore_bench.charts import Group, base_of, groups_of, text_chart
 from loopcore_bench.cli import choose_rows
 from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
@@ -90,15 +90,37 @@ def act(arguments: argparse.Namespace) -> int:
 def show(found: dict[str, Any]) -> None:
     """Print the table and the chart of a document."""
     groups = groups_of(found)
-    loops = list(dict.fromkeys(bar.label for group in groups for bar in group.bars))
+    drawn = {bar.label for group in groups for bar in group.bars}
+    loops = [loop for loop in found["loops"] if loop in drawn]
+    width = shutil.get_terminal_size().columns
+    for columns in _fitting(groups, loops, width):
+        print("\n" + "\n".join(align(_cells(groups, columns))))
+    print()
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    print(text_chart(groups, width, ascii_only=encoding != "utf8"))
+    print(f"\nx: how many times less than {base_of(found)}; medians of the rounds")
+
+
+def _cells(groups: list[Group], loops: list[str]) -> list[list[str]]:
+    """Head and lines of a table; a workload that none of these loops has a figure of is left out."""
     lines = [["CPU an operation", *loops]]
     for group in groups:
         bars = {bar.label: bar for bar in group.bars}
-        lines.append([group.name, *(bars[loop].cost if loop in bars else "-" for loop in loops)])
-    print("\n" + "\n".join(align(lines)) + "\n")
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    print(text_chart(groups, shutil.get_terminal_size().columns, ascii_only=encoding != "utf8"))
-    print(f"\nx: how many times less than {base_of(found)}; medians of the rounds")
+        if any(loop in bars for loop in loops):
+            lines.append([group.name, *(bars[loop].cost if loop in bars else "-" for loop in loops)])
+    return lines
+
+
+def _fitting(groups: list[Group], loops: list[str], width: int) -> list[list[str]]:
+    """The loops in tables of so many columns of a terminal, at least one loop in each."""
+    tables: list[list[str]] = [[]]
+    for loop in loops:
+        wider = [*tables[-1], loop]
+        if tables[-1] and max(len(line.rstrip()) for line in align(_cells(groups, wider))) > width:
+            tables.append([loop])
+        else:
+            tables[-1] = wider
+    return tables
 
 
 def installed_loops() -> list[LoopSpec]:

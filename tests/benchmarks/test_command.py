@@ -64,6 +64,53 @@ def test_a_run_prints_a_table_and_a_chart_and_writes_a_page_and_figures(
     assert {"call_soon", "tcp-64-1", "mine"} <= set(page.texts)
 
 
+def found_document(**costs: float | None) -> dict[str, Any]:
+    """Figures of one workload; None is a loop that failed."""
+    return {
+        "machine": {"date": "", "cpu": "", "cpus": 2, "system": "", "libc": ""},
+        "loops": {loop: {"version": "1"} for loop in costs},
+        "operations": {"sleep0": "one sleep"},
+        "figures": [
+            {
+                "row": "sleep0",
+                "loop": loop,
+                "primary": "cpu_ns",
+                "medians": {} if cost is None else {"cpu_ns": cost},
+                "note": "failed: <it> ended" if cost is None else None,
+            }
+            for loop, cost in costs.items()
+        ],
+    }
+
+
+def test_a_table_is_as_wide_as_the_terminal_and_goes_on_below(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    loops = [f"loop-number-{number}" for number in range(9)]
+    command.show(found_document(**dict.fromkeys(loops, 1000.0)))
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line.split()[3:] for line in lines if line.startswith("CPU an operation")]
+    assert len(heads) > 1
+    assert [loop for head in heads for loop in head] == loops
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_loop_that_failed_is_named_with_the_reason_in_the_terminal_and_on_the_page(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = found_document(asyncio=1000.0, rloop=None)
+    command.show(found)
+    assert "  rloop: failed: <it> ended" in capsys.readouterr().out.splitlines()
+    assert "rloop: failed: <it> ended" in Texts(command.page(found)).texts
+
+
+def test_the_longest_bar_of_a_page_is_full_and_loopcore_has_its_colour() -> None:
+    text = command.page(found_document(asyncio=1000.0, loopcore=250.0))
+    assert '<b class="other" style="width: 25.0%">' in text
+    assert '<b class="ours" style="width: 100.0%">' in text
+
+
 def test_by_default_every_installed_loop_is_measured_and_every_backend_over_the_network_alone() -> None:
     loops = {spec.label: spec for spec in command.installed_loops()}
     assert {"asyncio", "loopcore"} <= loops.keys()
