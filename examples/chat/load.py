@@ -111,6 +111,7 @@ def parse() -> tuple[Address, Plan, argparse.Namespace]:
     parser.add_argument("--clients", type=positive, default=2000, help="default: %(default)s")
     parser.add_argument("--groups", type=positive, default=50, help="default: %(default)s")
     parser.add_argument("--slow", type=int, help="clients that nap in the second round (30, or as many as can)")
+    parser.add_argument("--nap", type=float, default=1.0, help="seconds between pieces that they read (%(default)s)")
     parser.add_argument("--posts", type=positive, default=300, help="for each group and round (%(default)s)")
     parser.add_argument("--rate", type=float, default=0, help="posts a second for each group; 0: all that it can do")
     parser.add_argument("--text", type=positive, default=200, help="characters in a post (%(default)s)")
@@ -119,7 +120,7 @@ def parse() -> tuple[Address, Plan, argparse.Namespace]:
     options = parser.parse_args()
     at_most = options.clients - options.groups
     slow = options.slow if options.slow is not None else min(30, max(0, at_most))
-    plan = Plan(options.clients, options.groups, slow, options.posts, options.rate, options.text)
+    plan = Plan(options.clients, options.groups, slow, options.posts, options.rate, options.text, options.nap)
     largest = -(-plan.clients // plan.groups)
     if plan.clients < plan.groups:
         parser.error(f"--clients: {plan.groups} groups need {plan.groups} clients or more")
@@ -129,8 +130,8 @@ def parse() -> tuple[Address, Plan, argparse.Namespace]:
         parser.error(f"--slow: 0 to {at_most}, for the first member of each group has to be fast")
     if plan.text > MAX_TEXT - 50:
         parser.error(f"--text: at most {MAX_TEXT - 50} characters")
-    if options.rate < 0:
-        parser.error("--rate: 0 or more")
+    if options.rate < 0 or options.nap < 0:
+        parser.error("--rate and --nap: 0 or more")
     return client_address(parser, options), plan, options
 
 

@@ -140,9 +140,6 @@ class MemberClient(asyncio.Protocol):
 class SlowClient(MemberClient):
     """One that takes a nap after each piece that it reads, until it is told to hurry."""
 
-    NAP = 1.0
-    """Seconds."""
-
     BUFFER_BYTES = 4 * 1024
     """What its kernel holds for it while it is slow, and so about what it reads between two naps."""
 
@@ -152,11 +149,15 @@ class SlowClient(MemberClient):
     def __init__(self, ledger: Ledger, group: str, name: str, comrades: int) -> None:
         super().__init__(ledger, group, name, comrades)
         self._is_tired = False
+        self._was_slow = False
+        """It has old posts to read, whose latency is its own doing."""
+        self._nap_time = 0.0
         self._nap: asyncio.TimerHandle | None = None
 
-    def slow_down(self) -> None:
-        """Nap from now on."""
-        self._is_tired = True
+    def slow_down(self, nap: float) -> None:
+        """Nap for `nap` seconds after each piece from now on."""
+        self._is_tired = self._was_slow = True
+        self._nap_time = nap
         self._set_buffer(self.BUFFER_BYTES)
 
     def hurry(self) -> None:
@@ -171,7 +172,7 @@ class SlowClient(MemberClient):
         super().data_received(data)
         if self._is_tired and self._nap is None and not self._is_closing:
             self._transport.pause_reading()
-            self._nap = asyncio.get_running_loop().call_later(self.NAP, self._wake)
+            self._nap = asyncio.get_running_loop().call_later(self._nap_time, self._wake)
 
     def _set_buffer(self, size_bytes: int) -> None:
         sock = self._transport.get_extra_info("socket")
@@ -187,5 +188,5 @@ class SlowClient(MemberClient):
         super().close()
 
     def _note_latency(self, latency_ns: int) -> None:
-        if not self._is_tired and self._nap is None:
+        if not self._was_slow:
             super()._note_latency(latency_ns)

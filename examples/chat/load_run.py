@@ -28,6 +28,7 @@ class Plan:
     posts: int
     rate: float
     text: int
+    nap: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class LoadRun:
         self._ledger.latencies_ns = array("q")
         if slowly:
             for member in self._slow:
-                member.slow_down()
+                member.slow_down(self._plan.nap)
         began = time.monotonic()
         await self._watched(_all(self._post(number, first) for number in range(len(self._groups))))
         fast = [member for member in self.members if not isinstance(member, SlowClient)]
