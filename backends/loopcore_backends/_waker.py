@@ -12,9 +12,13 @@ not counted (PyPy) the descriptor lives until the next collection.
 Thread: `wake` any, and signal handlers; `drain` the loop's own.
 """
 
+import errno
 import os
 import socket
-from typing import Protocol
+from typing import Final, Protocol
+
+REFUSED: Final = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+"""What a seccomp profile answers to a system call that it does not know."""
 
 
 class Waker(Protocol):
@@ -84,9 +88,13 @@ class SocketpairWaker:
 
 
 def make_waker() -> Waker:
-    """Return the best waker of this platform. Raises OSError when the process is out of descriptors."""
+    """Return the best waker that can be had here. Raises OSError when the process is out of descriptors."""
     if hasattr(os, "eventfd"):
-        return EventfdWaker(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
+        try:
+            return EventfdWaker(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
+        except OSError as exc:
+            if exc.errno not in REFUSED:
+                raise
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)

@@ -168,6 +168,31 @@ def test_select_reports_a_failed_connection_as_windows_does(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "eventfd"), reason="needs eventfd(2)")
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS])
+def test_eventfd_that_a_profile_refuses_is_done_without(monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "eventfd", refuse)
+    backend = poll_.PollBackend()
+    assert isinstance(_waker.make_waker(), _waker.SocketpairWaker)
+    backend.wake()
+    assert list(backend.wait(None)) == []
+    backend.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "eventfd"), reason="needs eventfd(2)")
+def test_want_of_descriptors_is_no_reason_for_another_waker(monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "eventfd", refuse)
+    with pytest.raises(OSError) as caught:
+        _waker.make_waker()
+    assert caught.value.errno == errno.EMFILE
+
+
+@pytest.mark.skipif(not hasattr(os, "eventfd"), reason="needs eventfd(2)")
 def test_wake_of_a_full_counter_is_an_edge_all_the_same(closing, elapsed):
     backend = epoll.EpollBackend()
     closing(backend)
