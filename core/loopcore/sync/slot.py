@@ -5,6 +5,8 @@ from typing import Any
 from loopcore.sync.errors import Closed
 from loopcore.sync.waiting import PENDING, Crowd, Subject, Waiter
 
+_PENDING = PENDING
+
 
 class Slot:
     """The value, its version, and who waits for another."""
@@ -64,7 +66,7 @@ class View(Subject):
             return slot.value
         if slot.senders == 0 or not self.is_open:
             raise Closed("the channel was closed, and its last value has been seen")
-        return PENDING
+        return _PENDING
 
     def enlist(self, waiter: Waiter) -> bool:
         self.slot.crowd.enlist(waiter)
