@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from loopcore.operations import CONNECT
+from loopcore.services.sockops import SockOps
+
 Loop = asyncio.AbstractEventLoop
 Pair = tuple[socket.socket, socket.socket]
 
@@ -216,6 +219,57 @@ def test_connect_over_ipv6_keeps_flow_and_scope(loop: Loop) -> None:
             assert client.getpeername()[:2] == listener.getsockname()[:2]
 
     with listener:
+        loop.run_until_complete(main())
+
+
+class Between:
+    """A loop with something before its completion port that keeps what is asked of it."""
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self.completions = self
+        self.asked: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loop, name)
+
+    def submit(self, operation: Any) -> None:
+        self.asked.append(operation)
+        self.loop.completions.submit(operation)
+
+
+@pytest.mark.loopcore_only
+def test_connect_over_a_completion_port_is_an_operation(loop: Any, listener: socket.socket) -> None:
+    if loop.completions is None:
+        pytest.skip("a readiness backend")
+    between = Between(loop)
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        loop.run_until_complete(SockOps(between, loop, {}).connect(sock, listener.getsockname()))
+        assert sock.getpeername() == listener.getsockname()
+    assert [operation.code for operation in between.asked] == [CONNECT]
+
+
+def test_connect_that_is_called_off_leaves_the_socket_to_its_owner(loop: Loop) -> None:
+    """A backlog that is full makes the connection wait."""
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second, socket.socket() as sock:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for each in (first, second, sock):
+            each.setblocking(False)
+        for each in (first, second):
+            each.connect_ex(full.getsockname())
+
+        async def main() -> None:
+            connecting = asyncio.ensure_future(loop.sock_connect(sock, full.getsockname()))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert not connecting.done()
+            connecting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await connecting
+            assert loop.remove_writer(sock) is False
+
         loop.run_until_complete(main())
 
 

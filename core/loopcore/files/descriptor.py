@@ -11,7 +11,7 @@ import os
 import threading
 from typing import Any
 
-from loopcore.files.call import Call
+from loopcore.services.call import Call
 
 
 class Descriptor:

@@ -7,46 +7,13 @@ import os
 import stat
 from typing import Any
 
-from loopcore.files.call import Call
 from loopcore.files.descriptor import Descriptor
 from loopcore.files.modes import NONBLOCK, Mode, check_kind, check_opened
 from loopcore.files.port import APPEND, Progress
 from loopcore.files.threads import Threads
 from loopcore.kernel.completions import Completions
 from loopcore.operations import Close, Open, Operation, Read, Stat, Sync, Write
-
-
-class OperationCall(Call):
-    """A call that a completion port makes; the target of its operation."""
-
-    __slots__ = ("_certain", "_completions", "_operation")
-
-    def __init__(self, loop: Any, purpose: str, completions: Completions, operation: Operation, certain: bool) -> None:
-        Call.__init__(self, loop, purpose)
-        self._completions = completions
-        self._operation = operation
-        self._certain = certain
-        operation.target = self
-        try:
-            completions.submit(operation)
-        except BaseException:
-            operation.target = None  # no cycle to be collected
-            raise
-
-    def _run(self) -> None:
-        result = self._operation.result
-        self._operation.target = self._operation.result = None
-        if isinstance(result, OSError):
-            self.end(None, result)
-        else:
-            self.end(self._take(result))
-
-    def _take(self, result: Any) -> Any:
-        return result
-
-    def _call_off(self) -> None:
-        if not self._certain:
-            self._completions.cancel(self._operation)
+from loopcore.services.call import OperationCall
 
 
 class OpenCall(OperationCall):

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from loopcore.files.call import Call
 from loopcore.files.descriptor import Descriptor
 from loopcore.files.modes import NONBLOCK, Mode, check_kind, check_opened
 from loopcore.files.port import APPEND, Progress
+from loopcore.services.call import Call
 
 HAS_PREAD = hasattr(os, "pread")
 """Not on Windows: there, the position of the descriptor is moved first."""

@@ -16,9 +16,12 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from loopcore.kernel.completions import Completions
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
+from loopcore.operations import Connect
+from loopcore.services.call import OperationCall
 from loopcore.services.literals import numeric_host
 
 FileDescriptorLike: TypeAlias = Any
@@ -33,6 +36,7 @@ class SockHost(Protocol):
     """What socket operations need of a loop."""
 
     readiness: Readiness
+    completions: Completions | None
 
     def create_future(self) -> asyncio.Future[Any]: ...
 
@@ -253,6 +257,10 @@ class SockOps:
         self.check_socket(sock)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             address = await self._resolved(sock, address)
+            completions = self._host.completions
+            if completions is not None and sock.type == socket.SOCK_STREAM and _is_plain(address):
+                await self._connect_by_port(sock, address, completions)
+                return
         try:
             sock.connect(address)
         except BlockingIOError as exc:
@@ -265,6 +273,17 @@ class SockOps:
         else:
             return
         await self._until(sock, WRITING, lambda: _finish_connect(sock, address))
+
+    async def _connect_by_port(self, sock: socket.socket, address: Any, completions: Completions) -> None:
+        self._check_closed()
+        fd = self._free_descriptor(sock.fileno())
+        try:
+            await OperationCall(self._loop, "", completions, Connect(fd, address), False)
+        except OSError as exc:
+            error = exc.errno
+        else:
+            return
+        raise OSError(error, f"Connect call failed {address}")
 
     async def _until(self, sock: socket.socket, direction: bool, again: Callable[[], Any]) -> Any:
         return await self._attempt(self._free_descriptor(sock.fileno()), direction, again, None)
@@ -344,6 +363,11 @@ def _call_off(previous: Runnable) -> None:
     cancel = getattr(previous, "cancel", None)
     if cancel is not None:
         cancel()
+
+
+def _is_plain(address: Any) -> bool:
+    """Tell whether `address` is what the socket module takes: a numeric host and a port, perhaps flow and scope."""
+    return isinstance(address[1], int) and 0 <= address[1] <= 0xFFFF and isinstance(address[0], str)
 
 
 def _accept(sock: socket.socket) -> tuple[socket.socket, Any]:

@@ -1,10 +1,10 @@
-"""Call: something the kernel or a thread does to a file, and the future of who waits for it.
+"""Call: something the kernel or a thread does to a file or a socket, and the future of who waits for it.
 
 The future of asyncio ends the moment it is cancelled, and who waited goes on while the kernel still reads the buffer,
 and a thread still has the descriptor. This one asks for an early end, and is cancelled when the end has come: who sees
-CancelledError knows that nothing is in flight, and may change the buffer and close the file. `asyncio.Task` is
-cancelled in the same way, so whatever cancels tasks can cancel these. Regular files answer; what may wait for ever
-(a pipe, a terminal) is not opened here.
+CancelledError knows that nothing is in flight, and may change the buffer and close the descriptor. `asyncio.Task` is
+cancelled in the same way, so whatever cancels tasks can cancel these. What may never end by itself must be something
+that a port can call off, as a connection that is being made is; regular files answer, and no other files are opened.
 
 Thread: the loop's own.
 """
@@ -12,7 +12,9 @@ Thread: the loop's own.
 import errno
 from typing import Any, Final, Protocol
 
+from loopcore.kernel.completions import Completions
 from loopcore.kernel.future import Future
+from loopcore.operations import Operation
 
 CALLED_OFF: Final = (errno.ECANCELED, errno.EINTR)
 """How a call fails that was called off."""
@@ -76,3 +78,36 @@ class Call(Future):
 
     def _call_off(self) -> None:
         """Hasten the end, where it can be."""
+
+
+class OperationCall(Call):
+    """A call that a completion port makes; the target of its operation."""
+
+    __slots__ = ("_certain", "_completions", "_operation")
+
+    def __init__(self, loop: Any, purpose: str, completions: Completions, operation: Operation, certain: bool) -> None:
+        Call.__init__(self, loop, purpose)
+        self._completions = completions
+        self._operation = operation
+        self._certain = certain
+        operation.target = self
+        try:
+            completions.submit(operation)
+        except BaseException:
+            operation.target = None  # no cycle to be collected
+            raise
+
+    def _run(self) -> None:
+        result = self._operation.result
+        self._operation.target = self._operation.result = None
+        if isinstance(result, OSError):
+            self.end(None, result)
+        else:
+            self.end(self._take(result))
+
+    def _take(self, result: Any) -> Any:
+        return result
+
+    def _call_off(self) -> None:
+        if not self._certain:
+            self._completions.cancel(self._operation)
