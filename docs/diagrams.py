@@ -156,7 +156,7 @@ def draw_layers() -> str:
         parts += [text(x, y + height / 2 + 5, layer.signs[who], "sign middle") for who, x in columns.items()]
         y += height + 6
     parts.append(
-        text(2, y + 12, f"{IMPORTED} is imported   {FORBIDDEN} must not be   each layer only from below", "dim")
+        text(2, y + 12, f"{IMPORTED} is imported  ·  {FORBIDDEN} must not be  ·  a layer imports from below", "dim")
     )
     return picture(y + 20, "The layers of loopcore, and what backends and plugins import of each", parts)
 
