@@ -45,6 +45,11 @@ class Selected(NamedTuple, Generic[T]):
     """Index and result of tasks that had finished, too."""
 
 
+# No two of these fit one call: of several that do, mypy makes Any.
+@overload
+async def select(first: Awaitable[T], /) -> Selected[T]: ...
+
+
 @overload
 async def select(first: Awaitable[T1], second: Awaitable[T2], /) -> Selected[T1 | T2]: ...
 
@@ -60,7 +65,15 @@ async def select(
 
 
 @overload
-async def select(*awaitables: Awaitable[T]) -> Selected[T]: ...
+async def select(
+    first: Awaitable[T],
+    second: Awaitable[T],
+    third: Awaitable[T],
+    fourth: Awaitable[T],
+    fifth: Awaitable[T],
+    /,
+    *more: Awaitable[T],
+) -> Selected[T]: ...
 
 
 async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:

@@ -16,6 +16,8 @@ from typing import Any
 
 from loopcore.sync.waiting import PENDING, Crowd, Subject, Waiter, guard, new_lock, operate
 
+_PENDING = PENDING
+
 __all__ = ["Waker", "park"]
 
 
@@ -31,7 +33,7 @@ class _Token(Subject):
 
     def attempt(self, argument: Any) -> Any:
         if not self.is_there:
-            return PENDING
+            return _PENDING
         self.is_there = False
         return None
 

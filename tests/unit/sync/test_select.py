@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import inspect
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -341,3 +343,19 @@ def test_nothing_is_lost_whatever_is_selected_and_cancelled(data: st.DataObject,
 
     with asyncio.Runner(loop_factory=FACTORIES[kind]) as runner:
         runner.run(main())
+
+
+def test_exactly_one_overload_fits_a_call() -> None:
+    """Of several that fit, mypy makes Any."""
+
+    def fits(overload: Callable[..., Any], count: int) -> bool:
+        try:
+            inspect.signature(overload).bind(*range(count))
+        except TypeError:
+            return False
+        return True
+
+    overloads = typing.get_overloads(select)
+    assert len(overloads) >= 5
+    for count in range(1, 8):
+        assert sum(fits(overload, count) for overload in overloads) == 1
