@@ -41,6 +41,7 @@ cdef class Shutdown(Operation):
 
 cdef class Poll(Operation):
     cdef public int interest
+    cdef public bint edges
 
 
 cdef class Read(Operation):

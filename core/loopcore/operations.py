@@ -22,8 +22,8 @@ Results, as the port delivers them in `(operation, result, more)`; an error is a
     Sync, Close   None
     Stat          os.stat_result
 
-Multishot (Accept, Receive, ReceiveFrom): one submission, any number of results with `more` true, and one terminal
-completion with `more` false: the end of the stream, an error, or a result after which the port wants to be
+Multishot (Accept, Receive, ReceiveFrom, Poll with `edges`): one submission, any number of results with `more` true, and
+one terminal completion with `more` false: the end of the stream, an error, or a result after which the port wants to be
 asked again. Thread: the loop's own.
 """
 
@@ -163,13 +163,19 @@ class Shutdown(Operation):
 
 
 class Poll(Operation):
-    """Ready for `interest`, a union of READ and WRITE: once, at once if it is ready now. Any descriptor."""
+    """Ready for `interest`, a union of READ and WRITE: once, at once if it is ready now. Any descriptor.
 
-    __slots__ = ("interest",)
+    With `edges` it is multishot: a result for what is ready now, and one for each arrival after it. What was not taken
+    is not reported again, so who asks goes on until the descriptor is empty. HANGUP then also stands for a peer that
+    has stopped sending. A port that has no such thing ends it with its first result.
+    """
 
-    def __init__(self, fd: int, interest: int, target: Any = None) -> None:
+    __slots__ = ("interest", "edges")
+
+    def __init__(self, fd: int, interest: int, target: Any = None, *, edges: bool = False) -> None:
         Operation.__init__(self, POLL, fd, target)
         self.interest: int = interest
+        self.edges: bool = edges
 
 
 class Read(Operation):

@@ -28,7 +28,7 @@ ELSEWHERE = {
 """Hooks that the program does not cause; their tests are beside this one, and the watchdog's."""
 
 
-@pytest.fixture(params=stream.REFERENCES, ids=["readiness", "completions"])
+@pytest.fixture(params=stream.REFERENCES, ids=["readiness", "completions", "polls"])
 def reference(request: pytest.FixtureRequest) -> list[str]:
     text: str = request.param.read_text(encoding="utf-8")
     return text.splitlines()

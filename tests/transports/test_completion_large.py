@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from loopcore.backend import Capability
-from loopcore.interest import READ
+from loopcore.interest import HANGUP, READ
 from loopcore.operations import Poll, Receive, Send
 from loopcore.transports.driver_completion import LARGE, SMALL, SMALL_ONES
-from tests.transports.recorder import BufferedRecorder, Recorder, settle
+from tests.transports.recorder import BufferedRecorder, Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import ScriptedPort, connection, running
 
 CHEAP = frozenset({Capability.CHEAP_POLLS})
@@ -200,5 +200,89 @@ def test_much_is_sent_at_once_and_little_by_the_port() -> None:
             port.complete(port.only(Send), 6)
             await settle()
             assert transport.get_write_buffer_size() == 0
+
+    running(main)
+
+
+def test_little_is_sent_at_once_where_polls_are_cheap() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, Recorder()) as (transport, peer):
+            transport.write(b"little")
+            await settle()
+            assert port.kinds() == ["RECEIVE"]
+            assert peer.recv(100) == b"little"
+            assert transport.get_write_buffer_size() == 0
+
+    running(main, CHEAP)
+
+
+def test_poll_for_edges_serves_a_tcp_connection_until_its_end() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol, tcp_pair) as (_, peer):
+            poll = await after_a_large_one(port)
+            assert poll.edges
+            for data in (b"one", b"two"):
+                peer.send(data)
+                port.complete(poll, READ, more=True)
+                await protocol.until(lambda: protocol.received().endswith(data))  # noqa: B023
+            peer.send(b"last")
+            peer.close()
+            port.complete(poll, READ | HANGUP, more=True)
+            await protocol.seen("lost")
+            assert protocol.received() == LARGE_ONE + b"onetwolast"
+            assert "eof" in protocol.kinds()
+
+    running(main, CHEAP)
+
+
+def test_what_one_receive_left_is_received_though_no_edge_tells_of_it() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        loop.receive_limit = 1000
+        async with connection(port, protocol, tcp_pair) as (_, peer):
+            poll = await after_a_large_one(port)
+            peer.send(b"x" * 3500)
+            port.complete(poll, READ, more=True)
+            await protocol.until(lambda: len(protocol.received()) == LARGE + 3500)
+            assert port.only(Poll) is poll
+
+    running(main, CHEAP)
+
+
+def test_what_one_receive_left_stays_in_the_kernel_while_reading_is_paused() -> None:
+    class Pausing(Recorder):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if len(data) == 1000:
+                self.transport.pause_reading()
+
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Pausing()
+        loop.receive_limit = 1000
+        async with connection(port, protocol, tcp_pair) as (transport, peer):
+            poll = await after_a_large_one(port)
+            peer.send(b"x" * 1500)
+            port.complete(poll, READ, more=True)
+            await protocol.until(lambda: len(protocol.received()) > LARGE)
+            await settle()
+            assert len(protocol.received()) == LARGE + 1000
+            assert port.cancelled == [poll]
+            transport.resume_reading()
+            port.end_cancelled()
+            await settle()
+            port.complete(poll, READ, more=True)  # asked for again, it tells of what is there
+            await protocol.until(lambda: len(protocol.received()) == LARGE + 1500)
+
+    running(main, CHEAP)
+
+
+@pytest.mark.parametrize(
+    ("make", "make_pair"), [(Recorder, unix_pair), (lambda: BufferedRecorder(LARGE), tcp_pair)], ids=["unix", "buffers"]
+)
+def test_sockets_that_may_not_be_empty_after_a_short_receive_are_polled_each_time(make: Any, make_pair: Any) -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        async with connection(port, make(), make_pair):
+            assert not (await after_a_large_one(port)).edges
 
     running(main, CHEAP)

@@ -252,10 +252,8 @@ def flood(peer: socket.socket, name: Any, count: int) -> None:
         peer.sendto(b"%d" % number, name)
 
 
-def test_a_flood_leaves_the_others_their_turn(loop: Loop, backend_name: str) -> None:
+def test_a_flood_leaves_the_others_their_turn(loop: Loop) -> None:
     """Between two callbacks of a tick no more than 32 datagrams are received, however many wait."""
-    if backend_name == "uring":
-        pytest.skip("the kernel receives by itself, as many as it has buffers for")
 
     async def main() -> None:
         flooded = DatagramRecorder()

@@ -90,6 +90,7 @@ RECVSEND_BUNDLE: Final = (1 << 4) << 16
 ACCEPT_MULTISHOT: Final = (1 << 0) << 16
 
 POLL_ADD_MULTI: Final = 1 << 0
+POLL_RDHUP: Final = 0x2000
 CANCEL_ALL: Final = 1 << 0
 CANCEL_ANY: Final = 1 << 2
 FSYNC_DATASYNC: Final = 1 << 0

@@ -4,7 +4,7 @@ from loopcore.operations cimport Poll
 from loopcore_backends.uring.slots cimport Slot
 from loopcore_backends.uring.sockets cimport Sockets
 
-cdef unsigned int _SKIP_SUCCESS, _POLL_ADD
+cdef unsigned int _SKIP_SUCCESS, _POLL_ADD, _POLL_ADD_MULTI, _POLL_RDHUP
 cdef int _SEND_CODE, _RECEIVE_CODE, _SEND_TO_CODE, _POLL_CODE, _BLOCKED
 
 

@@ -36,6 +36,8 @@ _RECEIVE_CODE = operations.RECEIVE
 _SEND_TO_CODE = operations.SEND_TO
 _POLL_CODE = operations.POLL
 _POLL_ADD = layout.OP_POLL_ADD
+_POLL_ADD_MULTI = layout.POLL_ADD_MULTI
+_POLL_RDHUP = layout.POLL_RDHUP
 _BLOCKED = slots.BLOCKED
 _SKIP_SUCCESS = layout.SQE_CQE_SKIP_SUCCESS
 
@@ -94,7 +96,10 @@ class Requests(Sockets):
 
     def _poll(self, slot: Slot) -> None:
         operation = slot.operation
-        self._put(slot, _POLL_ADD, slot.fd, 0, 0, 0, operation.interest, 0)
+        if operation.edges and self.ring.features.multishot_poll:
+            self._put(slot, _POLL_ADD, slot.fd, 0, 0, _POLL_ADD_MULTI, operation.interest | _POLL_RDHUP, 0)
+        else:
+            self._put(slot, _POLL_ADD, slot.fd, 0, 0, 0, operation.interest, 0)
 
     # Files, pipes, processes
 

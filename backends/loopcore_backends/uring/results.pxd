@@ -7,7 +7,7 @@ from loopcore_backends.uring.ring cimport Ring
 from loopcore_backends.uring.slots cimport Slot, Slots
 
 cdef int _RECEIVE_CODE, _RECEIVE_FROM_CODE, _POLL_CODE
-cdef int _POLL_BITS
+cdef int _POLL_BITS, _HANGUP_BIT, _RDHUP_BIT
 cdef unsigned int _NAME_AT, _NAME_SIZE
 cdef int _INLINE, _CONNECTING, _BLOCKED, _STARVED
 cdef unsigned int _CQE_BUFFER, _CQE_MORE, _CQE_BUFFER_MORE, _BUFFER_SHIFT

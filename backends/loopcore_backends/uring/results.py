@@ -54,6 +54,8 @@ _RECEIVE_CODE = operations.RECEIVE
 _RECEIVE_FROM_CODE = operations.RECEIVE_FROM
 _POLL_CODE = operations.POLL
 _POLL_BITS = POLL_BITS
+_HANGUP_BIT = HANGUP
+_RDHUP_BIT = layout.POLL_RDHUP
 _NAME_AT = layout.RECVMSG_OUT_SIZE
 _NAME_SIZE = layout.NAME_SIZE
 _INLINE = slots.INLINE
@@ -233,7 +235,8 @@ class Results:
     def _value(self, slot: Slot, result: int, flags: int, requests: Requests) -> Any:
         code = slot.code
         if code == _POLL_CODE:
-            return result & _POLL_BITS
+            # POLLRDHUP is asked for by polls for edges only: without it the end behind some data would be no edge.
+            return result & _POLL_BITS | (_HANGUP_BIT if result & _RDHUP_BIT else 0)
         if code == _RECEIVE_FROM_CODE:
             return self._datagram(slot, result, flags, requests)
         if code == operations.READ_FILE:

@@ -21,7 +21,9 @@ cdef class Completions:
     cpdef object wait(self, object timeout)
     @cython.locals(submitted=bint)
     cdef list _dequeue(self, object timeout)
-    @cython.locals(completion=tuple, operation=Operation, target=Runnable, wanted=list, position=Py_ssize_t)
+    @cython.locals(
+        completion=tuple, operation=Operation, target=Runnable, wanted=list, noted=list, position=Py_ssize_t
+    )
     cdef list _noted(self, object completions)
     cpdef object begin(self)
     @cython.locals(operation=Operation)

@@ -93,29 +93,36 @@ class Completions:
     def _noted(self, completions: Sequence[Completion]) -> list[Completion]:
         """Return `completions` without the Sends that nobody wants a turn for."""
         # What is ready runs first, and may ask a driver to send at once: that must know that nothing is in flight.
-        wanted: list[Completion] = []
+        wanted: list[Completion] | None = None  # as long as all are
         position = 0
         try:
             for completion in completions:
                 operation = completion[0]
-                target = None
                 if operation.code == _SEND:
                     operation.pending = False
                     operation.result = completion[1]
                     target = operation.target
-                if target is None or target._takes_note(operation.result):
+                    if target is not None and not target._takes_note(operation.result):
+                        if wanted is None:
+                            wanted = list(completions[:position])
+                        position += 1
+                        continue
+                if wanted is not None:
                     wanted.append(completion)
                 position += 1
         except BaseException:
             # Interpreted, a signal handler may raise anywhere. Unlike readiness, a completion is told once: what was
             # not noted has its turn.
+            noted = list(completions[:position]) if wanted is None else wanted
             rest = completions[position:]
-            if wanted and rest and rest[0] is wanted[len(wanted) - 1]:
+            if noted and rest and rest[0] is noted[len(noted) - 1]:
                 rest = rest[1:]
-            self.late.extend(wanted)
+            self.late.extend(noted)
             self.late.extend(rest)
             raise
-        return wanted
+        if wanted is not None:
+            return wanted
+        return completions if isinstance(completions, list) else list(completions)
 
     def begin(self) -> None:
         """Have the port begin what was submitted, for a loop that will not wait soon: it stops, or the process forks.

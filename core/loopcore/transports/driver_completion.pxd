@@ -8,8 +8,8 @@ from loopcore.transports.inflow cimport Inflow
 
 cdef Py_ssize_t _VECTOR_LIMIT
 cdef Py_ssize_t _AWAITED_LIMIT
-cdef Py_ssize_t _LARGE, _SMALL, _DIRECT
-cdef int _SMALL_ONES
+cdef Py_ssize_t _LARGE, _SMALL, _DIRECT, _RECEIVE_LIMIT
+cdef int _SMALL_ONES, _ENDING
 
 
 cdef class CompletionDriver(QueueingDriver):
@@ -24,11 +24,14 @@ cdef class CompletionDriver(QueueingDriver):
     cdef bint _is_awaited
     cdef Poll _polling
     cdef int _small_ones
+    cdef bint _is_ending
 
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     @cython.locals(sink=Sink, size=Py_ssize_t)
     cpdef object _arrived(self, object result)
+    @cython.locals(size=Py_ssize_t, room=Py_ssize_t)
+    cdef object _receive_once(self, int bits)
     cdef object _weigh(self, Py_ssize_t size)
     @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)
     cdef object _fill(self, object data, object lent)

@@ -5,14 +5,19 @@ buffer that is in the processor's cache: while they come, and where that costs n
 polls, and the driver receives for itself, as the one for readiness does. What is lent stays in the port's memory
 until it is copied into a BufferedProtocol's buffer, in several rounds if that is smaller.
 
-Sending: what a tick has written leaves as one Send, given to the port near its end. While it is in flight, what is
-written behind it waits: two sends at a time could overtake each other. Who must know now whether the kernel has room,
-to close, to pause a protocol, calls `flush`; so as long as nothing is in flight `flush` asks the kernel itself, by
-send(2), and only what is refused becomes a Send.
+A Poll for edges tells of what arrives, not of what is still there. A receive that had room for more has emptied the
+socket; after one that had not, or once the peer's end was seen, the driver goes on in the next tick. That is so for
+TCP and `bytes`. From other sockets a receive may stop short of the end, where descriptors are passed for example, and
+the buffer of a protocol may be smaller than what there is: so those are polled each time.
+
+Sending: where polls are cheap what a tick has written is sent by send(2) near its end, and only what is refused becomes
+a Send. Elsewhere little leaves as one Send, given to the port. While one is in flight, what is written behind it waits:
+two sends at a time could overtake each other. Who must know now whether the kernel has room, to close, to pause a
+protocol, calls `flush`; so as long as nothing is in flight `flush` asks the kernel itself, by send(2), and only what is
+refused becomes a Send.
 
 That also says who waits for a Send. After a `flush` that left something the transport does; and whatever is written
 behind a Send does. The success of any other is `quiet`: it need not end the loop's wait, and has no turn of its own.
-Much is sent by `flush` in any case.
 
 `unsent` counts what the port has not said to be sent. What a Send holds belongs to the port until it has ended: it is
 replaced, not changed.
@@ -21,7 +26,7 @@ replaced, not changed.
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
-from loopcore.interest import READ
+from loopcore.interest import ERROR, HANGUP, READ
 from loopcore.kernel.completions import Completions
 from loopcore.operations import Poll, Receive, Send
 from loopcore.transports.driver import Buffer, Sink
@@ -57,12 +62,14 @@ SMALL_ONES: Final = 16
 """After so many results in a row that are below SMALL the port receives again."""
 
 DIRECT: Final = 8 * 1024
-"""So many bytes of one tick are sent at once, not by the port: the memory that they are in is used again sooner."""
+"""Where polls are not cheap, so many bytes of one tick are sent at once too: their memory is used again sooner."""
 
 _VECTOR_LIMIT = VECTOR_LIMIT
 _AWAITED_LIMIT = AWAITED_LIMIT
 _LARGE, _SMALL, _SMALL_ONES = LARGE, SMALL, SMALL_ONES
 _DIRECT = DIRECT
+_RECEIVE_LIMIT = RECEIVE_LIMIT
+_ENDING = ERROR | HANGUP
 
 
 class CompletionDriver(QueueingDriver):
@@ -80,6 +87,7 @@ class CompletionDriver(QueueingDriver):
         "_is_awaited",
         "_polling",
         "_small_ones",
+        "_is_ending",
     )
 
     def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
@@ -101,6 +109,8 @@ class CompletionDriver(QueueingDriver):
         self._polling: Poll | None = None
         """Asked for instead of `_receiving` while messages are large."""
         self._small_ones: int = 0
+        self._is_ending: bool = False
+        """Whether a poll has seen an error or the peer's end, and perhaps no receive yet."""
 
     # Receiving
 
@@ -131,16 +141,29 @@ class CompletionDriver(QueueingDriver):
         elif isinstance(result, OSError):
             sink._failed(result, READ_FAILED)
         elif isinstance(result, int):
-            self._weigh(self._receive())
+            self._receive_once(result)
         else:
             self._fill(result.view, result)
+
+    def _receive_once(self, bits: int) -> None:
+        """Receive after a poll that has said `bits`, and go on later if something may be left that it will not tell."""
+        if bits & _ENDING:
+            self._is_ending = True
+        size = self._receive()
+        self._weigh(size)
+        if size > 0 and self._polling is not None and self._polling.edges and self.reading:
+            # What there was room for is known of receives of our own only.
+            room = 1 if self.buffered else min(self.scheduler.receive_limit, _RECEIVE_LIMIT)
+            if size >= room or self._is_ending:
+                self._inflow.go_on()
 
     def _weigh(self, size: int) -> None:
         """Decide, by the size of what has come in, who receives what comes next."""
         if self._polling is None:
             if size >= _LARGE and self.reading and self._completions.polls_cheaply:
                 self._small_ones = 0
-                self._polling = Poll(self.fd, READ)
+                edges = not self.buffered and int(self.sock.family) in (socket.AF_INET, socket.AF_INET6)
+                self._polling = Poll(self.fd, READ, edges=edges)
                 self._inflow.use(self._polling)
         elif size >= _SMALL:
             self._small_ones = 0
@@ -237,7 +260,7 @@ class CompletionDriver(QueueingDriver):
         self._turn_asked = False
         if self._is_sending or self.unsent == 0:
             return
-        if self.unsent < _DIRECT:
+        if self.unsent < _DIRECT and not self._completions.polls_cheaply:
             self._submit_or_fail()
         else:
             self.flush()

@@ -16,9 +16,11 @@ cdef class Inflow(Runnable):
     cdef object _held
     cdef bint _turn_asked
     cdef bint _cancelled
+    cdef bint _is_more
 
     cpdef object use(self, Operation operation)
     cpdef object start(self)
+    cpdef object go_on(self)
     cpdef object stop(self)
     cpdef object release(self)
     cdef object _submit(self)

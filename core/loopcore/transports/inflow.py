@@ -14,6 +14,7 @@ import errno
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from loopcore.interest import READ
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.runnable import Runnable
 from loopcore.operations import Operation
@@ -34,7 +35,17 @@ if TYPE_CHECKING:
 class Inflow(Runnable):
     """Runs for each completion of `operation`, and hands the results to the driver's `_arrived`, in its context."""
 
-    __slots__ = ("_completions", "_scheduler", "_driver", "_operation", "_next", "_held", "_turn_asked", "_cancelled")
+    __slots__ = (
+        "_completions",
+        "_scheduler",
+        "_driver",
+        "_operation",
+        "_next",
+        "_held",
+        "_turn_asked",
+        "_cancelled",
+        "_is_more",
+    )
 
     def __init__(self, scheduler: "Scheduler", driver: Driver, operation: Operation) -> None:
         self._completions: Completions = scheduler.completions
@@ -46,6 +57,8 @@ class Inflow(Runnable):
         self._held: deque[Any] | None = None
         self._turn_asked: bool = False
         self._cancelled: bool = False
+        self._is_more: bool = False
+        """The port has told all it knows, and the driver has not taken everything yet."""
 
     def use(self, operation: Operation) -> None:
         """Go on with another operation. The present one is called off; what it still brings comes first."""
@@ -62,6 +75,14 @@ class Inflow(Runnable):
                 self._scheduler.push(self)
         elif not self._operation.pending:
             self._submit()
+
+    def go_on(self) -> None:
+        """Hand over READ in the next tick, though the port will not say so again: its operation is a Poll for edges."""
+        if self._operation.pending:  # or else it is asked again
+            self._is_more = True
+            if not self._turn_asked:
+                self._turn_asked = True
+                self._scheduler.push(self)
 
     def stop(self) -> None:
         """Hand nothing over until `start`. `driver.reading` is no longer set."""
@@ -88,6 +109,9 @@ class Inflow(Runnable):
         operation.result = None
         if result is None:
             self._turn_asked = False
+            if self._is_more:
+                self._is_more = False
+                result = READ
         elif not operation.pending:
             operation.target = None  # the cycle is closed while the port has the operation only
             if isinstance(result, OSError) and self._says_nothing(result):

@@ -33,7 +33,7 @@ def make_stream_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, 
 
 def make_datagram_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> DatagramDriver:
     """Return the driver of a datagram socket."""
-    if scheduler.completions is None:
+    if scheduler.completions is None or scheduler.completions.polls_cheaply:
         return ReadinessDatagramDriver(scheduler, sink, sock, context)
     return CompletionDatagramDriver(scheduler, sink, sock, context)
 

@@ -2,8 +2,9 @@
 
     python -m loopcore.testing.hooks.stream [backend]     write the stream anew, after a change that is meant
 
-There are two, one for readiness ports and one for completion ports, where sends are events, too. Each is the same on
-every such backend, build, Python and run because of how the program is made; nothing is left out of it:
+There are three: for readiness ports, for completion ports, where sends are events, too, and for those that poll
+cheaply, where sends and datagrams are none. Each is the same on every such backend, build, Python and run because of
+how the program is made; nothing is left out of it:
 
 - Polls are skipped without limit while there is work, so every wait of the program's is for exactly one event: the
   peer's bytes, a child's end, a signal. Never are two descriptors ready at a time.
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import loopcore
+from loopcore.backend import Capability
 from loopcore.completion import is_completion_backend
 from loopcore.discovery import choose_backend
 from loopcore.testing.clock import VirtualClock
@@ -29,7 +31,8 @@ from loopcore.testing.hooks.recorder import Recorder
 
 REFERENCE = Path(__file__).with_name("readiness.txt")
 COMPLETIONS = Path(__file__).with_name("completion.txt")
-REFERENCES = [REFERENCE, COMPLETIONS]
+POLLS = Path(__file__).with_name("polls.txt")
+REFERENCES = [REFERENCE, COMPLETIONS, POLLS]
 
 CHILD = 'read word; echo "$word"; read word; exec 1>&-; read word; exec 0<&-; read word <&2'
 """Echoes a line; closes its output when it gets another, its input at the third; ends when 2 does."""
@@ -223,7 +226,9 @@ async def program(loop: Any) -> None:
 
 def reference_of(backend: object) -> Path:
     """Return the file that the stream of `backend` is to be compared with."""
-    return COMPLETIONS if is_completion_backend(backend) else REFERENCE
+    if not is_completion_backend(backend):
+        return REFERENCE
+    return POLLS if Capability.CHEAP_POLLS in backend.capabilities else COMPLETIONS
 
 
 def record(backend: Any) -> list[str]:
@@ -308,4 +313,6 @@ class Script:
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) > 1 else "select"
     text = "\n".join(record(name)) + "\n"
-    reference_of(choose_backend(name).factory).write_text(text, encoding="utf-8")
+    made = choose_backend(name).factory()
+    reference_of(made).write_text(text, encoding="utf-8")
+    made.close()
