@@ -5,9 +5,10 @@ child or a signal. A part is also what ties a loop into reference cycles, since 
 go of its parts when it closes is freed at once, and its memory is there for the next one (docs/adr/0025).
 """
 
-import weakref
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
+
+from loopcore.services.owners import Owners
 
 T = TypeVar("T")
 
@@ -45,12 +46,12 @@ class Part(Generic[T]):
         return made
 
 
-def table_of_transports(loop: object) -> weakref.WeakValueDictionary[int, Any]:
+def table_of_transports(loop: object) -> Owners:
     """Return who owns which descriptor, for add_reader and sock_*, which must not meddle with a transport's.
 
-    Weak, as in asyncio, where libraries have learnt its name, `_transports`, too.
+    Libraries have learnt its name, `_transports`, from asyncio.
     """
-    return weakref.WeakValueDictionary()
+    return Owners()
 
 
 def let_go_of_parts(loop: Any) -> None:

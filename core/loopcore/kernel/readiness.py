@@ -7,12 +7,27 @@ Stale events: the events of a tick are collected at one moment and dispatched on
 between may replace a reader, or close a descriptor and open another with the same number. An entry therefore
 remembers the ticks in which its reader and its writer came, and an event collected in such a tick is not for the
 newcomer. Nothing is lost, because readiness is level-triggered: the next wait reports it again.
+
+Kept registrations: a program that calls `sock_recv` in a loop stops to read and starts again within a tick or two. So
+a reader may leave by `keep_reader`: the backend is not told, and the owner, a socket, takes the registration up again
+by `resume_reader`. Who else comes for that number finds it unregistered first; and what nobody has taken up after a few
+calls of `sweep`, one a tick, is unregistered. Kept is only what costs the backend a system call and nothing
+else (`keeps`). docs/adr/0027-sockets-stay-registered.md
 """
 
-from typing import Protocol
+import weakref
+from typing import Any, Final, Protocol
 
 from loopcore.interest import READ, WRITE
 from loopcore.kernel.runnable import Runnable
+
+SWEEPS_KEPT: Final = 5
+"""How many sweeps a registration is kept for. A task that was woken resumes it in the next tick; one that awaits
+`asyncio.wait_for` of Python 3.11, which makes a task for each operation, in the fourth."""
+_SWEEPS_KEPT = SWEEPS_KEPT
+
+_KEPT = 1
+_DRAINED = 2
 
 
 class Registrar(Protocol):
@@ -28,7 +43,7 @@ class Registrar(Protocol):
 class Registration:
     """One descriptor's entry: its reader and its writer, the ticks they came in, and whose descriptor it is."""
 
-    __slots__ = ("reader", "writer", "reader_tick", "writer_tick", "fileobj")
+    __slots__ = ("reader", "writer", "reader_tick", "writer_tick", "fileobj", "_kept", "_kept_sweep", "_owner")
 
     def __init__(self) -> None:
         self.reader: Runnable | None = None
@@ -37,18 +52,28 @@ class Registration:
         self.writer_tick: int = 0
         self.fileobj: object = None
         """The socket or file that was given instead of a number, if one was."""
+        self._kept: int = 0
+        """Whether the backend watches for a reader that has left; `_DRAINED` if that one had read all there was."""
+        self._kept_sweep: int = 0
+        self._owner: Any = None
+        """A weak reference to the socket that a registration was kept for, the last time."""
 
 
 class Readiness:
     """The table of a loop. Thread: the loop's own."""
 
-    __slots__ = ("tick", "_backend", "_table")
+    __slots__ = ("tick", "keeps", "_backend", "_table", "_kept", "_sweeps")
 
     def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
         """Number of the current tick, counted when its wait returns; kept by the reactor."""
+        self.keeps: bool = False
+        """Whether `keep_reader` does what it says; else it is `clear_reader`."""
         self._backend: Registrar = backend
         self._table: dict[int, Registration] = {}
+        self._kept: list[int] = []
+        """Descriptors that may have a registration that is kept; perhaps twice, perhaps no longer."""
+        self._sweeps: int = 0
 
     def __len__(self) -> int:
         return len(self._table)
@@ -89,8 +114,70 @@ class Readiness:
             return None
         previous = entry.writer
         entry.writer = None
-        self._shrink(fd, READ if entry.reader is not None else 0)
+        self._shrink(fd, READ if entry.reader is not None or entry._kept else 0)
         return previous
+
+    # Kept registrations
+
+    def keep_reader(self, fd: int, owner: Any, drained: bool) -> bool:
+        """Stop watching `fd` for reading, as `clear_reader`, but keep the registration for `owner`.
+
+        `drained` says that there is nothing to read now. True: `sweep` has to be called until it returns False.
+        """
+        entry = self._table.get(fd)
+        if entry is None or entry.reader is None:
+            return False
+        if not self.keeps:
+            self.clear_reader(fd)
+            return False
+        if entry._owner is None or entry._owner() is not owner:
+            try:
+                entry._owner = weakref.ref(owner)
+            except TypeError:  # something in place of a socket
+                self.clear_reader(fd)
+                return False
+        entry.reader = None
+        entry._kept = _DRAINED if drained else _KEPT
+        entry._kept_sweep = self._sweeps
+        self._kept.append(fd)
+        return len(self._kept) == 1
+
+    def is_drained(self, fd: int, owner: Any) -> bool:
+        """Tell whether a registration of `fd` is kept for `owner`, who had read all there was when he left it."""
+        entry = self._table.get(fd)
+        return entry is not None and entry._kept == _DRAINED and entry._owner() is owner
+
+    def resume_reader(self, fd: int, owner: Any, runnable: Runnable) -> bool:
+        """Run `runnable` whenever `fd` is readable, by the registration that is kept for `owner`; False if none is."""
+        entry = self._table.get(fd)
+        if entry is None or not entry._kept or entry._owner() is not owner:
+            return False
+        entry._kept = 0
+        entry.reader = runnable
+        entry.reader_tick = self.tick
+        return True
+
+    def sweep(self) -> bool:
+        """Unregister what was kept long enough; return whether anything is left. Thread: the loop's, once a tick."""
+        kept = self._kept
+        if not kept:
+            return False
+        self._kept = []
+        self._sweeps += 1
+        for fd in kept:
+            entry = self._table.get(fd)
+            if entry is None or not entry._kept:
+                continue
+            if self._sweeps - entry._kept_sweep < _SWEEPS_KEPT:
+                self._kept.append(fd)
+            else:
+                self._let_go(fd, entry)
+        return bool(self._kept)
+
+    def _let_go(self, fd: int, entry: Registration) -> None:
+        entry._kept = 0
+        entry._owner = None
+        self._shrink(fd, WRITE if entry.writer is not None else 0)
 
     def forget(self, fd: int) -> None:
         """Stop watching `fd` altogether; to be called before it is closed. Unknown descriptors are fine."""
@@ -99,6 +186,7 @@ class Readiness:
             # The entry may be in the hands of a dispatch that is about to call the writer.
             entry.reader = None
             entry.writer = None
+            entry._kept = 0
             self._backend.unregister(fd)
 
     def clear(self) -> None:
@@ -112,9 +200,13 @@ class Readiness:
     def register_all(self) -> None:
         """Register everything with a backend that knows nothing yet."""
         for fd, entry in list(self._table.items()):
-            reading = READ if entry.reader is not None else 0
+            entry._kept = 0
+            interest = (READ if entry.reader is not None else 0) | (WRITE if entry.writer is not None else 0)
+            if not interest:
+                del self._table[fd]
+                continue
             try:
-                self._backend.register(fd, reading | (WRITE if entry.writer is not None else 0))
+                self._backend.register(fd, interest)
             except OSError:
                 del self._table[fd]  # closed by somebody else, and not unregistered yet
 
@@ -136,11 +228,15 @@ class Readiness:
         return None
 
     def watched(self) -> list[int]:
-        """Return the descriptors in the table."""
-        return list(self._table)
+        """Return the descriptors that somebody watches."""
+        return [fd for fd, entry in self._table.items() if entry.reader is not None or entry.writer is not None]
 
     def _entry(self, fd: int, interest: int) -> Registration:
         entry = self._table.get(fd)
+        if entry is not None and entry._kept:
+            # For another file of the same number, as far as anybody knows.
+            self._let_go(fd, entry)
+            entry = self._table.get(fd)
         if entry is None:
             self._backend.register(fd, interest)
             entry = Registration()

@@ -1,9 +1,11 @@
 """Socket operations: add_reader and its relatives, and the sock_* coroutines over plain sockets.
 
 Every sock_* call tries first and waits only if the kernel says "not now"; it then puts an Attempt into the readiness
-table, which tries again whenever the descriptor is ready, until it succeeds, fails, or is called off. The watch
-ends with the operation, at the latest when the waiting coroutine is left (cancelled, closed): it has no
-descriptor, no buffer and no callback to clean up afterwards.
+table, which tries again whenever the descriptor is ready, until it succeeds, fails, or is called off. One exception: a
+read that follows another within a tick or two does not try what must fail, if that one got less than it asked for.
+
+The methods for what servers do with every message (recv, recv_into, accept, sendall) are no coroutines: they try at
+once, and return what is to be awaited at once.
 
 As in asyncio one operation a direction and descriptor can wait; a second one takes the first one's place, and
 the first then waits for ever. That is the caller's mistake, and it is not detected.
@@ -13,32 +15,48 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias
 
+from loopcore.backend import Capability
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.handle import Handle
+from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.operations import Connect
+from loopcore.services.attempts import (
+    ACCEPT,
+    CALL,
+    READING,
+    RECV,
+    RECV_INTO,
+    WRITING,
+    Attempt,
+    Sweeper,
+    accept_from,
+    begin,
+    settled,
+)
 from loopcore.services.call import OperationCall
 from loopcore.services.literals import numeric_host
+from loopcore.services.owners import Owners
 
 FileDescriptorLike: TypeAlias = Any
 """An int, or an object with `fileno()`."""
 
 Callback: TypeAlias = Callable[..., object]
 
-READING, WRITING = False, True
+_READING, _WRITING = READING, WRITING
+_SENT = settled(None)
 
 
 class SockHost(Protocol):
     """What socket operations need of a loop."""
 
     readiness: Readiness
+    backend: Any
     completions: Completions | None
-
-    def create_future(self) -> asyncio.Future[Any]: ...
 
     def is_closed(self) -> bool: ...
 
@@ -56,66 +74,20 @@ class SockHost(Protocol):
     ) -> Any: ...
 
 
-class ClosingTransport(Protocol):
-    def is_closing(self) -> bool: ...
-
-
-class Attempt(Runnable):
-    """An operation that is tried again whenever its descriptor is ready, and the future of its result."""
-
-    __slots__ = ("_direction", "_fd", "_readiness", "_try", "_watching", "future")
-
-    def __init__(
-        self, readiness: Readiness, fd: int, direction: bool, future: asyncio.Future[Any], again: Callable[[], Any]
-    ) -> None:
-        self._readiness = readiness
-        self._fd = fd
-        self._direction = direction
-        self._try = again
-        self._watching = True
-        self.future: Any = future
-
-    def _run(self) -> None:
-        if self.future.done():
-            return  # cancelled in this very tick; the coroutine ends the watch when it resumes
-        try:
-            result = self._try()
-        except (BlockingIOError, InterruptedError):
-            return
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            self.end()
-            self.future.set_exception(exc)
-            self.future = None  # the error's traceback holds this frame, and so `self` until the error goes
-        else:
-            self.end()
-            self.future.set_result(result)
-
-    def cancel(self) -> None:
-        """Note that something else took the place in the table."""
-        self._watching = False
-
-    def end(self) -> None:
-        """Leave the table, if still in it."""
-        if self._watching:
-            self._watching = False
-            if self._direction is READING:
-                self._readiness.clear_reader(self._fd)
-            else:
-                self._readiness.clear_writer(self._fd)
-
-
 class SockOps:
     """Watching descriptors, and operations on sockets. Thread: the loop's own."""
 
-    __slots__ = ("_host", "_loop", "_readiness", "_transports")
+    __slots__ = ("_host", "_loop", "_readiness", "_sweeper", "_transports")
 
-    def __init__(self, host: SockHost, loop: Any, transports: Mapping[int, ClosingTransport]) -> None:
+    def __init__(self, host: SockHost, loop: Reactor, transports: Owners) -> None:
         self._host = host
-        self._loop = loop  # handed on to the handles, which belong to it; not used here
-        self._readiness = host.readiness
+        self._loop = loop  # handed on to the handles and attempts, which belong to it; not used here
+        self._readiness: Readiness = host.readiness
+        self._sweeper = Sweeper(loop)
         self._transports = transports
+        # Where the kernel keeps the registrations: elsewhere to end one costs nothing, and a Poll of a completion port
+        # that was left in flight would hold a socket open that the program closes.
+        self._readiness.keeps = host.completions is None and Capability.FLAT_COST in host.backend.capabilities
 
     # --- watching -----------------------------------------------------------------------------------
 
@@ -135,14 +107,14 @@ class SockOps:
         """Stop watching `fd` for writing; return whether it was watched."""
         return self._remove(fd, WRITING)
 
-    def _add(self, fd: FileDescriptorLike, direction: bool, callback: Callback, args: tuple[Any, ...]) -> None:
+    def _add(self, fd: FileDescriptorLike, direction: int, callback: Callback, args: tuple[Any, ...]) -> None:
         number = self._free_descriptor(fd)
         self._check_closed()
         self._watch(number, direction, Handle(callback, args, self._loop, None))
         if number is not fd:
             self._readiness.note_fileobj(number, fd)
 
-    def _remove(self, fd: FileDescriptorLike, direction: bool) -> bool:
+    def _remove(self, fd: FileDescriptorLike, direction: int) -> bool:
         table = self._readiness
         try:
             number = self._free_descriptor(fd)
@@ -154,25 +126,28 @@ class SockOps:
             number = found
         if self._host.is_closed():
             return False
-        previous = table.clear_reader(number) if direction is READING else table.clear_writer(number)
+        previous = table.clear_reader(number) if direction == _READING else table.clear_writer(number)
         if previous is None:
             return False
         _call_off(previous)
         return True
 
-    def _watch(self, fd: int, direction: bool, runnable: Runnable) -> None:
+    def _watch(self, fd: int, direction: int, runnable: Runnable) -> None:
         table = self._readiness
-        previous = table.set_reader(fd, runnable) if direction is READING else table.set_writer(fd, runnable)
+        previous = table.set_reader(fd, runnable) if direction == _READING else table.set_writer(fd, runnable)
         if previous is not None:
             _call_off(previous)
 
     def _free_descriptor(self, fd: FileDescriptorLike) -> int:
         """Return the number of `fd`; raise RuntimeError if a transport owns it."""
         number = descriptor_of(fd)
+        self._check_free(number, fd)
+        return number
+
+    def _check_free(self, number: int, fd: FileDescriptorLike) -> None:
         transport = self._transports.get(number)
         if transport is not None and not transport.is_closing():
             raise RuntimeError(f"File descriptor {fd!r} is used by transport {transport!r}")
-        return number
 
     def _check_closed(self) -> None:
         if self._host.is_closed():
@@ -180,25 +155,43 @@ class SockOps:
 
     # --- operations ---------------------------------------------------------------------------------
 
-    async def recv(self, sock: socket.socket, n: int) -> bytes:
+    def recv(self, sock: socket.socket, n: int) -> Awaitable[bytes]:
         """Receive at most `n` bytes; b"" means the peer has ended."""
         self.check_socket(sock)
-        try:
-            return sock.recv(n)
-        except (BlockingIOError, InterruptedError):
-            pass
-        received: bytes = await self._until(sock, READING, lambda: sock.recv(n))
-        return received
+        fd = sock.fileno()
+        if not self._readiness.is_drained(fd, sock):
+            try:
+                return settled(sock.recv(n))
+            except (BlockingIOError, InterruptedError):
+                pass
+        return self._read_later(fd, RECV, sock, n)
 
-    async def recv_into(self, sock: socket.socket, buf: Any) -> int:
+    def recv_into(self, sock: socket.socket, buf: Any) -> Awaitable[int]:
         """Receive into `buf`; return the number of bytes."""
         self.check_socket(sock)
+        fd = sock.fileno()
+        if not self._readiness.is_drained(fd, sock):
+            try:
+                return settled(sock.recv_into(buf))
+            except (BlockingIOError, InterruptedError):
+                pass
+        return self._read_later(fd, RECV_INTO, sock, buf)
+
+    def accept(self, sock: socket.socket) -> Awaitable[tuple[socket.socket, Any]]:
+        """Accept a connection; return its socket, made non-blocking, and the peer's address."""
+        self.check_socket(sock)
         try:
-            return sock.recv_into(buf)
+            return settled(accept_from(sock))
         except (BlockingIOError, InterruptedError):
-            pass
-        count: int = await self._until(sock, READING, lambda: sock.recv_into(buf))
-        return count
+            return self._read_later(sock.fileno(), ACCEPT, sock, None)
+
+    def _read_later(self, fd: int, kind: int, sock: socket.socket, argument: Any) -> Attempt:
+        self._check_free(fd, sock)
+        self._check_closed()
+        attempt = begin(self._sweeper, fd, READING, kind, sock, argument)
+        if not self._readiness.resume_reader(fd, sock, attempt):
+            self._watch(fd, READING, attempt)
+        return attempt
 
     async def recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
         """Receive a datagram; return it and who sent it."""
@@ -221,16 +214,19 @@ class SockOps:
         received: tuple[int, Any] = await self._until(sock, READING, lambda: sock.recvfrom_into(buf, limit))
         return received
 
-    async def sendall(self, sock: socket.socket, data: Any) -> None:
+    def sendall(self, sock: socket.socket, data: Any) -> Awaitable[None]:
         """Send all of `data`. When it is cancelled, nobody can tell how much has been sent."""
         self.check_socket(sock)
         try:
             sent = sock.send(data)
         except (BlockingIOError, InterruptedError):
             sent = 0
-        view = memoryview(data).cast("B")
-        if sent < len(view):
-            await self._until(sock, WRITING, _Remainder(sock, view[sent:]).send)
+        if type(data) is bytes and sent == len(data):
+            return _SENT
+        remainder = Remainder(sock, memoryview(data).cast("B"))
+        if remainder.passes(sent):
+            return _SENT
+        return self._attempt(self._free_descriptor(sock.fileno()), WRITING, remainder.send, None)
 
     async def sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
         """Send a datagram; return the number of bytes."""
@@ -241,16 +237,6 @@ class SockOps:
             pass
         count: int = await self._until(sock, WRITING, lambda: sock.sendto(data, address))
         return count
-
-    async def accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
-        """Accept a connection; return its socket, made non-blocking, and the peer's address."""
-        self.check_socket(sock)
-        try:
-            return _accept(sock)
-        except (BlockingIOError, InterruptedError):
-            pass
-        accepted: tuple[socket.socket, Any] = await self._until(sock, READING, lambda: _accept(sock))
-        return accepted
 
     async def connect(self, sock: socket.socket, address: Any) -> None:
         """Connect to `address`, whose host may be a name; it is looked up first."""
@@ -285,7 +271,7 @@ class SockOps:
             return
         raise OSError(error, f"Connect call failed {address}")
 
-    async def _until(self, sock: socket.socket, direction: bool, again: Callable[[], Any]) -> Any:
+    async def _until(self, sock: socket.socket, direction: int, again: Callable[[], Any]) -> Any:
         return await self._attempt(self._free_descriptor(sock.fileno()), direction, again, None)
 
     async def wait_writable(
@@ -298,22 +284,19 @@ class SockOps:
         fd = self._free_descriptor(sock.fileno()) if lend is None else sock.fileno()
         return await self._attempt(fd, WRITING, again, lend)
 
-    async def _attempt(
+    def _attempt(
         self,
         fd: int,
-        direction: bool,
+        direction: int,
         again: Callable[[], Any],
         lend: Callable[[asyncio.Future[Any]], object] | None,
-    ) -> Any:
+    ) -> Attempt:
         self._check_closed()
-        attempt = Attempt(self._readiness, fd, direction, self._host.create_future(), again)
+        attempt = begin(self._sweeper, fd, direction, CALL, None, again)
         if lend is not None:
-            lend(attempt.future)
+            lend(attempt)  # type: ignore[arg-type]  # a future through `__class__`
         self._watch(fd, direction, attempt)
-        try:
-            return await attempt.future
-        finally:
-            attempt.end()
+        return attempt
 
     async def _resolved(self, sock: socket.socket, address: Any) -> Any:
         host, port = address[:2]
@@ -330,8 +313,8 @@ class SockOps:
             raise ValueError("the socket must be non-blocking")
 
 
-class _Remainder:
-    """What is left to send of one sendall."""
+class Remainder:
+    """What is left to send of one sendall. Its view of the program's buffer is released with the last byte."""
 
     __slots__ = ("_sock", "_view")
 
@@ -339,9 +322,17 @@ class _Remainder:
         self._sock = sock
         self._view = view
 
+    def passes(self, sent: int) -> bool:
+        """Take note that `sent` bytes have gone; return whether that was all."""
+        whole, self._view = self._view, self._view[sent:]
+        whole.release()
+        if self._view.nbytes:
+            return False
+        self._view.release()
+        return True
+
     def send(self) -> None:
-        self._view = self._view[self._sock.send(self._view) :]
-        if self._view:
+        if not self.passes(self._sock.send(self._view)):
             raise BlockingIOError  # the rest when the socket is ready again
 
 
@@ -360,6 +351,9 @@ def descriptor_of(fd: FileDescriptorLike) -> int:
 
 
 def _call_off(previous: Runnable) -> None:
+    if isinstance(previous, Attempt):
+        previous.displaced()
+        return
     cancel = getattr(previous, "cancel", None)
     if cancel is not None:
         cancel()

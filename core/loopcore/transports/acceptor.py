@@ -9,13 +9,26 @@ process or system (no descriptors, no memory), it is reported and tried again af
 """
 
 import errno
+import os
 import socket
 from asyncio.trsock import TransportSocket
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
+from loopcore.native.interpreted_accepting import accept_one as accept_any
 from loopcore.operations import Accept
+from loopcore.transports.lifecycle import PresumedName, disable_nagle, has_no_delay, presumed_name
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.accepting import accept_one
+else:
+    from loopcore.native.interpreted_accepting import accept_one
 
 if TYPE_CHECKING:
     from loopcore.transports.server import Server
@@ -26,19 +39,42 @@ RETRY_DELAY: Final = 1.0
 OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
+INTERNET: Final = (socket.AF_INET, socket.AF_INET6)
+NON_BLOCKING: Final = getattr(socket, "SOCK_NONBLOCK", 0)
+"""With this in its type, the constructor takes a descriptor as non-blocking, and makes no system call to find out."""
+
+
 class Acceptor(Runnable):
     """One listening socket over a readiness port. To run it is to accept what waits, at most `backlog` an event."""
+
+    __slots__ = (
+        "server",
+        "sock",
+        "fd",
+        "backlog",
+        "kind",
+        "context",
+        "retry",
+        "name",
+        "_accepts_natively",
+        "_inherits",
+    )
 
     def __init__(self, server: "Server", sock: socket.socket, backlog: int) -> None:
         self.server = server
         self.sock = sock
-        self.fd = sock.fileno()
-        self.backlog = max(1, backlog)
+        self.fd: int = sock.fileno()
+        self.backlog: int = max(1, backlog)
         # Kept, because `socket.family` and `socket.type` make enum members of their numbers each time they are asked.
-        self.kind = (int(sock.family), int(sock.type), sock.proto)
+        self.kind: tuple[int, int, int] = (int(sock.family), int(sock.type) | NON_BLOCKING, sock.proto)
         # The context that started the server; each connection is made in a copy of it.
         self.context: Context = copy_context()
         self.retry: Any = None
+        self.name: PresumedName | None = presumed_name(sock)
+        self._accepts_natively: bool = cython.compiled and sock.family in INTERNET
+        self._inherits: bool = False
+        """Whether TCP_NODELAY was seen to go over to connections from the listening socket."""
+        disable_nagle(sock)
 
     def start(self) -> None:
         """Accept from now on."""
@@ -65,23 +101,32 @@ class Acceptor(Runnable):
         self.server._loop.readiness.forget(self.fd)
 
     def _run(self) -> None:
-        # `_accept` is what socket.accept() is made of, on every Python, without the enums.
+        server = self.server
         for _ in range(self.backlog):
-            if self.server._sockets is None:  # closed by the protocol of the connection before
+            if server._sockets is None:  # closed by the protocol of the connection before
                 return
             try:
-                fd, address = self.sock._accept()  # type: ignore[attr-defined]
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                if self._accepts_natively:
+                    accepted = accept_one(self.sock, self.fd)
+                else:
+                    accepted = accept_any(self.sock, self.fd)
             except OSError as exc:
                 self._rest(exc)
                 return
-            self._take(socket.socket(*self.kind, fileno=fd), address)
+            if accepted is None:
+                return
+            self._take(socket.socket(*self.kind, fileno=accepted[0]), accepted[1])
 
     def _take(self, connection: socket.socket, address: Any) -> None:
         server = self.server
         if server._admit(connection):
-            self.context.copy().run(server._accepted, connection, address)
+            extra = {"peername": address}
+            if self.name is not None:
+                extra["sockname"] = self.name
+            if not self._inherits:
+                self._inherits = has_no_delay(connection)
+            server._nagle_is_off = self._inherits
+            self.context.copy().run(server._accepted, connection, extra)
 
     def _rest(self, exc: OSError) -> None:
         """Accept nothing for a while."""
@@ -96,6 +141,8 @@ class Acceptor(Runnable):
 
 class CompletionAcceptor(Acceptor):
     """One listening socket over a completion port. To run it is to take one connection, which is accepted already."""
+
+    __slots__ = ("operation",)
 
     def __init__(self, server: "Server", sock: socket.socket, backlog: int) -> None:
         Acceptor.__init__(self, server, sock, backlog)
@@ -131,6 +178,8 @@ class CompletionAcceptor(Acceptor):
             socket.close(fd)
             return
         connection = socket.socket(*self.kind, fileno=fd)
+        if NON_BLOCKING:
+            os.set_blocking(fd, False)  # the constructor has taken it for that; a port need not have made it so
         try:
             address = connection.getpeername()
         except OSError:

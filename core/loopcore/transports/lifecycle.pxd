@@ -10,8 +10,10 @@ cdef class Connection(FlowControl):
     cdef public object _empty_waiter
 
     cpdef object set_protocol(self, object protocol)
+    cdef object _find_out(self, object name)
     cpdef object close(self)
     cpdef object _failed(self, object exc, object message)
     cpdef object _force_close(self, object exc)
+    cdef object _stop_reading(self)
     cpdef object _lose(self, object exc)
     cpdef object _let_go(self)

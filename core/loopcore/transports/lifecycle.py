@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import Server
 
+ANY_ADDRESS: Final = ("0.0.0.0", "::")
+
 OPEN = 0
 CLOSING = 1
 LOST = 2
@@ -53,14 +55,43 @@ def disable_nagle(sock: socket.socket) -> None:
             pass  # macOS says EINVAL when the peer has gone already; the first receive will tell
 
 
+def has_no_delay(sock: socket.socket) -> bool:
+    """Tell whether small writes leave at once."""
+    try:
+        return sock.getsockopt(IPPROTO_TCP, TCP_NODELAY) != 0
+    except OSError:
+        return False  # not TCP
+
+
+class PresumedName:
+    """The address that a connection has if its listening socket has one: what is said once the socket is closed.
+
+    While it is open the kernel is asked: a filter there may have led a connection for another address here.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: Any) -> None:
+        self.name: Final = name
+
+
+def presumed_name(sock: socket.socket) -> PresumedName | None:
+    """Return the name of the connections that `sock` will accept; None if each will have its own."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    name = sock.getsockname()
+    return None if name[0] in ANY_ADDRESS else PresumedName(name)
+
+
 def known_facts(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, Any]:
     """Return what `get_extra_info` knows; what the caller found out already (accept, TLS) is not asked again."""
     facts: dict[str, Any] = {} if extra is None else extra
-    facts["socket"] = TransportSocket(sock)
-    try:
-        facts["sockname"] = sock.getsockname()
-    except OSError:
-        facts["sockname"] = None
+    facts["socket"] = sock  # shown as a TransportSocket, which is made for who asks
+    if "sockname" not in facts:
+        try:
+            facts["sockname"] = sock.getsockname()
+        except OSError:
+            facts["sockname"] = None
     if "peername" not in facts:
         try:
             facts["peername"] = sock.getpeername()
@@ -132,7 +163,20 @@ class Connection(FlowControl):
         """
         if name == "loopcore.bytes":
             return (self._driver.received, self._driver.sent)
+        if name == "socket" or name == "sockname":
+            self._find_out(name)
         return self._extra.get(name, default)
+
+    def _find_out(self, name: str) -> None:
+        """Make what was only noted what a program gets."""
+        fact = self._extra.get(name)
+        if name == "socket" and isinstance(fact, socket.socket):
+            self._extra[name] = TransportSocket(fact)
+        elif isinstance(fact, PresumedName):
+            try:
+                self._extra[name] = self._driver.sock.getsockname()
+            except (AttributeError, OSError):  # closed, by us or by somebody else
+                self._extra[name] = fact.name
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         """Return the protocol that is called now; None once the connection is lost."""
@@ -153,7 +197,7 @@ class Connection(FlowControl):
         if self._state != OPEN:
             return
         self._state = CLOSING
-        self._driver.stop_reading()
+        self._stop_reading()
         self._driver.flush()
         if self._driver.unsent:
             self._awaits_drain = True
@@ -175,9 +219,26 @@ class Connection(FlowControl):
 
     def _force_close(self, exc: BaseException | None) -> None:
         if self._state < LOST:
-            self._driver.stop_reading()
+            self._stop_reading()
             self._driver.discard()
             self._lose(exc)
+
+    def _stop_reading(self) -> None:
+        """Read no more, on the way to the end.
+
+        If the port refuses even that, as it does in a child that was forked past Python's hooks, nothing of what has to
+        follow would ever run: the socket is closed now, and the refusal goes to the caller.
+        """
+        try:
+            self._driver.stop_reading()
+        except BaseException:
+            sock = self._driver.sock
+            self._state = CLOSED
+            self._refuses = True
+            self._driver.sock = None  # type: ignore[assignment]
+            if sock is not None:
+                sock.close()
+            raise
 
     def _lose(self, exc: BaseException | None) -> None:
         self._state = LOST
@@ -201,4 +262,7 @@ class Connection(FlowControl):
             self._server = None
         if self._empty_waiter is not None and not self._empty_waiter.done():
             self._empty_waiter.set_exception(ConnectionError("Connection is closed by peer"))
+        owners = getattr(self._loop, "_transports", None)
+        if owners is not None:
+            owners.discard(self._driver.fd)
         self._driver.release()  # raises if somebody else has closed the descriptor

@@ -90,6 +90,8 @@ class Server(asyncio.AbstractServer):
         self._waiters: list[asyncio.Future[None]] | None = []
         self._acceptors: list[Acceptor] = []
         self._serving = False
+        self._nagle_is_off = False
+        """Whether the connection that is being taken has TCP_NODELAY already, from its listening socket."""
         self._serving_forever_fut: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
@@ -159,21 +161,23 @@ class Server(asyncio.AbstractServer):
         connection.close()
         return False
 
-    def _accepted(self, connection: socket.socket, address: Any) -> None:
-        """Give the connection a protocol and a transport. An error ends this connection and no other."""
+    def _accepted(self, connection: socket.socket, extra: dict[str, Any]) -> None:
+        """Give the connection a protocol and a transport. An error ends this connection and no other.
+
+        `extra` is what is known of it: the peer's address, and perhaps its own.
+        """
         loop = self._loop
         protocol = None
         try:
             if loop.get_debug():
-                logger.debug("%r got a new connection from %r: %r", self, address, connection)
-            connection.setblocking(False)
+                logger.debug("%r got a new connection from %r: %r", self, extra["peername"], connection)
+            if connection.gettimeout() != 0.0:
+                connection.setblocking(False)
             protocol = self._protocol_factory()
             if self._sockets is None:  # by the factory
                 connection.close()
                 return
-            self._make_transport(
-                connection, protocol, waiter=self._watch(protocol), extra={"peername": address}, server=self
-            )
+            self._make_transport(connection, protocol, waiter=self._watch(protocol), extra=extra, server=self)
         except BaseException as exc:
             connection.close()
             if isinstance(exc, SystemExit | KeyboardInterrupt):

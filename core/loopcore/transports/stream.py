@@ -105,7 +105,8 @@ class StreamTransport(Connection):
         self._paused: bool = False
         self._eof_written: bool = False
         self._eof_received: bool = False
-        disable_nagle(sock)
+        if server is None or not server._nagle_is_off:
+            disable_nagle(sock)
         self._driver: StreamDriver = make_stream_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
         if server is not None:

@@ -1,0 +1,49 @@
+cimport cython
+
+from loopcore.kernel.future cimport Future
+from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.runnable cimport Runnable
+
+cdef int _PENDING
+cdef int _CALL, _RECV, _RECV_INTO, _ACCEPT
+cdef int _READING, _WRITING
+
+
+@cython.final
+@cython.freelist(16)
+cdef class Settled:
+    cdef object _result
+
+
+cdef class Sweeper(Runnable):
+    cdef Reactor _reactor
+
+    cdef object _run(self)
+
+
+cdef class Attempt(Future):
+    cdef int _kind
+    cdef object _sock
+    cdef object _argument
+    cdef object _fd
+    cdef int _direction
+    cdef bint _watching
+    cdef bint _asked
+    cdef Sweeper _sweeper
+
+    cdef object _set_out(self, Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)
+    cdef object _run(self)
+    @cython.locals(drained=bint)
+    cdef object _leave_with(self, object result)
+    cpdef object displaced(self)
+    cdef object _leave(self)
+    cdef bint _cancel(self, object msg) except -1
+
+
+@cython.locals(done=Settled)
+cpdef Settled settled(object result)
+
+@cython.locals(attempt=Attempt, reactor=Reactor)
+cpdef Attempt begin(Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)
+
+cpdef tuple accept_from(object sock)

@@ -1,0 +1,218 @@
+"""What an operation on a plain socket is while it lasts: an Attempt if it has to wait, a Settled if it did not.
+
+Both are what `await` wants, and nothing more: they are awaited once, by the coroutine that asked for them. An Attempt
+is three things in one object, because a request of a socket program waits once: the runnable in the readiness table,
+which tries again whenever the descriptor is ready; the future that the task waits for; and the iterator between them.
+
+The watch ends with the operation, at the latest when the waiting coroutine is left (cancelled, closed). A read that has
+succeeded leaves its registration for a moment to the next one on the same socket; `loopcore.kernel.readiness`
+says how that is safe.
+
+Thread: the loop's own.
+"""
+
+import socket
+from collections.abc import Generator
+from typing import Any
+
+from loopcore.kernel.exceptions import exception_to_throw
+from loopcore.kernel.future import Future
+from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.runnable import Runnable
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.chunks import stop_with
+
+_PENDING = 0
+
+READING = 0
+WRITING = 1
+
+CALL = 0
+"""The kinds of an attempt: to call its argument, which says what is tried; ..."""
+RECV = 1
+"""... `recv(argument)`; ..."""
+RECV_INTO = 2
+"""... `recv_into(argument)`; ..."""
+ACCEPT = 3
+"""... or to accept a connection."""
+_CALL, _RECV, _RECV_INTO, _ACCEPT = CALL, RECV, RECV_INTO, ACCEPT
+_READING, _WRITING = READING, WRITING
+
+
+class Settled:
+    """An operation that has succeeded without waiting."""
+
+    __slots__ = ("_result",)
+
+    def __init__(self) -> None:
+        self._result: Any = None
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self  # type: ignore[return-value]
+
+    def __iter__(self) -> "Settled":
+        return self
+
+    def __next__(self) -> Any:
+        if cython.compiled:
+            stop_with(self._result)
+            raise StopIteration
+        raise StopIteration(self._result)
+
+
+class Sweeper(Runnable):
+    """Ends the registrations that nobody takes up again. Runs at the end of each tick in which there are some."""
+
+    __slots__ = ("_reactor",)
+
+    def __init__(self, reactor: Reactor) -> None:
+        self._reactor: Reactor = reactor
+
+    def _run(self) -> None:
+        if self._reactor.readiness.sweep():
+            self._reactor.flush_soon(self)
+
+
+class Attempt(Future):
+    """An operation that is tried again whenever its descriptor is ready; made by `begin`."""
+
+    __slots__ = ("_kind", "_sock", "_argument", "_fd", "_direction", "_watching", "_asked", "_sweeper")
+
+    def _set_out(self, sweeper: Sweeper, fd: int, direction: int, kind: int, sock: Any, argument: Any) -> None:
+        self._kind: int = kind
+        self._sock: Any = sock
+        self._argument: Any = argument
+        self._fd: int = fd
+        self._direction: int = direction
+        self._watching: bool = True
+        self._asked: bool = False
+        self._sweeper: Sweeper = sweeper
+
+    def _run(self) -> None:
+        if self._status != _PENDING:
+            return
+        try:
+            if self._kind == _RECV:
+                result = self._sock.recv(self._argument)
+            elif self._kind == _RECV_INTO:
+                result = self._sock.recv_into(self._argument)
+            elif self._kind == _ACCEPT:
+                result = accept_from(self._sock)
+            else:
+                result = self._argument()
+        except (BlockingIOError, InterruptedError):
+            return
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._leave()
+            self._set_exception(exc)
+            if not cython.compiled:
+                del self  # the error's traceback holds this frame
+        else:
+            self._leave_with(result)
+            self._set_result(result)
+
+    def _leave_with(self, result: Any) -> None:
+        """Leave the table; if another operation like this will follow, keep the registration for it."""
+        if not self._watching or self._kind == _CALL or (self._kind != _ACCEPT and not result):
+            self._leave()  # nothing like it will follow, least of all at the end of the stream
+            return
+        drained = False
+        if self._kind == _RECV:
+            drained = len(result) < self._argument
+        elif self._kind == _RECV_INTO:
+            with memoryview(self._argument) as view:
+                drained = result < view.nbytes
+        self._watching = False
+        if self._reactor.readiness.keep_reader(self._fd, self._sock, drained):
+            self._reactor.flush_soon(self._sweeper)
+        self._sock = self._argument = None  # the task that is woken holds what it waited for until it waits again
+
+    def displaced(self) -> None:
+        """Note that something else took the place in the table. Who waits here waits for ever, as in asyncio."""
+        self._watching = False
+
+    def _leave(self) -> None:
+        """Leave the table, if still in it."""
+        self._sock = self._argument = None
+        if self._watching:
+            self._watching = False
+            if self._direction == _READING:
+                self._reactor.readiness.clear_reader(self._fd)
+            else:
+                self._reactor.readiness.clear_writer(self._fd)
+
+    def _cancel(self, msg: Any) -> bool:
+        cancelled = Future._cancel(self, msg)
+        self._leave()
+        return cancelled
+
+    # As an iterator
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._status == _PENDING:
+            if self._asked:
+                raise RuntimeError("await wasn't used with future")
+            self._asked = True
+            self._asyncio_future_blocking = True
+            return self
+        result = self._outcome()
+        if cython.compiled:
+            stop_with(result)
+            raise StopIteration
+        raise StopIteration(result)
+
+    def send(self, value: Any) -> Any:
+        """Continue; what is sent is ignored, as in a future."""
+        return self.__next__()
+
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
+        """Raise an exception at the `await`: what this has failed with, a cancellation, or anything else."""
+        error = exception_to_throw(typ, val, tb)
+        self._leave()
+        self._exception = self._exception_traceback = None  # it holds the frames that hold this
+        try:
+            raise error
+        finally:
+            del error, typ, val
+
+    def close(self) -> None:
+        """End the watch: whoever waited has gone."""
+        self._leave()
+
+
+def settled(result: Any) -> Settled:
+    """Return what gives `result` when it is awaited."""
+    done = Settled.__new__(Settled)
+    done._result = result
+    return done
+
+
+def begin(sweeper: Sweeper, fd: int, direction: int, kind: int, sock: socket.socket | None, argument: Any) -> Attempt:
+    """Return an attempt that is not in the table yet. Only reads of `sock` may leave their registration to the next."""
+    attempt = Attempt.__new__(Attempt)
+    reactor = sweeper._reactor
+    if cython.compiled and not reactor.get_debug():
+        attempt._loop = reactor  # everything else is zero and None
+        attempt._reactor = reactor
+    else:
+        Future.__init__(attempt, loop=reactor)
+    attempt._set_out(sweeper, fd, direction, kind, sock, argument)
+    return attempt
+
+
+def accept_from(sock: socket.socket) -> tuple[socket.socket, Any]:
+    """Accept a connection; its socket does not block."""
+    connection, address = sock.accept()
+    connection.setblocking(False)
+    return connection, address

@@ -1,0 +1,5 @@
+cdef class Owners:
+    cdef dict _references
+
+    cpdef object get(self, object fd, object default=*)
+    cpdef object discard(self, object fd)

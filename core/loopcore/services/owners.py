@@ -1,0 +1,56 @@
+"""Owners: which transport has which descriptor.
+
+`add_reader` and the sock_* calls ask, because they must not meddle with a transport's. Weak, like asyncio's
+`WeakValueDictionary` of the same use, but an entry goes when its transport closes, not by a callback of the reference:
+that, and the reference with a key that it needs, are most of what such a dictionary costs a connection.
+
+Thread: the loop's own.
+"""
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+
+class Owners:
+    """From descriptors to transports that live. What is left of one that nobody closed is an empty entry."""
+
+    __slots__ = ("_references",)
+
+    def __init__(self) -> None:
+        self._references: dict[int, weakref.ref[Any]] = {}
+
+    def get(self, fd: int, default: Any = None) -> Any:
+        """Return the transport of `fd`, or `default`."""
+        reference = self._references.get(fd)
+        if reference is None:
+            return default
+        transport = reference()
+        return default if transport is None else transport
+
+    def discard(self, fd: int) -> None:
+        """Forget whose `fd` was: it is about to be closed."""
+        self._references.pop(fd, None)
+
+    # As in the dictionary that asyncio has, for who has learnt its name.
+
+    def __setitem__(self, fd: int, transport: Any) -> None:
+        self._references[fd] = weakref.ref(transport)
+
+    def __getitem__(self, fd: int) -> Any:
+        transport = self.get(fd)
+        if transport is None:
+            raise KeyError(fd)
+        return transport
+
+    def __delitem__(self, fd: int) -> None:
+        del self._references[fd]
+
+    def __contains__(self, fd: object) -> bool:
+        return self.get(fd) is not None  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([fd for fd in self._references if fd in self])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))

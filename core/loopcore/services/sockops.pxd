@@ -1,0 +1,34 @@
+cimport cython
+
+from loopcore.kernel.readiness cimport Readiness
+from loopcore.kernel.runnable cimport Runnable
+from loopcore.services.attempts cimport Attempt, Sweeper, accept_from, begin, settled
+from loopcore.services.owners cimport Owners
+
+cdef int _READING
+cdef int _WRITING
+
+
+cdef class SockOps:
+    cdef object _host
+    cdef object _loop
+    cdef Readiness _readiness
+    cdef Sweeper _sweeper
+    cdef Owners _transports
+
+    cdef Attempt _read_later(self, object fd, int kind, object sock, object argument)
+    cdef object _add(self, object fd, int direction, object callback, object args)
+    cdef object _remove(self, object fd, int direction)
+    cdef object _watch(self, object fd, int direction, Runnable runnable)
+    cdef object _check_free(self, object number, object fd)
+    cdef object _check_closed(self)
+    cpdef object check_socket(self, object sock)
+
+
+@cython.final
+cdef class Remainder:
+    cdef object _sock
+    cdef object _view
+
+    cpdef bint passes(self, Py_ssize_t sent) except -1
+    cpdef object send(self)

@@ -1,0 +1,36 @@
+cimport cython
+
+from loopcore.kernel.runnable cimport Runnable
+from loopcore.operations cimport Accept
+
+
+cdef class Acceptor(Runnable):
+    cdef public object server
+    cdef public object sock
+    cdef public int fd
+    cdef public int backlog
+    cdef public tuple kind
+    cdef public object context
+    cdef public object retry
+    cdef public object name
+    cdef bint _accepts_natively
+    cdef bint _inherits
+
+    cpdef object start(self)
+    cpdef object stop(self)
+    cpdef object _listen(self)
+    cpdef object _look_away(self)
+    cpdef object _forget(self)
+    cdef object _run(self)
+    cpdef object _take(self, object connection, object address)
+    cpdef object _rest(self, object exc)
+
+
+cdef class CompletionAcceptor(Acceptor):
+    cdef public Accept operation
+
+    cpdef object _listen(self)
+    cpdef object _look_away(self)
+    cpdef object _forget(self)
+    cdef object _run(self)
+    cdef object _take_or_close(self, object fd)
