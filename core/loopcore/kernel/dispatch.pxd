@@ -61,6 +61,7 @@ cdef class Dispatcher(Queues):
     cdef int _run_completions(self, object events) except -1
     cdef int _run_completion(self, Operation operation, object result, bint more, long long tick) except -1
     cdef int _run_check(self) except -1
+    @cython.locals(due=list, position=Py_ssize_t, runnable=Runnable)
     cdef int _run_timers(self) except -1
     cdef int _run_close(self) except -1
     @cython.locals(outer=int)

@@ -258,9 +258,20 @@ class Dispatcher(Queues):
         return self._run_batch(immediates) + self._run_phase_callbacks(_CHECK_PHASE)
 
     def _run_timers(self) -> int:
-        due = self._due
+        due: list[Any] = self._due
         self._due = []
-        return self._run_batch(due)
+        position = 0
+        try:
+            for position in range(len(due)):
+                runnable = due[position]
+                due[position] = None  # so it is freed when it has run, not after thousands of others
+                self._run_one(runnable)
+        except BaseException:
+            for runnable in due[position + 1 :]:
+                self.ready.push(runnable)
+            raise
+        runnable = None  # as in _run_pending
+        return len(due)
 
     def _run_close(self) -> int:
         self._run_flushes()

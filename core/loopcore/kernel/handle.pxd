@@ -21,7 +21,7 @@ cdef class Handle(Runnable):
 
 cdef class TimerHandle(Handle):
     cdef public double _when
-    cdef public long long _sequence
+    cdef Py_ssize_t _place
     cdef public bint _scheduled
 
     cpdef object cancel(self)

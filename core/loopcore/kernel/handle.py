@@ -125,7 +125,7 @@ class Handle(Runnable):
 class TimerHandle(Handle):
     """A callback that is due at a deadline: what `call_later` and `call_at` return."""
 
-    __slots__ = ("_when", "_sequence", "_scheduled")
+    __slots__ = ("_when", "_place", "_scheduled")
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class TimerHandle(Handle):
     ) -> None:
         Handle.__init__(self, callback, args, loop, context)
         self._when: float = when
-        self._sequence: int = 0
+        self._place: int = 0
         self._scheduled: bool = False
 
     @property  # type: ignore[misc]
@@ -228,6 +228,6 @@ def make_timer(
     timer._source_traceback = None
     timer._repr = None
     timer._when = when
-    timer._sequence = 0
+    timer._place = 0
     timer._scheduled = False
     return timer

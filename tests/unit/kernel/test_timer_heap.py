@@ -1,8 +1,10 @@
 """The timer heap: order of firing, cancellation, and how much it may hold."""
 
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
@@ -10,6 +12,8 @@ from loopcore.kernel.handle import TimerHandle
 from loopcore.kernel.timers import COMPACT_ABOVE, TimerHeap
 
 NEVER = float("inf")
+
+variable: ContextVar[object] = ContextVar("variable")
 
 
 class Owner:
@@ -136,3 +140,37 @@ def test_cancelling_twice_counts_once() -> None:
         timers[0].cancel()
     assert len(owner.timers) == 100
     assert owner.timers.next_deadline() == 1.0
+
+
+def test_timer_that_is_set_is_refused() -> None:
+    owner = Owner()
+    timer = owner.set(1.0)
+    with pytest.raises(ValueError, match="set already"):
+        owner.timers.push(timer)
+    assert owner.timers.pop_due(2.0) == [timer]
+    owner.timers.push(timer)
+    assert len(owner.timers) == 1
+
+
+def test_what_a_cancelled_timer_drops_may_set_timers() -> None:
+    owner = Owner()
+
+    class Sets:
+        def __del__(self) -> None:
+            owner.set(5.0)
+
+    timers = []
+    for number in range(2 * COMPACT_ABOVE):
+        context = copy_context()
+        context.run(variable.set, Sets())
+        timer = TimerHandle(float(number), print, (), owner, context)
+        owner.timers.push(timer)
+        timers.append(timer)
+        del context, timer
+    while timers:
+        timers.pop().cancel()
+    assert owner.timers.next_deadline() == 5.0
+    due = owner.timers.pop_due(6.0)
+    assert due
+    assert {timer.when() for timer in due} == {5.0}
+    owner.timers.clear()

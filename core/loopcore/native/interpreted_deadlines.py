@@ -1,0 +1,49 @@
+"""The functions of `deadlines.pxd` in Python: a heap of (deadline, sequence, timer), by heapq."""
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from loopcore.kernel.handle import TimerHandle
+
+Deadlines: TypeAlias = "list[tuple[float, int, TimerHandle]]"
+
+_NEVER: Final = float("inf")
+
+
+def make_deadlines() -> Deadlines:
+    return []
+
+
+def free_deadlines(heap: Deadlines) -> None:
+    """Nothing is left to do: the list goes by itself."""
+
+
+def reserve_deadline(heap: Deadlines) -> None:
+    """Nothing is left to do: lists grow by themselves."""
+
+
+def push_deadline(heap: Deadlines, when: float, sequence: int, timer: "TimerHandle") -> None:
+    heappush(heap, (when, sequence, timer))
+
+
+def pop_deadline(heap: Deadlines) -> "TimerHandle":
+    return heappop(heap)[2]
+
+
+def first_deadline(heap: Deadlines) -> float:
+    return heap[0][0] if heap else _NEVER
+
+
+def timer_at(heap: Deadlines, position: int) -> "TimerHandle":
+    return heap[position][2]
+
+
+def keep_deadline(heap: Deadlines, to: int, position: int) -> None:
+    heap[to] = heap[position]
+
+
+def cut_deadlines(heap: Deadlines, count: int) -> None:
+    """Keep the first `count`, in whatever order they are, and make them a heap."""
+    del heap[count:]
+    heapify(heap)
