@@ -99,7 +99,7 @@ class TimerHeap:
     def next_deadline(self) -> float:
         """Return the earliest deadline of a timer not cancelled, or infinity if there is none."""
         while len(self._timers):
-            timer = timer_at(self._heap, 0)
+            timer: TimerHandle = timer_at(self._heap, 0)
             if not timer._cancelled:
                 return timer._when
             self._pop()
@@ -138,7 +138,7 @@ class TimerHeap:
         dropped: list[TimerHandle] = []
         kept = 0
         for position in range(len(self._timers)):
-            timer = timer_at(self._heap, position)
+            timer: TimerHandle = timer_at(self._heap, position)
             if timer._cancelled or timer is cancelling:
                 dropped.append(timer)
             else:

@@ -1,12 +1,9 @@
 """The functions of `deadlines.pxd` in Python: a heap of (deadline, sequence, timer), by heapq."""
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-if TYPE_CHECKING:
-    from loopcore.kernel.handle import TimerHandle
-
-Deadlines: TypeAlias = "list[tuple[float, int, TimerHandle]]"
+Deadlines: TypeAlias = list[tuple[float, int, Any]]
 
 _NEVER: Final = float("inf")
 
@@ -23,11 +20,11 @@ def reserve_deadline(heap: Deadlines) -> None:
     """Nothing is left to do: lists grow by themselves."""
 
 
-def push_deadline(heap: Deadlines, when: float, sequence: int, timer: "TimerHandle") -> None:
+def push_deadline(heap: Deadlines, when: float, sequence: int, timer: Any) -> None:
     heappush(heap, (when, sequence, timer))
 
 
-def pop_deadline(heap: Deadlines) -> "TimerHandle":
+def pop_deadline(heap: Deadlines) -> Any:
     return heappop(heap)[2]
 
 
@@ -35,7 +32,7 @@ def first_deadline(heap: Deadlines) -> float:
     return heap[0][0] if heap else _NEVER
 
 
-def timer_at(heap: Deadlines, position: int) -> "TimerHandle":
+def timer_at(heap: Deadlines, position: int) -> Any:
     return heap[position][2]
 
 
