@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from loopcore_bench.charts import Bar, groups_of, markdown_table, svg
+from loopcore_bench.charts import UNITS, Bar, groups_of, markdown_table, svg
 from loopcore_bench.page import loop_lines
 from tests.benchmarks.targets import FLOOR, LEVEL, PURE, TARGETS, Verdict, against, is_ours, medians_of, pure
 
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs" / "explanation" / "performance"
 PAGE = ROOT / "docs" / "explanation" / "performance.md"
 README = ROOT / "README.md"
+REFERENCE = ROOT / "docs" / "reference" / "environment.md"
 IMAGES = ROOT / "docs" / "images"
 
 CHARTS = {
@@ -48,24 +49,75 @@ RATES = ("tcp-1k-10", "uvicorn-100", "aiohttp-100", "churn-10", "process")
 FEW = 5
 BUSY = "**Few rounds, or a machine that had other work: a single figure may be off by half.**"
 BEHIND = (
+    (
+        "call_soon_",
+        "a third of the 2066 instructions is loopcore's (callgrind, 3.13); the interpreter's calls are the rest",
+    ),
+    (
+        "call_soon",
+        "half of the 2069 instructions is loopcore's (callgrind, 3.13), the other the interpreter's for the callback",
+    ),
+    (
+        "sleep0",
+        (
+            "31 % of the 3354 instructions is loopcore's (callgrind, 3.13), `asyncio.sleep` and the interpreter "
+            "the rest: without any cost of its own it would be 1.45 times as fast"
+        ),
+    ),
+    (
+        "spawn",
+        (
+            "44 % of the 7996 instructions is loopcore's (callgrind, 3.13), the interpreter's coroutines the rest: "
+            "without any cost of its own it would be 1.8 times as fast"
+        ),
+    ),
     ("gather", "most of the row is `asyncio.gather` itself, which is the same Python code for every loop"),
-    ("executor", "two switches between threads, which the kernel makes, are nearly all of it"),
-    ("threadsafe", "the producer's thread and the interpreter's lock are most of it"),
+    ("taskgroup", "`asyncio.TaskGroup` is Python code, the same for every loop, and a done callback for each task"),
+    ("getaddrinfo", "one coroutine, and a list with a tuple in it, which asyncio's interface asks for"),
+    ("executor", "two switches between threads, which the kernel makes, and `concurrent.futures` in Python"),
+    ("threadsafe", "both threads' time, and the interpreter's lock goes from one to the other"),
     ("loop_cycle", "loopcore makes its parts in Python when a loop begins; a program makes one loop"),
     ("timer_late", "the kernel's timer slack (50 us) is in it, for every loop that does not spin"),
-    ("io_busy", "the poll may be put off for `poll_skip_time` while callbacks are ready"),
-    ("idle", "the kernel's TCP work is most of it"),
-    ("tcp", "the kernel's TCP work is most of it: see the column of the C server"),
-    ("unix", "the kernel's work is most of it: see the column of the C server"),
-    ("buffered", "the kernel's TCP work is most of it"),
-    ("sock", "each `sock_*` call is a coroutine of its own; a peer in native code saves its frames"),
-    ("udp", "one `sendto` and one `recvfrom` a datagram are most of it"),
-    ("tls", "encryption is the same library for all"),
-    ("churn", "`accept`, `close` and the kernel's handshake are most of it"),
+    ("timer_memory", "what is left is rounding of whole pages"),
+    (
+        "timer",
+        "a timer is an object of Python with `cancel` and `when`, in a heap ordered by deadline and by registration",
+    ),
+    ("task_memory", "coroutine and frame, which the interpreter makes, are part of it"),
+    ("io_busy", "the poll may be put off for `poll_skip_time` while callbacks are ready; 0 polls in every tick: 5 us"),
+    ("process", "the standard library's `subprocess.Popen` starts the program; a peer in native code forks by itself"),
+    ("pair_echo", "both ends are in one process, the peer's through `add_reader`: see `reader`"),
+    ("reader", "`recv` and `send` are the program's own calls of `socket`, the same for every loop"),
+    ("idle", "the kernel's TCP work is most of it: see the column of the C server"),
+    ("tcp", "the kernel's TCP work is most of it: see the column of the C server, and the system calls below"),
+    (
+        "unix",
+        "the system calls are those of the C server (see below); what is left is a call of Python and two objects",
+    ),
+    (
+        "buffered",
+        (
+            "2.14 system calls a request, the C server has 2.15: what is left are two calls of Python, "
+            "and a copy that the program makes"
+        ),
+    ),
+    ("sock", "each `sock_*` call is an awaitable of its own, and so a task's step each time it has to wait"),
+    ("split", "the system calls are the least (see below): both writes in one"),
+    ("udp", "one `sendto` and one `recvfrom` a datagram are most of it: see the column of the C server"),
+    ("tls", "encryption is the same library for all, and the standard library's `ssl` is the only way to it"),
+    (
+        "churn",
+        "11.3 system calls a connection over epoll, 6.4 over io_uring, 7.4 of the C server, 11.1 of uvloop (strace)",
+    ),
     ("uvicorn", "most of the row is uvicorn and its HTTP parser"),
-    ("aiohttp", "most of the row is aiohttp"),
+    (
+        "aiohttp",
+        "2.0 system calls a request over epoll, 0.04 over io_uring, as blazio (strace): what is left is aiohttp",
+    ),
+    ("streams-own", "`await` of two coroutines of the program for each message, which are the interpreter's"),
     ("streams", "`asyncio.StreamReader` and `StreamWriter` are Python code, the same for every loop"),
 )
+"""Reasons by the beginning of a row's name; the first that fits."""
 
 
 def read_data(folder: Path = DATA) -> dict[str, dict[str, Any]]:
@@ -225,6 +277,21 @@ def syscall_table(folder: Path = DATA) -> str:
     return "\n".join(lines) + f"\n\nPython {found['python']}, {found['requests']} requests each."
 
 
+def settings_table(folder: Path = DATA) -> str:
+    """What a setting changes: CPU time, or the wait, and system calls a request."""
+    found = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    lines = ["| variable | value | row | median | least | system calls a request |", "|---|---|---|---:|---:|---|"]
+    for cell in found["cells"]:
+        unit = UNITS[cell["metric"]]
+        median, least = (Bar("", cell[name], unit, None, False).cost for name in ("median", "least"))
+        calls = ", ".join(f"`{name}` {value:.2f}" for name, value in cell["calls"].items())
+        value = f"`{cell['value']}`" if cell["value"] else "default"
+        lines.append(f"| `{cell['variable']}` | {value} | `{cell['row']}` | {median} | {least} | {calls} |")
+    loop, machine = found["loop"], found["machine"]
+    where = f"{machine['cpu']}, {machine['system']}, Python {loop['python']}, {loop['build']}, {loop['backend']}"
+    return "\n".join(lines) + f"\n\n{machine['date'][:10]}, {where}; rounds: {found['rounds']}."
+
+
 def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What is drawn, by name."""
     newest = next(iter(documents))
@@ -232,7 +299,7 @@ def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     short = markdown_table(groups_of(only(documents[newest], SHORT, loops)))
     made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
     made |= {"targets": target_table(documents), "pure": pure_table(documents), "rates": rate_table(documents)}
-    made["syscalls"] = syscall_table()
+    made |= {"syscalls": syscall_table(), "settings": settings_table()}
     made["charts"] = "\n\n".join(
         f"![{title}, Python {version}](../images/performance-{name}-{version}.svg)"
         for version in documents
@@ -254,7 +321,7 @@ def put(text: str, made: dict[str, str]) -> str:
 def drawings(documents: dict[str, dict[str, Any]]) -> dict[Path, str]:
     """Every file that is drawn, with its text."""
     made = parts(documents)
-    files = {path: put(path.read_text(encoding="utf-8"), made) for path in (PAGE, README)}
+    files = {path: put(path.read_text(encoding="utf-8"), made) for path in (PAGE, README, REFERENCE)}
     for version, document in documents.items():
         for name, (title, rows) in CHARTS.items():
             chosen = only(document, rows, [loop for loop in document["loops"] if loop not in (FLOOR, PURE)])

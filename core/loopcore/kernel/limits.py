@@ -3,7 +3,7 @@
 POLL_SKIP_TICKS = 61
 """Ticks in a row that may leave out the poll while callbacks are ready; tokio's event interval is the same."""
 
-POLL_SKIP_TIME = 12e-6
+POLL_SKIP_TIME = 10e-6
 """Seconds that a poll may be put off while callbacks are ready."""
 
 LONGEST_WAIT = 24 * 3600.0

@@ -1,0 +1,25 @@
+"""Effects of settings: what is varied exists, and a value reaches the measured process and nobody after it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from loopcore.environment import SETTINGS
+from loopcore_bench.cli import all_rows
+from tests.benchmarks import effects
+
+
+def test_every_setting_is_varied_on_a_row_that_there_is_and_its_default_is_among_the_values() -> None:
+    assert {case.variable for case in effects.CASES} == {*SETTINGS, "LOOPCORE_EVENT_BATCH"}
+    assert {case.row for case in effects.CASES} <= set(all_rows())
+    assert all("" in case.values for case in effects.CASES)
+
+
+def test_a_variable_is_set_inside_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOOPCORE_FLUSH_LIMIT", raising=False)
+    with effects.variable_set("LOOPCORE_FLUSH_LIMIT", "5"):
+        assert os.environ["LOOPCORE_FLUSH_LIMIT"] == "5"
+    with effects.variable_set("LOOPCORE_FLUSH_LIMIT", ""):
+        assert "LOOPCORE_FLUSH_LIMIT" not in os.environ
