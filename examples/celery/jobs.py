@@ -30,7 +30,11 @@ app = Celery(
 app.conf.update(task_always_eager=False, broker_connection_retry_on_startup=True)
 folder = os.environ.get("JOBS_FOLDER")
 if folder:  # the broker filesystem://, for a try without a server
-    app.conf.broker_transport_options = {"data_folder_in": folder, "data_folder_out": folder}
+    app.conf.broker_transport_options = {
+        "data_folder_in": folder,
+        "data_folder_out": folder,
+        "control_folder": os.path.join(folder, "control"),  # else it is one in the working directory
+    }
 
 
 class Background:

@@ -81,6 +81,8 @@ def test_tasks_of_a_worker_run_on_loopcore(pool: str, environment: dict[str, str
         loops.setdefault(pid, set()).add(loop)
     assert all(len(each) == 1 for each in loops.values()), "a process has one loop for its tasks"
     assert (str(process.pid) in loops) == (pool != "prefork")
+    assert (tmp_path / "control").is_dir()
+    assert not (FOLDER / "control").exists(), "the broker's tables do not belong beside the sources"
 
 
 def test_broker_in_memory_needs_no_process(environment: dict[str, str]) -> None:
