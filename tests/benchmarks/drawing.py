@@ -73,7 +73,7 @@ BEHIND = (
     ),
     (
         "gather",
-        "27 % of the 10734 instructions is loopcore's (callgrind, 3.13), `asyncio.gather` in Python is most of the rest",
+        "27 % of 10734 instructions is loopcore's (callgrind, 3.13), most of the rest is `asyncio.gather`",
     ),
     ("taskgroup", "`asyncio.TaskGroup` is Python code, the same for every loop, and a done callback for each task"),
     ("getaddrinfo", "one coroutine, and a list with a tuple in it, which asyncio's interface asks for"),
