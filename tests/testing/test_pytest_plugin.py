@@ -4,10 +4,13 @@ import ast
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from loopcore.testing.leaks import Watch
 
 ROOT = Path(__file__).parents[2]
 LEAKS = """
@@ -112,6 +115,17 @@ def test_what_is_left_behind_fails_the_test_that_left_it(run: Any) -> None:
         assert kind in said
     assert "teardown of test_clean" not in said
     assert "6 passed, 5 errors" in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are counted where /proc lists them")
+@pytest.mark.parametrize("has_a_name", [False, True])
+def test_nameless_file_in_the_place_of_another_is_capfds(has_a_name: bool, tmp_path: Path) -> None:
+    make = tempfile.NamedTemporaryFile if has_a_name else tempfile.TemporaryFile
+    with tempfile.TemporaryFile(dir=tmp_path) as before, make(dir=tmp_path) as after:
+        watch = Watch()
+        os.dup2(after.fileno(), before.fileno(), inheritable=False)
+        told = [each for each in watch.end() if each.startswith("descriptors: ")]
+        assert len(told) == has_a_name
 
 
 def test_it_imports_nothing_of_loopcore_before_it_is_used(run: Any) -> None:

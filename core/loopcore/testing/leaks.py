@@ -1,20 +1,21 @@
 """What a test leaves behind: descriptors, threads, tasks, unraisable exceptions, errors that a loop reported.
 
 Thread: the one that runs the test. Descriptors are counted where the system lists them (/proc). A number that stands
-for another file than before is a new descriptor; what the system itself does not tell apart, an epoll instance in the
-place of another, is not.
+for another file than before is a new descriptor. An epoll instance in the place of another is not, which the system
+itself does not tell apart, nor is a temporary file without a name: pytest's capfd gets new ones for each phase of a test.
 """
 
 import asyncio
 import gc
 import logging
 import os
+import stat
 import sys
 import threading
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from loopcore.kernel.task import Task
 
@@ -22,7 +23,18 @@ THREAD_PATIENCE: Final = 2.0
 """Seconds a thread may take to end after its executor was told to: `loop.close` does not wait for it."""
 
 
-File: TypeAlias = tuple[int, int]
+class File(NamedTuple):
+    """What a descriptor is open on: device and inode, which a new name or its removal do not change."""
+
+    device: int
+    inode: int
+    is_nameless: bool
+
+    def may_be(self, other: "File | None") -> bool:
+        """Return whether it is `other`, or a nameless regular file as that is."""
+        if other is None:
+            return False
+        return self[:2] == other[:2] or (self.is_nameless and other.is_nameless)
 
 
 class Reports(logging.Handler):
@@ -71,7 +83,7 @@ class Watch:
     def _new_descriptors(self) -> list[str]:
         names = open_descriptors()
         files = files_of(names)
-        return [f"{fd} -> {names[fd]}" for fd, file in files.items() if self._descriptors.get(fd) != file]
+        return [f"{fd} -> {names[fd]}" for fd, file in files.items() if not file.may_be(self._descriptors.get(fd))]
 
     def _new_tasks(self) -> list[str]:
         return [repr(task) for task in pending_tasks() if task not in self._tasks] if self._looks_at_tasks else []
@@ -97,14 +109,15 @@ def open_descriptors() -> dict[int, str]:
 
 
 def files_of(descriptors: Iterable[int]) -> dict[int, File]:
-    """Return which file each descriptor is open on: device and inode, which a new name or its removal do not change."""
+    """Return which file each descriptor is open on."""
     found: dict[int, File] = {}
     for fd in descriptors:
         try:
             status = os.fstat(fd)
         except OSError:  # closed by now, by another thread
             continue
-        found[fd] = (status.st_dev, status.st_ino)
+        is_nameless = stat.S_ISREG(status.st_mode) and not status.st_nlink
+        found[fd] = File(status.st_dev, status.st_ino, is_nameless)
     return found
 
 
