@@ -2,7 +2,7 @@
 
 Thread: the one that runs the test. Descriptors are counted where the system lists them (/proc). A number that stands
 for another file than before is a new descriptor. An epoll instance in the place of another is not, which the system
-itself does not tell apart, nor is a temporary file without a name: pytest's capfd gets new ones for each phase of a test.
+itself does not tell apart, nor is a temporary file without a name: pytest's capfd gets new ones in each phase.
 """
 
 import asyncio
