@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import getpass
 import sys
+from contextlib import suppress
 
 from addresses import Address, add_client_options, client_address
 from link import ChatConnection
@@ -25,18 +26,23 @@ from terminal import COMMANDS, Terminal, render, standard_input
 from loopcore.sync import select
 
 
-async def send_typed(connection: ChatConnection, terminal: Terminal) -> None:
-    """Send what is typed until /quit or the end of the input."""
-    async for line in standard_input():
-        if line.strip() == "/quit":
-            return
-        try:
-            request = terminal.parse(line)
-        except ValueError as exc:
-            print(exc, flush=True)
-        else:
+async def send_typed(connection: ChatConnection, terminal: Terminal) -> bool:
+    """Send what is typed; whether /quit or the end of the input came, and not the end of the connection."""
+    with standard_input() as lines:
+        async for line in lines:
+            if line.strip() == "/quit":
+                return True
+            try:
+                request = terminal.parse(line)
+            except ValueError as exc:
+                print(exc, flush=True)
+                continue
             if request is not None:
-                await connection.send(request)
+                try:
+                    await connection.send(request)
+                except OSError:  # of which `show_received` tells
+                    return False
+    return True
 
 
 async def show_received(connection: ChatConnection) -> None:
@@ -49,11 +55,14 @@ async def talk(connection: ChatConnection, terminal: Terminal) -> bool:
     """Send and show until one side ends; whether it was ours. Raises OSError and WireError."""
     receiving = asyncio.create_task(show_received(connection))
     try:
-        selected = await select(send_typed(connection, terminal), asyncio.shield(receiving))
-        if selected.branch == 0:
-            await connection.finish()  # what was sent is still answered, and shown
-            await receiving
-        return selected.branch == 0
+        # `wait` raises nothing: if both sides fail, one of the two errors is enough.
+        selected = await select(send_typed(connection, terminal), asyncio.wait([receiving]))
+        is_ours = selected.branch == 0 and selected.value is True
+        if is_ours:
+            with suppress(OSError):
+                await connection.finish()  # what was sent is still answered, and shown
+        await receiving
+        return is_ours
     finally:
         receiving.cancel()
 

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 
@@ -101,3 +102,24 @@ def test_server_that_goes_away_or_talks_nonsense_is_an_error(backend_name: str, 
             ended = child.end()
     assert ended.code == 1
     assert ended.err.startswith(complaint)
+
+
+def test_server_that_cuts_the_connection_while_much_is_sent_is_one_error(backend_name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def cut() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                received = 0
+                while received < 20_000 and (data := connection.recv(65_536)):
+                    received += len(data)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+
+        thread = threading.Thread(target=cut)
+        thread.start()
+        typed = "hello\n" * 100_000
+        ended = client(listener.getsockname()[1], "--group", "g", backend=backend_name, typed=typed)
+        thread.join()
+    assert ended.code == 1
+    assert ended.err.startswith(("connection lost: ", "the server has closed the connection"))
+    assert len(ended.err.splitlines()) == 1

@@ -17,6 +17,7 @@ import contextvars
 import functools
 import weakref
 from collections.abc import Callable
+from operator import index
 from typing import Any, Final, ParamSpec, TypeVar
 
 from loopcore.sync.admission import Admission
@@ -67,8 +68,9 @@ _permits: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Permits]" = weak
 def limit_blocking(limit: int) -> None:
     """Let `limit` calls of the running loop be there at a time, from now on; those that are there do not count.
 
-    Raises ValueError for less than 1.
+    Raises ValueError for less than 1, TypeError for what is no integer.
     """
+    limit = index(limit)
     if limit < 1:
         raise ValueError(f"at least 1 call has to be possible, not {limit!r}")
     _permits[asyncio.get_running_loop()] = Permits(limit)

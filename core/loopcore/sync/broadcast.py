@@ -92,7 +92,8 @@ class Sender(Handle, Generic[T]):
 class Receiver(Handle, Generic[T]):
     """Sees what was sent since it was made; `len` says how much of that is still there and unseen.
 
-    Tasks that share a receiver share what it sees: each value goes to one of them.
+    Tasks that share a receiver share what it sees: each value goes to one of them, which is whoever comes first. They
+    do not take turns, as those of `mpsc` do.
     """
 
     __slots__ = ("_cursor",)

@@ -30,7 +30,13 @@ def block_on(
         raise RuntimeError("block_on() would block the event loop that runs in this thread; use `await` here")
     if loop is None:
         return run(_within(awaitable, timeout))
-    job = asyncio.run_coroutine_threadsafe(_within(awaitable, timeout), loop)
+    waiting = _within(awaitable, timeout)
+    try:
+        job = asyncio.run_coroutine_threadsafe(waiting, loop)
+    except RuntimeError:  # the loop was closed
+        waiting.close()
+        _close(awaitable)
+        raise
     try:
         return job.result()
     except BaseException:

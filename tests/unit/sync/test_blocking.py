@@ -100,5 +100,7 @@ def test_a_limit_is_one_at_least(run: Run) -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="at least 1"):
             limit_blocking(0)
+        with pytest.raises(TypeError):
+            limit_blocking(2.5)  # type: ignore[arg-type]
 
     run(main())

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import gc
+import inspect
 import selectors
 import signal
 import threading
@@ -177,6 +178,18 @@ def test_block_on_hands_over_to_the_loop_of_another_thread(run: Run) -> None:
             block_on(where())
 
     run(main())
+
+
+def test_block_on_of_a_closed_loop_leaves_nothing_that_was_never_awaited() -> None:
+    async def never() -> None:
+        raise AssertionError("this ran")
+
+    loop = asyncio.new_event_loop()
+    loop.close()
+    coroutine = never()
+    with pytest.raises(RuntimeError, match="closed"):
+        block_on(coroutine, loop=loop)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
 def test_a_spawned_task_is_kept_alive(run: Run) -> None:
