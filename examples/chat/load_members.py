@@ -34,7 +34,7 @@ class Ledger:
 class MemberClient(asyncio.Protocol):
     """One connection in one group, which reads whatever comes as soon as it comes.
 
-    `place` counts the members of the group that have joined before.
+    `comrades` counts the members of the group that join after it.
     """
 
     def __init__(self, ledger: Ledger, group: str, name: str, comrades: int) -> None:
