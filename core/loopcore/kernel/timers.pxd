@@ -24,6 +24,7 @@ cdef class TimerHeap:
     cpdef list pop_due(self, double limit)
     @cython.locals(timer=TimerHandle, dropped=list)
     cpdef object clear(self)
+    @cython.locals(count=Py_ssize_t)
     cdef bint _is_mostly_cancelled(self) except -1
     @cython.locals(timer=TimerHandle, dropped=list, kept=Py_ssize_t, position=Py_ssize_t)
     cdef object _compact(self, TimerHandle cancelling)

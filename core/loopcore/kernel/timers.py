@@ -5,8 +5,10 @@ open. A cancelled timer stays in the heap until it surfaces; once more than half
 rebuilt, so it holds at most twice the live timers (and a few).
 
 Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire, which costs a flag here.
-The heap itself is `native/deadlines.pxd`, compiled, and heapq, interpreted (docs/adr/0026); the timers in it are kept
-alive by a list, in no order, in which each knows its place.
+The heap itself is `native/deadlines.pxd`, compiled, and heapq, interpreted (docs/adr/0026). Compiled, the timers in it
+are kept alive by a list, in no order, in which each knows its place.
+
+A timer that is let go of may be the last to know its context, and so run a finalizer, which may set and cancel timers.
 """
 
 from loopcore.kernel.handle import TimerHandle
@@ -19,6 +21,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.deadlines import (
         Deadlines,
+        count_deadlines,
         cut_deadlines,
         first_deadline,
         free_deadlines,
@@ -32,6 +35,7 @@ if cython.compiled:
 else:
     from loopcore.native.interpreted_deadlines import (
         Deadlines,
+        count_deadlines,
         cut_deadlines,
         first_deadline,
         free_deadlines,
@@ -40,7 +44,9 @@ else:
         pop_deadline,
         push_deadline,
         reserve_deadline,
+        split_deadlines,
         timer_at,
+        timers_of,
     )
 
 COMPACT_ABOVE = 64
@@ -58,7 +64,7 @@ class TimerHeap:
     def __init__(self) -> None:
         self.earliest: float = _NEVER
         """Deadline of the first timer, cancelled or not; infinity if there is none. Looked at in every tick."""
-        self._timers: list[TimerHandle] = []
+        self._timers: list[TimerHandle] = []  # interpreted, the heap's tuples keep the timers
         if not cython.compiled:
             self._heap: Deadlines = make_deadlines()
         self._next_sequence: int = 0
@@ -68,20 +74,22 @@ class TimerHeap:
     def __cinit__(self) -> None:
         # Compiled only, as the next one: what is not a Python object.
         self._heap = make_deadlines()
+        self.earliest = _NEVER  # nothing is popped of a heap whose `__init__` never ran
 
     def __dealloc__(self) -> None:
         free_deadlines(self._heap)
 
     def __len__(self) -> int:
-        return len(self._timers)
+        return count_deadlines(self._heap)
 
     def push(self, timer: TimerHandle) -> None:
         """Add a timer. Raises ValueError for one that is in a heap already: it has one place."""
         if timer._scheduled:
             raise ValueError(f"{timer!r} is set already")
         reserve_deadline(self._heap)
-        timer._place = len(self._timers)
-        self._timers.append(timer)
+        if cython.compiled:
+            timer._place = len(self._timers)
+            self._timers.append(timer)
         timer._scheduled = True
         self._next_sequence += 1
         push_deadline(self._heap, timer._when, self._next_sequence, timer)
@@ -98,12 +106,12 @@ class TimerHeap:
 
     def next_deadline(self) -> float:
         """Return the earliest deadline of a timer not cancelled, or infinity if there is none."""
-        while len(self._timers):
+        while count_deadlines(self._heap):
             timer: TimerHandle = timer_at(self._heap, 0)
             if not timer._cancelled:
                 return timer._when
             self._pop()
-            self.cancelled_count -= 1
+            del timer  # before the next one is looked at: a finalizer may set one that is earlier, or rebuild the heap
         return _NEVER
 
     def pop_due(self, limit: float) -> list[TimerHandle]:
@@ -111,9 +119,7 @@ class TimerHeap:
         due: list[TimerHandle] = []
         while self.earliest < limit:
             timer = self._pop()
-            if timer._cancelled:
-                self.cancelled_count -= 1
-            else:
+            if not timer._cancelled:
                 due.append(timer)
         if self._is_mostly_cancelled():
             self._compact(None)
@@ -121,24 +127,41 @@ class TimerHeap:
 
     def clear(self) -> None:
         """Forget every timer."""
+        fresh: list[TimerHandle] = []  # made first: to make it may run the collector, and a finalizer that sets a timer
         dropped = self._timers
+        if not cython.compiled:
+            dropped = timers_of(self._heap)
         for timer in dropped:
             timer._scheduled = False
-        cut_deadlines(self._heap, 0)
         self.earliest = _NEVER
         self.cancelled_count = 0
-        self._timers = []  # what is dropped may set timers while it is destroyed, so it comes last
+        cut_deadlines(self._heap, 0)
+        self._timers = fresh  # what is dropped may set timers while it is destroyed, so it comes last
 
     def _is_mostly_cancelled(self) -> bool:
-        return len(self._timers) > COMPACT_ABOVE and self.cancelled_count * 2 > len(self._timers)
+        count = count_deadlines(self._heap)
+        return count > COMPACT_ABOVE and self.cancelled_count * 2 > count
 
     def _compact(self, cancelling: TimerHandle | None) -> None:
-        # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others. Between the
-        # first line and the last nothing is made that the collector counts, and nothing is freed: no finalizer runs.
+        # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others.
         dropped: list[TimerHandle] = []
+        if not cython.compiled:
+            # Finalizers and signal handlers may run between any two lines of this, and set or cancel timers.
+            sequence, cancelled = self._next_sequence, self.cancelled_count
+            live = split_deadlines(self._heap, cancelling, dropped)
+            earliest = first_deadline(live)
+            if self._next_sequence != sequence or self.cancelled_count != cancelled:
+                return  # the next cancellation tries again
+            self._heap = live
+            self.earliest = earliest
+            self.cancelled_count = 0
+            for timer in dropped:
+                timer._scheduled = False
+            return
+        # From here to the last line nothing is made that the collector counts, and nothing is freed: no finalizer runs.
         kept = 0
-        for position in range(len(self._timers)):
-            timer: TimerHandle = timer_at(self._heap, position)
+        for position in range(count_deadlines(self._heap)):
+            timer = timer_at(self._heap, position)
             if timer._cancelled or timer is cancelling:
                 dropped.append(timer)
             else:
@@ -153,12 +176,15 @@ class TimerHeap:
     def _pop(self) -> TimerHandle:
         timer: TimerHandle = pop_deadline(self._heap)
         self._leave(timer)
+        if timer._cancelled:
+            self.cancelled_count -= 1
         self.earliest = first_deadline(self._heap)
         return timer
 
     def _leave(self, timer: TimerHandle) -> None:
-        last = self._timers.pop()
-        if last is not timer:
-            self._timers[timer._place] = last
-            last._place = timer._place
+        if cython.compiled:
+            last = self._timers.pop()
+            if last is not timer:
+                self._timers[timer._place] = last
+                last._place = timer._place
         timer._scheduled = False

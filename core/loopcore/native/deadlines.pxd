@@ -144,6 +144,12 @@ cdef extern from *:
         return heap->count ? heap->items[0].when : Py_HUGE_VAL;
     }
 
+    static inline Py_ssize_t
+    loopcore_count_deadlines(const loopcore_deadlines *heap)
+    {
+        return heap->count;
+    }
+
     static inline PyObject *
     loopcore_timer_at(loopcore_deadlines *heap, Py_ssize_t position)
     {
@@ -177,6 +183,7 @@ cdef extern from *:
     void push_deadline "loopcore_push_deadline" (Deadlines heap, double when, long long sequence, object timer) noexcept
     object pop_deadline "loopcore_pop_deadline" (Deadlines heap)
     double first_deadline "loopcore_first_deadline" (Deadlines heap) noexcept
+    Py_ssize_t count_deadlines "loopcore_count_deadlines" (Deadlines heap) noexcept
     object timer_at "loopcore_timer_at" (Deadlines heap, Py_ssize_t position)
     void keep_deadline "loopcore_keep_deadline" (Deadlines heap, Py_ssize_t to, Py_ssize_t position) noexcept
     void cut_deadlines "loopcore_cut_deadlines" (Deadlines heap, Py_ssize_t count) noexcept

@@ -32,11 +32,16 @@ def first_deadline(heap: Deadlines) -> float:
     return heap[0][0] if heap else _NEVER
 
 
+def count_deadlines(heap: Deadlines) -> int:
+    return len(heap)
+
+
 def timer_at(heap: Deadlines, position: int) -> Any:
     return heap[position][2]
 
 
 def keep_deadline(heap: Deadlines, to: int, position: int) -> None:
+    """Compiled only: interpreted, a finalizer may run between two of these."""
     heap[to] = heap[position]
 
 
@@ -44,3 +49,21 @@ def cut_deadlines(heap: Deadlines, count: int) -> None:
     """Keep the first `count`, in whatever order they are, and make them a heap."""
     del heap[count:]
     heapify(heap)
+
+
+def timers_of(heap: Deadlines) -> list[Any]:
+    """Interpreted only."""
+    return [timer for _, _, timer in heap]
+
+
+def split_deadlines(heap: Deadlines, cancelling: Any, dropped: list[Any]) -> Deadlines:
+    """Return a heap of the timers that are not cancelled, and put the others into `dropped`. Interpreted only."""
+    live: Deadlines = []
+    for entry in heap:
+        timer = entry[2]
+        if timer._cancelled or timer is cancelling:
+            dropped.append(timer)
+        else:
+            live.append(entry)
+    heapify(live)
+    return live

@@ -1,5 +1,8 @@
 """The timer heap: order of firing, cancellation, and how much it may hold."""
 
+import gc
+import sys
+from collections.abc import Iterator
 from contextvars import ContextVar, copy_context
 from typing import Any
 
@@ -174,3 +177,75 @@ def test_what_a_cancelled_timer_drops_may_set_timers() -> None:
     assert due
     assert {timer.when() for timer in due} == {5.0}
     owner.timers.clear()
+
+
+def test_what_a_cancelled_timer_drops_may_set_the_first_of_all() -> None:
+    owner = Owner()
+    set_late = []
+
+    class Sets:
+        def __del__(self) -> None:
+            set_late.append(owner.set(0.5))
+
+    context = copy_context()
+    context.run(variable.set, Sets())
+    first, second = TimerHandle(1.0, print, (), owner, context), owner.set(2.0)
+    owner.timers.push(first)
+    for timer in (first, second):
+        timer.cancel()
+    del context, first, second, timer
+    owner.timers.next_deadline()
+    gc.collect()  # where references are not counted
+    assert owner.timers.next_deadline() == 0.5
+    assert owner.timers.pop_due(3.0) == set_late
+    assert owner.timers.cancelled_count == 0
+
+
+@pytest.fixture
+def threshold() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.enable()
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="thresholds are CPython's")
+def test_the_collector_may_run_while_the_heap_is_rebuilt(threshold: None) -> None:
+    owner = Owner()
+    spares: list[TimerHandle] = []
+    count_set = 0
+
+    class Sets:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            nonlocal count_set
+            count_set += 1
+            owner.set(5.0)
+            if spares:
+                spares.pop().cancel()
+
+    survivors = [owner.set(400.0) for _ in range(COMPACT_ABOVE)]
+    for pause in range(400):
+        gc.disable()
+        timers = [owner.set(10.0 + number) for number in range(150)]
+        spares += [owner.set(600.0) for _ in range(5)]
+        Sets(), Sets(), Sets()
+        spent = [[number] for number in range(90)]  # lists that are kept to be used again are not counted
+        gc.set_threshold(gc.get_count()[0] + 1 + pause % 40)
+        gc.enable()
+        made = []
+        for number, timer in enumerate(timers):
+            timer.cancel()
+            if number % 8 == 0:
+                made.append([timer])
+        while spares:
+            spares.pop().cancel()
+        gc.disable()
+        gc.collect()
+        assert len(owner.timers.pop_due(6.0)) == count_set
+        count_set = 0
+        del made, spent, timer, timers
+    assert [id(timer) for timer in owner.timers.pop_due(NEVER)] == [id(timer) for timer in survivors]
+    assert len(owner.timers) == 0
