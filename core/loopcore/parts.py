@@ -57,4 +57,5 @@ def table_of_transports(loop: object) -> Owners:
 def let_go_of_parts(loop: Any) -> None:
     """Break the cycles between a closed loop and its parts."""
     for name in _TIES:
-        loop.__dict__.pop(name, None)
+        if name != "_executors" or not loop.unfinished_jobs():  # which may be asked for as long as there are some
+            loop.__dict__.pop(name, None)

@@ -249,3 +249,13 @@ def test_a_shutdown_that_gives_up_says_what_has_not_finished(loop: Any) -> None:
         assert loop.unfinished_jobs() == []
 
     loop.run_until_complete(main())
+
+
+@pytest.mark.loopcore_only
+def test_a_closed_loop_still_says_which_jobs_have_not_finished(loop: Any) -> None:
+    release = threading.Event()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.run_in_executor(None, release.wait)
+    loop.close()
+    assert loop.unfinished_jobs() == [release.wait]
+    release.set()
