@@ -6,9 +6,9 @@ from loopcore.native.deadlines cimport Deadlines
 cdef double _NEVER
 
 
-# no_gc_clear: the heap's pointers are borrowed from the list, which therefore may go with the heap only.
+# The heap's pointers are borrowed from the list, which the collector may clear before the heap goes; all finalizers have
+# run by then, so nobody uses the heap any more. (`no_gc_clear` is ignored here: the class is in a `.py`, Cython 3.)
 @cython.final
-@cython.no_gc_clear
 cdef class TimerHeap:
     cdef readonly double earliest
     cdef list _timers
