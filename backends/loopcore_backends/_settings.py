@@ -16,7 +16,7 @@ def event_batch(asked: int | None, most: int) -> int:
     text = os.environ.get(BATCH_VARIABLE, "") if asked is None else str(asked)
     if not text:
         return most
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
         where = f"{BATCH_VARIABLE}={text!r}" if asked is None else f"batch={asked!r}"
         raise UsageError(f"{where} is not a whole number of events from 1 to {most}; without it, it is {most}")
     return int(text)

@@ -120,7 +120,7 @@ def test_a_wait_brings_no_more_events_than_the_batch_and_the_rest_comes_with_the
 
 
 @pytest.mark.skipif(not hasattr(selectors, "EpollSelector"), reason="epoll(7) belongs to Linux")
-@pytest.mark.parametrize("text", ["0", "-1", "many", "1025", "1.5"])
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1025", "1.5", "9" * 5000])
 def test_a_wrong_batch_is_an_error_by_variable_and_by_argument(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from loopcore_backends.epoll import EpollBackend
 
