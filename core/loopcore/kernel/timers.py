@@ -80,7 +80,8 @@ class TimerHeap:
         free_deadlines(self._heap)
 
     def __len__(self) -> int:
-        return count_deadlines(self._heap)
+        count: int = count_deadlines(self._heap)
+        return count
 
     def push(self, timer: TimerHandle) -> None:
         """Add a timer. Raises ValueError for one that is in a heap already: it has one place."""
@@ -139,7 +140,7 @@ class TimerHeap:
         self._timers = fresh  # what is dropped may set timers while it is destroyed, so it comes last
 
     def _is_mostly_cancelled(self) -> bool:
-        count = count_deadlines(self._heap)
+        count: int = count_deadlines(self._heap)
         return count > COMPACT_ABOVE and self.cancelled_count * 2 > count
 
     def _compact(self, cancelling: TimerHandle | None) -> None:
