@@ -30,7 +30,7 @@ cdef class CompletionDriver(QueueingDriver):
     cpdef object stop_reading(self)
     @cython.locals(sink=Sink, size=Py_ssize_t)
     cpdef object _arrived(self, object result)
-    @cython.locals(size=Py_ssize_t, room=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, room=Py_ssize_t, is_left=bint)
     cdef object _receive_once(self, int bits)
     cdef object _weigh(self, Py_ssize_t size)
     @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)

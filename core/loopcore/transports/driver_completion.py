@@ -149,13 +149,18 @@ class CompletionDriver(QueueingDriver):
         """Receive after a poll that has said `bits`, and go on later if something may be left that it will not tell."""
         if bits & _ENDING:
             self._is_ending = True
-        size = self._receive()
+        # What there was room for is known of receives of our own only. Asked before: the protocol may change either.
+        room = 1 if self.buffered else min(self.scheduler.receive_limit, _RECEIVE_LIMIT)
+        try:
+            size = self._receive()
+        except BaseException:
+            if self.reading:
+                self._inflow.go_on()  # SystemExit or KeyboardInterrupt: nobody knows what is left
+            raise
         self._weigh(size)
-        if size > 0 and self._polling is not None and self._polling.edges and self.reading:
-            # What there was room for is known of receives of our own only.
-            room = 1 if self.buffered else min(self.scheduler.receive_limit, _RECEIVE_LIMIT)
-            if size >= room or self._is_ending:
-                self._inflow.go_on()
+        is_left = size > 0 and (size >= room or self._is_ending)
+        if is_left and self._polling is not None and self._polling.edges and self.reading:
+            self._inflow.go_on()
 
     def _weigh(self, size: int) -> None:
         """Decide, by the size of what has come in, who receives what comes next."""

@@ -100,6 +100,7 @@ class Inflow(Runnable):
         if self._next is not None:
             self._operation = self._next
             self._next = None
+        self._is_more = False  # it tells of what is there by itself, and may be a Receive, which nothing may overtake
         self._operation.target = self
         self._completions.submit(self._operation)
 
