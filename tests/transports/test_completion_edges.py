@@ -1,6 +1,7 @@
 """A Poll for edges says each thing once: nothing that the driver does may forget what it has said."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -123,5 +124,23 @@ def test_receive_of_the_port_is_not_overtaken_by_what_a_policy_has_put_off() -> 
             policy.callbacks = 1
             await protocol.until(lambda: protocol.received().endswith(b"by the port"))
             assert protocol.received() == LARGE_ONE + b"x" * 1000 * SMALL_ONES + b"by the port"
+
+    running(main, CHEAP)
+
+
+def test_streams_of_the_internet_that_are_not_tcp_are_polled_each_time() -> None:
+    async def main(loop: Any, port: Any) -> None:
+        try:
+            listener = socket.socket(proto=socket.IPPROTO_MPTCP)
+        except (AttributeError, OSError) as exc:
+            pytest.skip(f"no other protocol here: {exc}")
+        with listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(1)
+            far = socket.create_connection(listener.getsockname())
+            near, _ = listener.accept()
+        near.setblocking(False)
+        async with connection(port, Recorder(), lambda: (near, far)):
+            assert not (await after_a_large_one(port)).edges
 
     running(main, CHEAP)

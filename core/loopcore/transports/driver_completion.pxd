@@ -33,6 +33,7 @@ cdef class CompletionDriver(QueueingDriver):
     @cython.locals(size=Py_ssize_t, room=Py_ssize_t, is_left=bint)
     cdef object _receive_once(self, int bits)
     cdef object _weigh(self, Py_ssize_t size)
+    cdef bint _is_tcp(self) except -1
     @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)
     cdef object _fill(self, object data, object lent)
     cdef object _keep(self, bytes rest)

@@ -167,8 +167,7 @@ class CompletionDriver(QueueingDriver):
         if self._polling is None:
             if size >= _LARGE and self.reading and self._completions.polls_cheaply:
                 self._small_ones = 0
-                edges = not self.buffered and int(self.sock.family) in (socket.AF_INET, socket.AF_INET6)
-                self._polling = Poll(self.fd, READ, edges=edges)
+                self._polling = Poll(self.fd, READ, edges=not self.buffered and self._is_tcp())
                 self._inflow.use(self._polling)
         elif size >= _SMALL:
             self._small_ones = 0
@@ -178,6 +177,11 @@ class CompletionDriver(QueueingDriver):
                 self._polling = None
                 self._receiving.lend = False
                 self._inflow.use(self._receiving)
+
+    def _is_tcp(self) -> bool:
+        # A receive from SCTP ends with its message. 0 is the default, TCP in the Internet's families.
+        sock = self.sock
+        return sock.proto in (0, socket.IPPROTO_TCP) and int(sock.family) in (socket.AF_INET, socket.AF_INET6)
 
     def _fill(self, data: Any, lent: Any) -> None:
         """Copy `data` into the protocol's buffers. What it does not want any more is held, or goes where it does."""
