@@ -5,7 +5,7 @@ import gc
 import os
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 
 import pytest
 
@@ -242,6 +242,35 @@ def test_a_read_that_got_less_is_followed_by_a_wait(loop: loopcore.EventLoop, pa
         assert await loop.sock_recv_into(left, buffer) == 4
         right.send(b"more")
         assert await loop.sock_recv(left, 10) == b"more"
+
+    loop.run_until_complete(main())
+
+
+def test_a_read_that_asks_for_nothing_or_nonsense_does_not_wait(loop: loopcore.EventLoop, pair: Pair) -> None:
+    left, right = pair
+
+    def at_once(reading: Coroutine[object, object, object]) -> object:
+        try:
+            reading.send(None)
+        except StopIteration as end:
+            return end.value
+        except (TypeError, ValueError) as exc:
+            return type(exc)
+        reading.close()
+        return "waits"
+
+    async def main() -> None:
+        for reading, answer in (
+            (lambda: loop.sock_recv(left, 0), b""),
+            (lambda: loop.sock_recv(left, -1), ValueError),
+            (lambda: loop.sock_recv(left, "1"), TypeError),  # type: ignore[arg-type]
+            (lambda: loop.sock_recv_into(left, bytearray()), 0),
+            (lambda: loop.sock_recv_into(left, memoryview(b"abc")), TypeError),
+            (lambda: loop.sock_recv_into(left, b"abc"), TypeError),
+            (lambda: loop.sock_recv_into(left, bytearray(1)), "waits"),
+        ):
+            await receive_late(left, right)
+            assert at_once(reading()) == answer
 
     loop.run_until_complete(main())
 

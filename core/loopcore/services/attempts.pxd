@@ -2,6 +2,7 @@ cimport cython
 
 from loopcore.kernel.future cimport Future
 from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.readiness cimport Registration
 from loopcore.kernel.runnable cimport Runnable
 
 cdef int _PENDING
@@ -36,6 +37,7 @@ cdef class Attempt(Future):
     @cython.locals(drained=bint)
     cdef object _leave_with(self, object result)
     cpdef object displaced(self)
+    @cython.locals(entry=Registration)
     cdef object _leave(self)
     cdef bint _cancel(self, object msg) except -1
 

@@ -144,9 +144,14 @@ class Attempt(Future):
         self._sock = self._argument = None
         if self._watching:
             self._watching = False
+            # A transport that takes the place in the table does not say so.
+            entry = self._reactor.readiness.lookup(self._fd)
+            if entry is None:
+                return
             if self._direction == _READING:
-                self._reactor.readiness.clear_reader(self._fd)
-            else:
+                if entry.reader is self:
+                    self._reactor.readiness.clear_reader(self._fd)
+            elif entry.writer is self:
                 self._reactor.readiness.clear_writer(self._fd)
 
     def _cancel(self, msg: Any) -> bool:

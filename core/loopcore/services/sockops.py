@@ -159,7 +159,7 @@ class SockOps:
         """Receive at most `n` bytes; b"" means the peer has ended."""
         self.check_socket(sock)
         fd = sock.fileno()
-        if not self._readiness.is_drained(fd, sock):
+        if not (type(n) is int and n > 0 and self._readiness.is_drained(fd, sock)):
             try:
                 return settled(sock.recv(n))
             except (BlockingIOError, InterruptedError):
@@ -170,7 +170,7 @@ class SockOps:
         """Receive into `buf`; return the number of bytes."""
         self.check_socket(sock)
         fd = sock.fileno()
-        if not self._readiness.is_drained(fd, sock):
+        if not (self._readiness.is_drained(fd, sock) and _has_room(buf)):
             try:
                 return settled(sock.recv_into(buf))
             except (BlockingIOError, InterruptedError):
@@ -244,7 +244,12 @@ class SockOps:
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             address = await self._resolved(sock, address)
             completions = self._host.completions
-            if completions is not None and sock.type == socket.SOCK_STREAM and _is_plain(address):
+            if (
+                completions is not None
+                and sock.type == socket.SOCK_STREAM
+                and _is_plain(address)
+                and sock.fileno() >= 0  # closed: `connect` itself says how that fails
+            ):
                 await self._connect_by_port(sock, address, completions)
                 return
         try:
@@ -263,10 +268,14 @@ class SockOps:
     async def _connect_by_port(self, sock: socket.socket, address: Any, completions: Completions) -> None:
         self._check_closed()
         fd = self._free_descriptor(sock.fileno())
+        call = OperationCall(self._loop, "", completions, Connect(fd, address), False)
         try:
-            await OperationCall(self._loop, "", completions, Connect(fd, address), False)
+            await call
         except OSError as exc:
             error = exc.errno
+        except GeneratorExit:
+            call.cancel()  # or else the operation would hold the socket open that the program closes
+            raise
         else:
             return
         raise OSError(error, f"Connect call failed {address}")
@@ -357,6 +366,13 @@ def _call_off(previous: Runnable) -> None:
     cancel = getattr(previous, "cancel", None)
     if cancel is not None:
         cancel()
+
+
+def _has_room(buf: Any) -> bool:
+    """Tell whether `buf` surely takes bytes: what takes none, or is no buffer, does not wait for any."""
+    if type(buf) is memoryview:
+        return not buf.readonly and buf.nbytes > 0
+    return type(buf) is bytearray and len(buf) > 0
 
 
 def _is_plain(address: Any) -> bool:
