@@ -30,15 +30,23 @@ def test_of_one_that_nobody_owns_nothing_is_known() -> None:
         owners[5]
     with pytest.raises(KeyError):
         del owners[5]
-    owners.discard(5)
+    owners.discard(5, Transport())
 
 
 def test_an_entry_goes_when_it_is_discarded() -> None:
     owners, transport = Owners(), Transport()
     owners[5] = owners[6] = transport
-    owners.discard(5)
+    owners.discard(5, transport)
     del owners[6]
     assert len(owners) == 0
+
+
+def test_a_number_that_another_transport_has_by_now_stays_its_own() -> None:
+    owners, first, second = Owners(), Transport(), Transport()
+    owners[5] = first
+    owners[5] = second
+    owners.discard(5, first)
+    assert owners.get(5) is second
 
 
 def test_a_transport_is_not_kept_alive() -> None:

@@ -2,4 +2,4 @@ cdef class Owners:
     cdef dict _references
 
     cpdef object get(self, object fd, object default=*)
-    cpdef object discard(self, object fd)
+    cpdef object discard(self, object fd, object transport)

@@ -28,9 +28,14 @@ class Owners:
         transport = reference()
         return default if transport is None else transport
 
-    def discard(self, fd: int) -> None:
-        """Forget whose `fd` was: it is about to be closed."""
-        self._references.pop(fd, None)
+    def discard(self, fd: int, transport: Any) -> None:
+        """Forget that `fd` was the descriptor of `transport`: it is about to be closed.
+
+        If somebody else has closed it before, the number may be another transport's by now, and stays that one's.
+        """
+        reference = self._references.get(fd)
+        if reference is not None and reference() is transport:
+            del self._references[fd]
 
     # As in the dictionary that asyncio has, for who has learnt its name.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.server import Server
 
-ANY_ADDRESS: Final = ("0.0.0.0", "::")
+ANY_ADDRESS: Final = ("0.0.0.0", "::", "::ffff:0.0.0.0")
 
 OPEN = 0
 CLOSING = 1
@@ -264,5 +264,5 @@ class Connection(FlowControl):
             self._empty_waiter.set_exception(ConnectionError("Connection is closed by peer"))
         owners = getattr(self._loop, "_transports", None)
         if owners is not None:
-            owners.discard(self._driver.fd)
+            owners.discard(self._driver.fd, self)
         self._driver.release()  # raises if somebody else has closed the descriptor
