@@ -114,6 +114,34 @@ def test_code_taken_through_the_popen_object_is_known(
     run(loop, main())
 
 
+@pytest.mark.usefixtures("can_be_seen")
+def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
+    loop: asyncio.AbstractEventLoop, children: Children
+) -> None:
+    reaped, never = threading.Event(), threading.Event()
+
+    def ask(process: Any) -> None:
+        """Do as Popen.wait, and be slow to note the code."""
+        with process._waitpid_lock:
+            _, status = os.waitpid(process.pid, 0)
+            reaped.set()
+            never.wait(0.2)
+            process.returncode = os.waitstatus_to_exitcode(status)
+
+    async def main() -> None:
+        code: asyncio.Future[int] = loop.create_future()
+        with subprocess.Popen(["sh", "-c", "read _; exit 7"], stdin=subprocess.PIPE) as process:
+            thread = threading.Thread(target=ask, args=(process,))
+            thread.start()
+            children.watch(process, code.set_result)
+            process.stdin.close()  # type: ignore[union-attr]
+            assert await code == 7
+            thread.join()
+        assert reaped.is_set()
+
+    run(loop, main())
+
+
 @pytest.mark.usefixtures("children")
 def test_sigchld_and_the_wakeup_descriptor_stay_the_programs(loop: asyncio.AbstractEventLoop) -> None:
     seen: list[int] = []

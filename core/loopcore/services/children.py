@@ -47,6 +47,8 @@ Exited: TypeAlias = Callable[[int], object]
 
 UNKNOWN_CODE: Final = 255
 """Reported for a child that somebody else has reaped; asyncio's."""
+NOTE_TIMEOUT: Final = 1.0
+"""Seconds that another thread may take to note the code that it has got."""
 HAS_PIDFD: Final = hasattr(os, "pidfd_open") and hasattr(os, "P_PIDFD")
 HAS_WAITID: Final = hasattr(os, "waitid")
 """Whether an end can be seen without reaping. macOS has it from Python 3.13 on."""
@@ -171,18 +173,34 @@ class Child(Runnable):
         """Return the code, None while the process runs. The Popen object gets to know it too."""
         process = self.process
         if process.returncode is None:
+            # Popen's own, held while another thread asks it: one that has reaped and not noted the code yet has to be
+            # waited for, and one that is told of a stranger, because we have reaped, would note 0.
+            lock = process._waitpid_lock  # type: ignore[attr-defined]
+            held = lock.acquire(blocking=False)
+            if not held:
+                if HAS_WAITID and self.is_running():
+                    return None
+                # For a moment: whoever waits for a process that has ended has it already. In a forked child the lock
+                # may be held for ever.
+                held = lock.acquire(timeout=NOTE_TIMEOUT)
             try:
-                code = self._wait()
-            except ChildProcessError:
-                # Another thread may have asked the Popen object at this very moment; if not, it was a stranger.
-                code = process.returncode
-                if code is None:
-                    code = UNKNOWN_CODE
-                    logger.warning(
-                        "child process pid %d exit status already read: will report returncode %d", process.pid, code
-                    )
-            process.returncode = code
+                if process.returncode is None:
+                    process.returncode = self._code()
+            finally:
+                if held:
+                    lock.release()
         return process.returncode
+
+    def _code(self) -> int | None:
+        try:
+            return self._wait()
+        except ChildProcessError:
+            logger.warning(
+                "child process pid %d exit status already read: will report returncode %d",
+                self.process.pid,
+                UNKNOWN_CODE,
+            )
+            return UNKNOWN_CODE
 
     def _wait(self) -> int | None:
         if WINDOWS:

@@ -186,7 +186,7 @@ class SockOps:
             return self._read_later(sock.fileno(), ACCEPT, sock, None)
 
     def _read_later(self, fd: int, kind: int, sock: socket.socket, argument: Any) -> Attempt:
-        self._check_free(fd, sock)
+        self._check_free(fd, fd)
         self._check_closed()
         attempt = begin(self._sweeper, fd, READING, kind, sock, argument)
         if not self._readiness.resume_reader(fd, sock, attempt):
