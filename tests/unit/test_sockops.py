@@ -301,7 +301,7 @@ def test_connect_of_a_socket_that_is_closed_says_so(loop: Loop) -> None:
         sock = socket.socket()
         sock.setblocking(False)
         sock.close()
-        with pytest.raises(OSError, match="Bad file descriptor|not a socket"):
+        with pytest.raises(OSError, match=r"Bad file descriptor|not a socket"):
             await loop.sock_connect(sock, ("127.0.0.1", 1))
 
     loop.run_until_complete(main())
