@@ -1,0 +1,71 @@
+"""Operations on plain sockets that are left, displaced, or asked of a socket that is closed."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+Loop = asyncio.AbstractEventLoop
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    left, right = socket.socketpair()
+    left.setblocking(False)
+    right.setblocking(False)
+    with left, right:
+        yield left, right
+
+
+@pytest.mark.loopcore_only  # asyncio goes on to watch the socket
+def test_connect_in_a_coroutine_that_is_closed_ends(loop: Any) -> None:
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second, socket.socket() as sock:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for each in (first, second, sock):
+            each.setblocking(False)
+        for each in (first, second):
+            each.connect_ex(full.getsockname())
+
+        async def main() -> None:
+            connecting = loop.sock_connect(sock, full.getsockname())
+            waited = connecting.send(None)
+            await asyncio.sleep(0.01)
+            connecting.close()
+            await asyncio.sleep(0.01)
+            assert waited.done() or loop.completions is None  # over a completion port the operation would hold the file
+            assert loop.remove_writer(sock) is False
+
+        loop.run_until_complete(main())
+
+
+def test_connect_of_a_socket_that_is_closed_says_so(loop: Loop) -> None:
+    async def main() -> None:
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.close()
+        with pytest.raises(OSError, match=r"Bad file descriptor|not a socket"):
+            await loop.sock_connect(sock, ("127.0.0.1", 1))
+
+    loop.run_until_complete(main())
+
+
+def test_a_wait_that_a_transport_displaced_leaves_it_alone_when_it_is_cancelled(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+
+    async def main() -> None:
+        waiting = asyncio.ensure_future(loop.sock_recv(left, 10))
+        await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection(sock=left)
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        right.send(b"hello")
+        assert await asyncio.wait_for(reader.read(5), 5) == b"hello"
+        writer.close()
+        await writer.wait_closed()
+
+    loop.run_until_complete(main())
