@@ -32,6 +32,7 @@ cdef class Waiter:
     cdef bint _across_threads
 
     cpdef bint wake(self) except -1
+    cpdef bint call(self) except -1
 
 
 cdef class Subject:
@@ -78,6 +79,8 @@ cdef class Crowd:
     cpdef object withdraw(self, Waiter waiter)
     @cython.locals(waiters=dict, waiter=Waiter)
     cpdef object wake(self)
+    @cython.locals(waiters=dict, waiter=Waiter)
+    cpdef object call(self)
 
 
 @cython.final

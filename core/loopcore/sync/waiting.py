@@ -59,6 +59,13 @@ class Waiter:
         if not self._across_threads or _current_loop() is self._loop:
             self._future.set_result(None)
             return True
+        return self.call()
+
+    def call(self) -> bool:
+        """Have the loop let the task go on; False if the loop is closed. Also from a signal handler.
+
+        A handler must not do it itself: it may have interrupted the task just when it begins to wait for the future.
+        """
         try:
             self._loop.call_soon_threadsafe(settle, self._future)
         except RuntimeError:  # the loop was closed
@@ -292,6 +299,13 @@ class Crowd:
             self._waiters = {}
             for waiter in waiters:
                 waiter.wake()
+
+    def call(self) -> None:
+        """Wake everybody through their loops: also from a signal handler."""
+        waiters = self._waiters
+        self._waiters = {}
+        for waiter in waiters:
+            waiter.call()
 
 
 class Permits:

@@ -10,7 +10,6 @@ So a wake that comes before the park is not lost, and ten wakes are one. Cancell
 Thread: `wake` and `clone` any, also from a signal handler; `park` that of a running loop, any asyncio loop.
 """
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -63,13 +62,7 @@ class _Token(Subject):
         """Be there, and wake whoever waits for it."""
         with self.lock:
             self.is_there = True
-            if not len(self.crowd):
-                return
-            self.crowd.wake()
-        loop = asyncio._get_running_loop()
-        if loop is not None:
-            # In a signal handler the loop may be asleep, and what it is told in its own thread does not end that.
-            loop.call_soon_threadsafe(_nothing)
+            self.crowd.call()
 
 
 class Waker:
@@ -113,7 +106,3 @@ async def park(begin: Callable[[Waker], object]) -> None:
     waker = Waker()
     begin(waker)
     await waker.park()
-
-
-def _nothing() -> None:
-    pass

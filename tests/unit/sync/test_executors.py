@@ -135,6 +135,23 @@ def test_a_signal_handler_wakes_a_loop_that_sleeps(signalled: Waker) -> None:
         loop.close()
 
 
+def test_a_wake_goes_through_the_loop(run: Run) -> None:
+    async def main() -> None:
+        waker = Waker()
+        operation = waker.park()
+        future = operation.send(None)
+        waker.wake()
+        # A signal handler may come here, before a task has noted that it waits: of a future that is done by then it
+        # would never hear.
+        assert not future.done()
+        await settle()
+        assert future.done()
+        with pytest.raises(StopIteration):
+            operation.send(None)
+
+    run(main())
+
+
 def test_a_signal_handler_between_the_look_and_the_wait_is_not_lost(signalled: Waker) -> None:
     async def main() -> None:
         loop.is_armed = True
