@@ -107,6 +107,18 @@ def answer_when(enough: Callable[[], bool], writer: int) -> None:
 
 
 @unix_only
+def test_handler_is_put_back_if_there_is_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = signal.getsignal(signal.SIGUSR2)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="new thread"):
+        Interruptions().__enter__()
+    assert signal.getsignal(signal.SIGUSR2) is before
+
+
+@unix_only
 def test_interruptions_are_refused_where_no_handler_can_be_set() -> None:
     complaints: list[Exception] = []
 

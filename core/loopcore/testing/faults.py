@@ -59,7 +59,11 @@ class Interruptions:
         self._over = threading.Event()
         self._handler = signal.signal(self._number, self._interrupted)
         self._sender = threading.Thread(target=self._send, args=(threading.get_ident(),), name="interruptions")
-        self._sender.start()
+        try:
+            self._sender.start()
+        except BaseException:  # no thread to be had
+            signal.signal(self._number, self._handler)
+            raise
         return self
 
     def __exit__(
