@@ -103,9 +103,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        # Without `_heritage` the constructor failed, or the loop is closed, and there is nothing to warn of.
-        if hasattr(self, "_heritage") and not self.is_closed():
-            self.probes.belong_to(self)  # a collector has cleared the reference; hooks are told of the loop
+        if hasattr(self, "_heritage") and not self.is_closed():  # else its constructor failed, or it is closed
+            self.probes.belong_to(self)  # the collector has cleared the reference that hooks are given
             _warn(f"unclosed event loop {self!r}", ResourceWarning, source=self)
             if not self.is_running():
                 self.close()

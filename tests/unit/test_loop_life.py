@@ -234,30 +234,6 @@ def test_unclosed_loop_warns_and_is_closed(loop_factory: Factory) -> None:
         drop()
 
 
-@pytest.mark.loopcore_only
-def test_a_plugin_of_an_unclosed_loop_is_told_which_loop_it_leaves() -> None:
-    told = []
-
-    class Fails:
-        @loopcore.hookimpl
-        def loopcore_loop_closing(self, loop: object) -> None:
-            raise ValueError("no")
-
-        @loopcore.hookimpl
-        def loopcore_plugin_unregistered(self, loop: object, plugin: object) -> None:
-            told.append(type(loop))
-
-    kept = [loopcore.new_event_loop(plugins=[Fails()])]
-
-    def drop() -> None:
-        kept.clear()
-        gc.collect()
-
-    with pytest.warns(ResourceWarning, match=r"^unclosed event loop <"):
-        drop()
-    assert told == [loopcore.EventLoop]
-
-
 def test_closed_loop_can_be_collected(loop_factory: Factory) -> None:
     loop = loop_factory()
     loop.run_until_complete(asyncio.sleep(0))

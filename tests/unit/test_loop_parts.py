@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+import loopcore
+
 Loop = asyncio.AbstractEventLoop
 Factory = Callable[[], Loop]
 
@@ -32,6 +34,30 @@ def test_closed_loop_goes_without_the_collector(loopcore_factory: Factory) -> No
         assert watch() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.loopcore_only
+def test_a_plugin_of_an_unclosed_loop_is_told_which_loop_it_leaves() -> None:
+    told = []
+
+    class Fails:
+        @loopcore.hookimpl
+        def loopcore_loop_closing(self, loop: object) -> None:
+            raise ValueError("no")
+
+        @loopcore.hookimpl
+        def loopcore_plugin_unregistered(self, loop: object, plugin: object) -> None:
+            told.append(type(loop))
+
+    kept = [loopcore.new_event_loop(plugins=[Fails()])]
+
+    def drop() -> None:
+        kept.clear()
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match=r"^unclosed event loop <"):
+        drop()
+    assert told == [loopcore.EventLoop]
 
 
 @pytest.mark.loopcore_only

@@ -18,6 +18,7 @@ def test_a_transport_is_found_by_its_descriptor() -> None:
     assert owners[5] is transport
     assert 5 in owners
     assert list(owners) == [5]
+    assert owners.values() == [transport]
     assert len(owners) == 1
 
 
@@ -54,4 +55,5 @@ def test_a_transport_is_not_kept_alive() -> None:
     owners[5] = Transport()
     gc.collect()
     assert owners.get(5) is None
+    assert owners.values() == []
     assert len(owners) == 0

@@ -39,6 +39,12 @@ class Owners:
 
     # As in the dictionary that asyncio has, for who has learnt its name.
 
+    def values(self) -> list[Any]:
+        """Return the transports that live. Thread: any."""
+        references = list(self._references.values())  # one step in C: the loop's thread may add to it meanwhile
+        found = [reference() for reference in references]
+        return [transport for transport in found if transport is not None]
+
     def __setitem__(self, fd: int, transport: Any) -> None:
         self._references[fd] = weakref.ref(transport)
 

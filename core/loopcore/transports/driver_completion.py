@@ -180,8 +180,7 @@ class CompletionDriver(QueueingDriver):
 
     def _is_tcp(self) -> bool:
         # A receive from SCTP ends with its message. 0 is the default, TCP in the Internet's families.
-        sock = self.sock
-        return sock.proto in (0, socket.IPPROTO_TCP) and int(sock.family) in (socket.AF_INET, socket.AF_INET6)
+        return self.sock.proto in (0, socket.IPPROTO_TCP) and int(self.sock.family) in (socket.AF_INET, socket.AF_INET6)
 
     def _fill(self, data: Any, lent: Any) -> None:
         """Copy `data` into the protocol's buffers. What it does not want any more is held, or goes where it does."""

@@ -183,5 +183,4 @@ class Subject:
 
 def _open_sockets(loop: Any) -> int:
     """Return the number of open socket transports: those that the loop keeps a list of, as asyncio's loops do."""
-    references = list(loop._transports.data.values())  # one step in C: the loop's thread may add to it meanwhile
-    return sum(transport is not None and not transport.is_closing() for transport in (ref() for ref in references))
+    return sum(not transport.is_closing() for transport in loop._transports.values())
