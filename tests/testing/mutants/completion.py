@@ -223,6 +223,19 @@ class PollGoesOn(ProactorBackend):
         return [(op, result, more or (op.code == POLL and not is_cancelled(result))) for op, result, more in told]
 
 
+class EdgesForgotten(ProactorBackend):
+    """A Poll for edges goes on after its first result, as it says, and never tells of another arrival."""
+
+    breaks = "edges"
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        return [
+            (op, result, more or (op.code == POLL and op.edges and not is_cancelled(result)))
+            for op, result, more in told
+        ]
+
+
 class NoSender(ProactorBackend):
     """A datagram comes without its sender's address."""
 

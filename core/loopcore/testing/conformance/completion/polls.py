@@ -1,4 +1,4 @@
-"""Poll: readiness once, of any descriptor."""
+"""Poll: readiness once, of any descriptor; or, for edges, of each arrival."""
 
 import os
 import tempfile
@@ -71,6 +71,23 @@ class Polls(Level):
         pair[1].send(b"x")
         assert ledger.result_of(polling) & READ
         assert ledger.outcome_of(receiving) == b"x"
+
+    def test_poll_for_edges_tells_of_each_arrival(self, ledger: Ledger, pair: Pair) -> None:
+        polling = Poll(pair[0].fileno(), READ, edges=True)
+        for _ in range(3):
+            if polling not in ledger.in_flight:
+                ledger.submit(polling)
+            pair[1].send(b"x")
+            assert ledger.result_of(polling) & READ
+            assert pair[0].recv(10) == b"x"
+
+    def test_poll_for_edges_can_be_cancelled_between_two(self, ledger: Ledger, pair: Pair) -> None:
+        polling = Poll(pair[0].fileno(), READ, edges=True)
+        pair[1].send(b"x")
+        assert ledger.outcome_of(polling) & READ
+        ledger.cancel(polling)
+        ledger.settle()
+        assert polling not in ledger.in_flight
 
     @pytest.mark.skipif(os.name != "posix", reason="only sockets can be polled there")
     def test_pipe_can_be_polled(self, ledger: Ledger) -> None:
