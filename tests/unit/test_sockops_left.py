@@ -42,6 +42,19 @@ def test_connect_in_a_coroutine_that_is_closed_ends(loop: Any) -> None:
         loop.run_until_complete(main())
 
 
+def test_connect_is_under_way_when_the_task_waits(loop: Loop) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as sock:
+            listening.settimeout(30.0)
+            sock.setblocking(False)
+            connecting = asyncio.create_task(loop.sock_connect(sock, listening.getsockname()))
+            await asyncio.sleep(0)
+            listening.accept()[0].close()
+            await connecting
+
+    loop.run_until_complete(main())
+
+
 def test_connect_of_a_socket_that_is_closed_says_so(loop: Loop) -> None:
     async def main() -> None:
         sock = socket.socket()

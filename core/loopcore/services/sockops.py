@@ -269,6 +269,7 @@ class SockOps:
         self._check_closed()
         fd = self._free_descriptor(sock.fileno())
         call = OperationCall(self._loop, "", completions, Connect(fd, address), False)
+        completions.begin()  # under way when the task waits, as in asyncio: the tick may leave out its poll
         try:
             await call
         except OSError as exc:
