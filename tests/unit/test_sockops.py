@@ -238,6 +238,9 @@ class Between:
         self.asked.append(operation)
         self.loop.completions.submit(operation)
 
+    def begin(self) -> None:
+        self.loop.completions.begin()
+
 
 @pytest.mark.loopcore_only
 def test_connect_over_a_completion_port_is_an_operation(loop: Any, listener: socket.socket) -> None:
