@@ -16,7 +16,6 @@ _TIES: Final = (
     "_asyncgens",
     "_children",
     "_endpoints",
-    "_executors",
     "_files",
     "_heritage",
     "_resolver",
@@ -57,5 +56,6 @@ def table_of_transports(loop: object) -> Owners:
 def let_go_of_parts(loop: Any) -> None:
     """Break the cycles between a closed loop and its parts."""
     for name in _TIES:
-        if name != "_executors" or not loop.unfinished_jobs():  # which may be asked for as long as there are some
-            loop.__dict__.pop(name, None)
+        loop.__dict__.pop(name, None)
+    if not loop.unfinished_jobs():  # which may be asked for as long as there are some
+        loop.__dict__.pop("_executors", None)

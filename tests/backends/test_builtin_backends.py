@@ -134,6 +134,34 @@ def test_epoll_refusals_that_have_a_remedy_name_it(closing, monkeypatch):
     assert "max_user_watches" in caught.value.__notes__[0]
 
 
+@pytest.mark.parametrize("backend_class", [epoll.EpollBackend, poll_.PollBackend, select_.SelectBackend])
+@pytest.mark.parametrize(("number", "complaint"), [(-1, "negative"), (2**40, "larger than")])
+def test_number_that_no_file_has_is_refused_with_the_reason(backend_class, number, complaint, closing):
+    if not backend_class.probe()[0]:
+        pytest.skip("not on this platform")
+    backend = backend_class()
+    closing(backend)
+    with pytest.raises(ValueError, match=f"{number} is {complaint}"):
+        backend.register(number, READ)
+
+
+@needs_epoll
+def test_file_that_epoll_does_not_watch_is_refused_with_another_way(closing, tmp_path):
+    backend = epoll.EpollBackend()
+    file = (tmp_path / "file").open("wb")
+    closing(backend, file)
+    with pytest.raises(PermissionError) as caught:
+        backend.register(file.fileno(), WRITE)
+    assert "run_in_executor" in "".join(caught.value.__notes__)
+
+
+def test_number_beyond_what_select_takes_is_refused_with_another_backend(closing):
+    backend = select_.SelectBackend()
+    closing(backend)
+    with pytest.raises(ValueError, match=r"beyond FD_SETSIZE.*poll"):
+        backend.register(5000, READ)
+
+
 def test_poll_translates_bits_where_they_differ(monkeypatch, make_pair, closing):
     foreign = {2: READ, 1: WRITE, 64: ERROR, 128: HANGUP, 256: ERROR}
     monkeypatch.setattr(poll_, "BITS", foreign)

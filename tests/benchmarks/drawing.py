@@ -254,7 +254,7 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
 
 
 LEAST = {
-    "sock-1k": "2, and a wait where it has to",
+    "sock-1k": "3: wait, receive, send",
     "udp-1k": "2, and a wait where it has to",
     "split-1k": "3, two writes joined",
 }

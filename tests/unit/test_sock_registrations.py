@@ -57,13 +57,6 @@ def loop(told: Told) -> Iterator[loopcore.EventLoop]:
     made.close()
 
 
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    left, right = new_pair()
-    with left, right:
-        yield left, right
-
-
 def new_pair() -> Pair:
     left, right = socket.socketpair()
     left.setblocking(False)

@@ -17,15 +17,6 @@ CONTENT = bytes(range(256)) * 8192  # 2 MiB: more than a socket takes at once
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
-    left, right = socket.socketpair()
-    left.setblocking(False)
-    right.setblocking(False)
-    with left, right:
-        yield left, right
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Iterator[io.BufferedReader]:
     path = tmp_path / "content"
     path.write_bytes(CONTENT)

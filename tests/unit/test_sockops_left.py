@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,27 +10,13 @@ Loop = asyncio.AbstractEventLoop
 Pair = tuple[socket.socket, socket.socket]
 
 
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    left, right = socket.socketpair()
-    left.setblocking(False)
-    right.setblocking(False)
-    with left, right:
-        yield left, right
-
-
 @pytest.mark.loopcore_only  # asyncio goes on to watch the socket
-def test_connect_in_a_coroutine_that_is_closed_ends(loop: Any) -> None:
-    with socket.socket() as full, socket.socket() as first, socket.socket() as second, socket.socket() as sock:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        for each in (first, second, sock):
-            each.setblocking(False)
-        for each in (first, second):
-            each.connect_ex(full.getsockname())
+def test_connect_in_a_coroutine_that_is_closed_ends(loop: Any, full_address: tuple[str, int]) -> None:
+    with socket.socket() as sock:
+        sock.setblocking(False)
 
         async def main() -> None:
-            connecting = loop.sock_connect(sock, full.getsockname())
+            connecting = loop.sock_connect(sock, full_address)
             waited = connecting.send(None)
             await asyncio.sleep(0.01)
             connecting.close()

@@ -2,21 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 Loop = asyncio.AbstractEventLoop
 Pair = tuple[socket.socket, socket.socket]
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    left, right = socket.socketpair()
-    left.setblocking(False)
-    with left, right:
-        yield left, right
 
 
 @pytest.mark.parametrize("direction", ["reader", "writer"])

@@ -125,9 +125,10 @@ class Completions:
         return completions if isinstance(completions, list) else list(completions)
 
     def begin(self) -> None:
-        """Have the port begin what was submitted, for a loop that will not wait soon: it stops, or the process forks.
+        """Have the port begin what was submitted, without a wait that brings anything.
 
-        What has completed comes with the next wait.
+        For a loop that stops or forks, and for a Connect, which has to be under way when its task waits. What has
+        completed comes with the next wait.
         """
         if self.submitted:
             self.late.extend(self._dequeue(0.0))

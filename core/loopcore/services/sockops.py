@@ -381,12 +381,6 @@ def _is_plain(address: Any) -> bool:
     return isinstance(address[1], int) and 0 <= address[1] <= 0xFFFF and isinstance(address[0], str)
 
 
-def _accept(sock: socket.socket) -> tuple[socket.socket, Any]:
-    connection, address = sock.accept()
-    connection.setblocking(False)
-    return connection, address
-
-
 def _finish_connect(sock: socket.socket, address: Any) -> None:
     error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if error:

@@ -9,7 +9,6 @@ process or system (no descriptors, no memory), it is reported and tried again af
 """
 
 import errno
-import os
 import socket
 from asyncio.trsock import TransportSocket
 from contextvars import Context, copy_context
@@ -178,8 +177,6 @@ class CompletionAcceptor(Acceptor):
             socket.close(fd)
             return
         connection = socket.socket(*self.kind, fileno=fd)
-        if NON_BLOCKING:
-            os.set_blocking(fd, False)  # the constructor has taken it for that; a port need not have made it so
         try:
             address = connection.getpeername()
         except OSError:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,13 +20,6 @@ def leave(request: pytest.FixtureRequest) -> Callable[[], None]:
         raise request.param
 
     return leave
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    left, right = socket.socketpair()
-    with left, right:
-        yield left, right
 
 
 def run_through(loop: Loop) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,15 +16,6 @@ Pair = tuple[socket.socket, socket.socket]
 @pytest.fixture
 def log() -> list[Any]:
     return []
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    left, right = socket.socketpair()
-    left.setblocking(False)
-    right.setblocking(False)
-    with left, right:
-        yield left, right
 
 
 def run_ticks(loop: Loop, count: int) -> None:
