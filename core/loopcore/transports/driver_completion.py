@@ -54,7 +54,7 @@ RECEIVE_LIMIT: Final = 120 * 1024
 AWAITED_LIMIT: Final = 256 * 1024
 """Bytes of one Send while the transport waits for room. A port may end it only when all is sent."""
 
-LARGE: Final = 32 * 1024
+LARGE: Final = 16 * 1024
 """A result of so many bytes makes the driver receive for itself what comes next, if the port polls cheaply."""
 
 SMALL: Final = 8 * 1024
