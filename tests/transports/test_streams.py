@@ -222,6 +222,22 @@ def test_streams_over_a_unix_socket(loop: asyncio.AbstractEventLoop, streams: Mo
     run(loop, main())
 
 
+@pytest.mark.loopcore_only
+def test_without_unix_sockets_an_error_says_what_to_use(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is on Windows, where asyncio has no such functions and its loops raise NotImplementedError, too."""
+    monkeypatch.delattr(socket, "AF_UNIX", raising=False)
+
+    async def main() -> None:
+        with pytest.raises(NotImplementedError, match=r"create_server and create_connection on 127\.0\.0\.1"):
+            await loopcore.start_unix_server(echo, "name")
+        with pytest.raises(NotImplementedError, match=r"create_server and create_connection on 127\.0\.0\.1"):
+            await loopcore.open_unix_connection("name")
+
+    run(loop, main())
+
+
 def test_wait_closed_returns_when_the_connection_is_gone(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
     async def main() -> None:
         async with connected(streams, echo) as (_, writer):

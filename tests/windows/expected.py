@@ -68,6 +68,8 @@ def absent(exc: BaseException, node_id: str, raised_in: str) -> str | None:
         return "asyncio's selector loop has neither pipes nor subprocesses there"
     if isinstance(exc, NotImplementedError) and "takes sockets only" in str(exc):
         return "this backend has no pipes there"
+    if isinstance(exc, NotImplementedError) and "no Unix sockets on this platform" in str(exc):
+        return "Unix sockets"
     file = raised_in.replace("\\", "/")
     if isinstance(exc, FileNotFoundError) and file.endswith("/subprocess.py"):
         return "a program of Unix"

@@ -258,6 +258,9 @@ class SendFileRequest(Request):
             0,
         )
 
+    def result(self) -> int:
+        return self._taken()
+
 
 class ProcessRequest(Request):
     """A thread of the system waits for the process, and posts the packet."""

@@ -27,7 +27,10 @@ _CLEANS_UP = sys.version_info >= (3, 13)
 
 
 class UnixEndpoints:
-    """`create_unix_connection` and `create_unix_server`. Thread: the loop's own. Errors are asyncio's."""
+    """`create_unix_connection` and `create_unix_server`. Thread: the loop's own. Errors are asyncio's.
+
+    Both raise NotImplementedError where the socket module has no Unix sockets: on Windows, as asyncio's loops do.
+    """
 
     def __init__(self, *, sockops: SocketConnector, opener: StreamOpener, make_server: ServerFactory) -> None:
         self._sockops = sockops
@@ -46,6 +49,7 @@ class UnixEndpoints:
         ssl_shutdown_timeout: float | None = None,
     ) -> Connection:
         """Connect to `path`, or take over a connected `sock`; return the transport and the protocol."""
+        _check_platform()
         if ssl and server_hostname is None:
             raise ValueError("you have to pass server_hostname when using ssl")
         tls = tls_settings(
@@ -83,6 +87,7 @@ class UnixEndpoints:
         `cleanup_socket`: remove the socket's file when the server closes; as in asyncio, the default from
         Python 3.13 on.
         """
+        _check_platform()
         refuse_bool(ssl)
         tls = tls_settings(
             ssl,
@@ -113,6 +118,14 @@ class UnixEndpoints:
             sock.close()
             raise
         return sock
+
+
+def _check_platform() -> None:
+    if not hasattr(socket, "AF_UNIX"):
+        raise NotImplementedError(
+            "Python has no Unix sockets on this platform (socket.AF_UNIX is missing); "
+            "use create_server and create_connection on 127.0.0.1"
+        )
 
 
 def _require_unix_stream(sock: socket.socket) -> None:

@@ -1,8 +1,9 @@
-"""Sending files: sock_sendfile, by the kernel (sendfile(2)) or by reading and sending.
+"""Sending files: sock_sendfile, by the kernel (sendfile(2), or a port's SendFile) or by reading and sending.
 
 The kernel takes the bytes from the file's descriptor at an offset that is ours to count; the file's own position
-is set when the sending ends, however it ends, and says how much has gone. A file that has no descriptor, a
-descriptor that sendfile(2) refuses, and a platform without it are told apart from errors of the connection by
+is set when the sending ends, however it ends, and says how much has gone. Over a completion port with
+Capability.SEND_FILE the port does it, part by part: on Windows that is TransmitFile. A file that has no descriptor, a
+descriptor that the kernel refuses, and a platform without either are told apart from errors of the connection by
 SendfileNotAvailableError, raised only while nothing has been sent: then, unless `fallback` is forbidden, the file is
 read in the executor and sent from memory.
 
@@ -17,10 +18,17 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from loopcore.backend import Capability
+from loopcore.kernel.completions import Completions
+from loopcore.operations import SendFile
+from loopcore.services.call import OperationCall
 from loopcore.services.sockops import SockOps
 
 READ_SIZE: Final = 256 * 1024
 """Bytes read at a time where the kernel does not send the file by itself."""
+
+PART: Final = 1024 * 1024
+"""Bytes of one SendFile: one that is called off in its middle may not be able to say how much of it has gone."""
 
 Lend = Callable[[asyncio.Future[Any]], object]
 """Is told of the future that waits for the socket, whoever owns that, so that losing the connection can end it."""
@@ -31,6 +39,9 @@ Note = Callable[[int], object]
 
 class FileHost(Protocol):
     """What sending files needs of a loop."""
+
+    backend: Any
+    completions: Completions | None
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
 
@@ -71,13 +82,20 @@ class SendFiles:
         lend: Lend | None = None,
         note: Note | None = None,
     ) -> int:
-        """Send with sendfile(2). Raises SendfileNotAvailableError if it cannot, and nothing has been sent then."""
+        """Send by the kernel. Raises SendfileNotAvailableError if it cannot, and nothing has been sent then."""
+        port = self._host.completions
+        if port is not None and Capability.SEND_FILE not in self._host.backend.capabilities:
+            port = None
+        if port is None and not hasattr(os, "sendfile"):
+            raise asyncio.SendfileNotAvailableError("os.sendfile() is not available")
         descriptor, size = _regular_file(file)
         to_send = size if count is None else count
         if not to_send:
             return 0
         sending = _Sending(sock.fileno(), descriptor, offset, to_send, whole=count is None, note=note)
         try:
+            if port is not None:
+                return await self._by_port(sock, sending, port, lend)
             try:
                 return sending.step()
             except (BlockingIOError, InterruptedError):
@@ -85,6 +103,28 @@ class SendFiles:
                 return total
         finally:
             sending.set_position()
+
+    async def _by_port(self, sock: socket.socket, sending: "_Sending", port: Completions, lend: Lend | None) -> int:
+        is_over = False
+        while not is_over:
+            if sock.fileno() < 0 and lend is not None:
+                raise ConnectionError("Connection is closed by peer")  # lost between two parts
+            part = PartCall(self._host, port, sending.part())
+            if lend is not None:
+                lend(part)  # type: ignore[arg-type]  # a future through `__class__`
+            try:
+                await part
+            except OSError as exc:
+                if exc is part.loss:
+                    raise
+                raise sending.translated(exc) from exc
+            except GeneratorExit:
+                part.cancel()  # or else the operation would hold the socket open that the program closes
+                raise
+            finally:
+                if part.outcome is not None:  # also of what was called off
+                    is_over = sending.took(part.outcome)
+        return sending.total
 
     async def _by_reading(self, sock: socket.socket, file: Any, offset: int, count: int | None) -> int:
         async def send(data: memoryview) -> None:
@@ -115,6 +155,27 @@ class SendFiles:
         return total
 
 
+class PartCall(OperationCall):
+    """A SendFile. To a transport that is lost it is a future that may fail; then it ends when its operation has."""
+
+    __slots__ = ("loss",)
+
+    def __init__(self, loop: Any, port: Completions, operation: SendFile) -> None:
+        OperationCall.__init__(self, loop, "", port, operation, False)
+        self.loss: BaseException | None = None
+        """What the connection was lost with, if that came first."""
+
+    def set_exception(self, exception: Any) -> None:
+        if self._operation.pending:
+            self.loss = exception
+            self._call_off()  # the transport closes the socket next, and the program the file when this has ended
+        else:
+            OperationCall.set_exception(self, exception)
+
+    def end(self, outcome: Any, error: BaseException | None = None) -> None:
+        OperationCall.end(self, outcome, error if self.loss is None else self.loss)
+
+
 class _Sending:
     """How far one file has got."""
 
@@ -140,19 +201,28 @@ class _Sending:
         except (BlockingIOError, InterruptedError):
             raise
         except OSError as exc:
-            raise self._translated(exc) from exc
+            raise self.translated(exc) from exc
+        if self.took(sent):
+            return self.total
+        raise BlockingIOError
+
+    def part(self) -> SendFile:
+        """Return the operation for what comes next."""
+        return SendFile(self._socket, self._file, self._offset, min(self._chunk(), PART))
+
+    def took(self, sent: int) -> bool:
+        """Take note that `sent` bytes have gone; return whether that was all."""
         self._offset += sent
         self.total += sent
         if self._note is not None:
             self._note(sent)
-        if sent == 0 or (not self._whole and self.total >= self._count):
-            return self.total
-        raise BlockingIOError
+        return sent == 0 or (not self._whole and self.total >= self._count)
 
     def _chunk(self) -> int:
         return self._count if self._whole else self._count - self.total
 
-    def _translated(self, exc: OSError) -> Exception:
+    def translated(self, exc: OSError) -> Exception:
+        """Return what an error of the kernel means to who sends."""
         if self.total == 0:
             # Which errors mean "not this kind of file" differs from kernel to kernel (EINVAL, ENOSYS, ENOTSUP ...).
             # An error of the connection comes again when the fall-back sends.
@@ -184,8 +254,6 @@ def check_file(file: Any, offset: Any, count: Any) -> None:
 
 def _regular_file(file: Any) -> tuple[int, int]:
     """Return the descriptor and the size of `file`. Raises SendfileNotAvailableError if it has none."""
-    if not hasattr(os, "sendfile"):
-        raise asyncio.SendfileNotAvailableError("os.sendfile() is not available")
     try:
         descriptor = file.fileno()
         return descriptor, os.fstat(descriptor).st_size

@@ -44,7 +44,10 @@ async def start_server(
 async def open_unix_connection(
     path: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
 ) -> tuple[StreamReader, StreamWriter]:
-    """As `open_connection`, to the Unix socket at `path`. `kwds` are `loop.create_unix_connection`'s."""
+    """As `open_connection`, to the Unix socket at `path`. `kwds` are `loop.create_unix_connection`'s.
+
+    Raises NotImplementedError where Python has no Unix sockets (Windows).
+    """
     loop: Any = asyncio.get_running_loop()
     protocol = _client_protocol(limit, loop)
     transport, _ = await loop.create_unix_connection(lambda: protocol, path, **kwds)
@@ -54,7 +57,10 @@ async def open_unix_connection(
 async def start_unix_server(
     client_connected_cb: ClientConnected, path: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
 ) -> asyncio.Server:
-    """As `start_server`, on a Unix socket at `path`. `kwds` are `loop.create_unix_server`'s."""
+    """As `start_server`, on a Unix socket at `path`. `kwds` are `loop.create_unix_server`'s.
+
+    Raises NotImplementedError where Python has no Unix sockets (Windows).
+    """
     loop: Any = asyncio.get_running_loop()
     factory = partial(_server_protocol, client_connected_cb, limit, loop)
     server: asyncio.Server = await loop.create_unix_server(factory, path, **kwds)
