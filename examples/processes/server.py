@@ -39,18 +39,26 @@ def worker(port: int) -> None:
 def main(port: int, count: int) -> None:
     """Start the processes, and wait for them."""
     processes = [multiprocessing.get_context("spawn").Process(target=worker, args=(port,)) for _ in range(count)]
-    for process in processes:
-        process.start()
+    told = False
 
     def hand_on(number: int, frame: object) -> None:
+        nonlocal told
+        told = True
         for process in processes:
-            process.terminate()
+            if process.pid is not None:
+                process.terminate()
 
+    # Before the first of them starts, or else a signal that comes in between would end the parent alone.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, hand_on)
     for process in processes:
+        process.start()
+        if told:
+            process.terminate()
+    for process in processes:
         process.join()
-    sys.exit(max(process.exitcode or 0 for process in processes))
+    # A process that was told before it listens has no handler yet, and ends by the signal itself.
+    sys.exit(any(process.exitcode not in (0, -signal.SIGTERM) for process in processes))
 
 
 if __name__ == "__main__":
