@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
+from loopcore_bench.floors import describe_floors
+from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
 from loopcore_bench.measure import NetBench, Settings
 from loopcore_bench.native import NoCompilerError
@@ -68,9 +69,10 @@ def main(argv: list[str] | None = None) -> int:
     loops, specs = _installed(wanted)
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
         net, rows = _prepare_net(rows, settings, Path(scratch))
-        if net is not None and not options.no_floor:
-            specs.append(LoopSpec(FLOOR, FLOOR, None, ""))
-            loops[FLOOR] = {"version": "own epoll server", "compiler": facts["compiler"]}
+        if not options.no_floor:
+            floors = describe_floors(facts["compiler"], sys.executable, Path(scratch), network=net is not None)
+            loops.update((spec.label, found) for spec, found in floors)
+            specs += [spec for spec, found in floors if "skipped" not in found]
         cells, counted = _run(options, rows, specs, settings, net)
     figures = summarise(cells, rows, specs)
     tables = [syscall_table(counted)] if options.syscalls else [table(figures), idle_table(figures)]
@@ -109,7 +111,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=0.2, help="unmeasured load before a network row, seconds")
     parser.add_argument("--gc", choices=("on", "off"), default="on", help="the collector, for all loops alike")
     parser.add_argument("--no-pin", action="store_true", help="do not confine server and client to a CPU each")
-    parser.add_argument("--no-floor", action="store_true", help="leave the C server out")
+    parser.add_argument("--no-floor", action="store_true", help="leave the C server and the floor with Python out")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.add_argument("--note", default="", help="kept in the JSON: what was measured, e.g. a commit")
     parser.add_argument("--list", action="store_true", help="list the chosen rows and stop")

@@ -21,6 +21,9 @@ from typing import Any
 FLOOR = "c"
 """Label of the C epoll server, which has network rows only."""
 
+PYTHON_FLOOR = "pyfloor"
+"""The module that is the floor with Python in it (see floors.py)."""
+
 _BACKEND_VARIABLES = {"zloop": "ZLOOP_IO_URING"}
 """Loops whose factory takes no backend but whose environment does: `zloop:completion`."""
 
@@ -44,8 +47,8 @@ class LoopSpec:
 
     @property
     def is_peer(self) -> bool:
-        """True for the loops that loopcore is compared with; false for loopcore and for the floor."""
-        return self.name not in ("loopcore", FLOOR)
+        """True for the loops that loopcore is compared with; false for loopcore and for the floors."""
+        return self.name not in ("loopcore", FLOOR, PYTHON_FLOOR)
 
 
 def parse_loop(text: str) -> LoopSpec:

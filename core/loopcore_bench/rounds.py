@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from loopcore_bench.loops import FLOOR, LoopSpec
+from loopcore_bench.floors import has_floor
+from loopcore_bench.loops import LoopSpec
 from loopcore_bench.measure import Metrics, NetBench, Settings, measure_micro
 from loopcore_bench.netrows import NetRow
 from loopcore_bench.process import MeasurementError, NotInstalledError
@@ -32,16 +33,14 @@ class Cell:
 
 
 def can_run(row: Row, spec: LoopSpec) -> bool:
-    """Whether there is such a cell: the floor exists for some network rows only, some loops for no other."""
-    if isinstance(row, NetRow):
-        return spec.name != FLOOR or row.has_floor
-    return spec.name != FLOOR and not spec.network_only
+    """Whether there is such a cell: floors exist for some rows only, some loops for network rows alone."""
+    return has_floor(row, spec) and (isinstance(row, NetRow) or not spec.network_only)
 
 
 def interleave(
     rows: list[Row], specs: list[LoopSpec], rounds: int, first: int = 0
 ) -> Iterator[tuple[int, Row, LoopSpec]]:
-    """Every (round, row, loop) in the order of measurement; the floor only where the row has one."""
+    """Every (round, row, loop) in the order of measurement; a floor only where it has the row."""
     for number in range(first, first + rounds):
         for row in rows:
             shift = number % len(specs) if specs else 0

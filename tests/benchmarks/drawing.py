@@ -14,8 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from loopcore_bench.charts import UNITS, Bar, groups_of, markdown_table, svg
+from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
+from loopcore_bench.loops import FLOOR
 from loopcore_bench.page import loop_lines
-from tests.benchmarks.targets import FLOOR, LEVEL, PURE, TARGETS, Verdict, against, is_ours, medians_of, pure
+from tests.benchmarks.targets import (
+    BOUNDS,
+    LEVEL,
+    PURE,
+    TARGETS,
+    Medians,
+    Target,
+    against,
+    is_ours,
+    medians_of,
+    of_floor,
+    pure,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs" / "explanation" / "performance"
@@ -142,14 +156,16 @@ def full_table(document: dict[str, Any]) -> str:
     """Every row: what each loop costs, and the better of loopcore's backends against the best peer."""
     medians = medians_of(document)
     loops = [name for name, facts in document["loops"].items() if "skipped" not in facts and name != PURE]
-    names = ["C server" if loop == FLOOR else loop for loop in loops]
-    lines = ["| row | " + " | ".join(names) + " | against the best peer |", "|---|" + "---:|" * (len(loops) + 1)]
+    ends = ["against the best peer", *["loopcore to C and Python"] * (PYTHON_FLOOR in loops)]
+    lines = ["| row | " + " | ".join([*map(column, loops), *ends]) + " |", "|---|" + "---:|" * (len(loops) + len(ends))]
     for group in groups_of(document):
         bars = {bar.label: bar for bar in group.bars}
-        least = min((bar.value for bar in group.bars if bar.label not in (FLOOR, PURE)), default=0.0)
-        cells = [cost(bars.get(loop), least) for loop in loops]
+        least = min((bar.value for bar in group.bars if bar.label not in BOUNDS), default=0.0)
+        cells = [cost(bars.get(loop), 0.0 if loop in BOUNDS else least) for loop in loops]
         ahead, peer = against(medians.get(group.name, {}))
         cells.append(f"{ahead:.2f} x {peer}" if ahead else "")
+        if PYTHON_FLOOR in loops:
+            cells.append(f"{bars['loopcore'].value / bars[PYTHON_FLOOR].value:.2f}" if PYTHON_FLOOR in bars else "")
         lines.append(f"| `{group.name}` | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -159,16 +175,33 @@ def target_table(documents: dict[str, dict[str, Any]]) -> str:
     medians = [medians_of(document) for document in documents.values()]
     lines = ["| row | target | " + " | ".join(documents) + " |", "|---|---|" + "---|" * len(documents)]
     for target in TARGETS:
-        cells = [verdict_cell(target.judge(found)) for found in medians]
+        cells = [verdict_cell(target, found) for found in medians]
         lines.append(f"| `{target.row}` | {target.text} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def verdict_cell(verdict: Verdict | None) -> str:
-    """A cell of the targets: empty where nothing was measured."""
+def verdict_cell(target: Target, medians: Medians) -> str:
+    """A cell of the targets: empty where nothing was measured.
+
+    Beside a target that is not met stands what the floor with Python would reach. It cannot be met where that floor
+    misses it even with a cost less by what medians of one build differ by.
+    """
+    verdict = target.judge(medians)
     if verdict is None:
         return ""
-    return f"met: {verdict.text}" if verdict.met else f"**not met: {verdict.text}**"
+    if verdict.met:
+        return f"met: {verdict.text}"
+    bound = of_floor(target, medians)
+    least = of_floor(target, medians, LEVEL)
+    text = f"**not met: {verdict.text}**" + (f"; C and Python: {bound.text}" if bound else "")
+    if least is None or least.met:
+        return text
+    return f"{text}, so it cannot be met" + " over epoll" * ("loopcore:uring" in medians[target.row])
+
+
+def column(loop: str) -> str:
+    """The head of a column."""
+    return {FLOOR: "C server", PYTHON_FLOOR: "C and Python"}.get(loop, loop)
 
 
 def pure_table(documents: dict[str, dict[str, Any]]) -> str:
@@ -188,12 +221,12 @@ def pure_table(documents: dict[str, dict[str, Any]]) -> str:
 def rate_table(documents: dict[str, dict[str, Any]]) -> str:
     """Operations a second of the rows that people know by that number, on the server's one CPU; the most is bold."""
     loops = list(dict.fromkeys(loop for document in documents.values() for loop in document["loops"] if loop != PURE))
-    names = ["C server" if loop == FLOOR else loop for loop in loops]
+    names = [column(loop) for loop in loops]
     lines = ["| row | Python | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(loops)]
     for row in RATES:
         for version, document in documents.items():
             found = {loop: 1e9 / values["wall_ns"] for loop, values in medians_of(document).get(row, {}).items()}
-            most = max((value for loop, value in found.items() if loop not in (FLOOR, PURE)), default=0.0)
+            most = max((value for loop, value in found.items() if loop not in BOUNDS), default=0.0)
             texts = [f"{found[loop]:,.0f}" if loop in found else "" for loop in loops]
             cells = [
                 f"**{text}**" if found.get(loop) == most else text for loop, text in zip(loops, texts, strict=True)
@@ -229,10 +262,11 @@ def behind(documents: dict[str, dict[str, Any]]) -> str:
 
 
 def bound_of(loops: Mapping[str, Mapping[str, float]], ahead: float) -> str:
-    """What the C server would reach against the best peer: more cannot be had."""
+    """What the floors would reach against the best peer: more cannot be had over epoll."""
     ours = min(values["primary"] for loop, values in loops.items() if is_ours(loop))
-    floor = loops.get(FLOOR, {}).get("primary", 0.0)
-    return f" (the C server: {ahead * ours / floor:.2f} x)" if floor else ""
+    floors = {"the C server": loops.get(FLOOR), "C and Python": loops.get(PYTHON_FLOOR)}
+    texts = [f"{name}: {ahead * ours / floor['primary']:.2f} x" for name, floor in floors.items() if floor]
+    return f" ({', '.join(texts)})" if texts else ""
 
 
 def conditions(documents: dict[str, dict[str, Any]]) -> str:
@@ -267,7 +301,7 @@ def syscall_table(folder: Path = DATA) -> str:
     for each in found["calls"]:
         by_row.setdefault(each["row"], {})[each["loop"]] = each["calls"]
     loops = list(dict.fromkeys(each["loop"] for each in found["calls"]))
-    names = ["C server" if loop == "c" else loop for loop in loops]
+    names = [column(loop) for loop in loops]
     lines = [
         "| transport | at least | " + " | ".join(names) + " | loopcore's |",
         "|---|---|" + "---:|" * len(loops) + "---|",
@@ -327,7 +361,7 @@ def drawings(documents: dict[str, dict[str, Any]]) -> dict[Path, str]:
     files = {path: put(path.read_text(encoding="utf-8"), made) for path in (PAGE, README, REFERENCE)}
     for version, document in documents.items():
         for name, (title, rows) in CHARTS.items():
-            chosen = only(document, rows, [loop for loop in document["loops"] if loop not in (FLOOR, PURE)])
+            chosen = only(document, rows, [loop for loop in document["loops"] if loop not in BOUNDS])
             chart = svg(groups_of(chosen), f"{title}: times faster than asyncio, Python {version}")
             files[IMAGES / f"performance-{name}-{version}.svg"] = chart
     return files

@@ -28,6 +28,8 @@ if __name__ == "__main__":  # the harness of this tree, before an installed one
     sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
 
 from loopcore_bench.cli import choose_rows
+from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
+from loopcore_bench.floors import describe_floors
 from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
 from loopcore_bench.measure import NetBench, Settings
@@ -48,7 +50,7 @@ ROWS = (
 )
 SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
 SYSCALL_ROWS += ("sock-1k-10", "udp-1k-10", "tls-1k-10")
-SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR)
+SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR, PYTHON_FLOOR)
 REQUESTS = 500
 SETTINGS = Settings(scale=0.4, seconds=0.25, warmup=0.1)
 
@@ -63,8 +65,8 @@ class Series:
     cells: list[Cell] = field(default_factory=list)
 
 
-def find_loops(version: str, python: str, floor: dict[str, Any]) -> Series:
-    """The loops of one environment; those that it has not are left out."""
+def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Series:
+    """The loops of one environment, and the floors; those that it has not are left out."""
     series = Series(version, [], {})
     for name in LOOPS:
         spec = dataclasses.replace(parse_loop(f"{name}={name}@{python}"), network_only=":" in name)
@@ -80,8 +82,12 @@ def find_loops(version: str, python: str, floor: dict[str, Any]) -> Series:
         spec = dataclasses.replace(parse_loop(f"{PURE}=loopcore@{python}"), sources=SOURCES)
         series.loops[PURE] = describe(spec)
         series.specs.append(spec)
-    series.specs.append(LoopSpec(FLOOR, FLOOR, None, ""))
-    series.loops[FLOOR] = floor
+    for spec, facts in describe_floors(compiler, python, scratch):
+        if "skipped" in facts:
+            print(f"{version}: {spec.label}: {facts['skipped']}", flush=True)
+            continue
+        series.loops[spec.label] = facts
+        series.specs.append(spec)
     return series
 
 
@@ -110,12 +116,11 @@ def measure(options: argparse.Namespace) -> int:
     """Measure until the time is up; 1 if a cell failed."""
     began = time.monotonic()
     facts = machine_facts()
-    floor = {"version": "own epoll server", "compiler": facts["compiler"]}
     pairs = [text.partition("=") for text in options.python]
-    everything = [find_loops(version, python, floor) for version, _, python in pairs]
     rows = choose_rows(options.rows)
     failed = False
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
+        everything = [find_loops(version, python, facts["compiler"], Path(scratch)) for version, _, python in pairs]
         net = NetBench(SETTINGS, Path(scratch))
         number, longest = 0, 0.0
         while not number or time.monotonic() + longest < began + options.minutes * 60:
@@ -136,9 +141,9 @@ def count(options: argparse.Namespace) -> int:
     """Count system calls a request of every transport over one connection; 1 if a cell failed."""
     rows = [dataclasses.replace(NET[name], name=name.removesuffix("-10"), conns=1) for name in SYSCALL_ROWS]
     version, _, python = options.python.partition("=")
-    series = find_loops(version, python, {})
-    specs = [spec for spec in series.specs if spec.label in SYSCALL_LOOPS]
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
+        series = find_loops(version, python, "", Path(scratch))
+        specs = [spec for spec in series.specs if spec.label in SYSCALL_LOOPS]
         net = NetBench(Settings(requests=REQUESTS, warmup=0.1), Path(scratch))
         found = count_all(rows, specs, net, lambda counted: None)
     calls = [

@@ -11,10 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-FLOOR = "c"
+from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
+from loopcore_bench.loops import FLOOR
+
 PURE = "pure"
 LEVEL = 0.97
 """A ratio above this is level: medians of one build differ by that much from run to run."""
+
+BOUNDS = (FLOOR, PYTHON_FLOOR, PURE)
+"""What is measured beside the loops and is no peer."""
 
 Medians = Mapping[str, Mapping[str, Mapping[str, float]]]
 """By row, loop and metric; `primary` is the metric that the row is compared by."""
@@ -58,7 +63,7 @@ def against(loops: Mapping[str, Mapping[str, float]], metric: str = "primary") -
     peers = {
         loop: values[metric]
         for loop, values in loops.items()
-        if not is_ours(loop) and loop not in (FLOOR, PURE) and values.get(metric, 0) > 0 and not values.get("early")
+        if not is_ours(loop) and loop not in BOUNDS and values.get(metric, 0) > 0 and not values.get("early")
     }
     if not ours or not peers:
         return 0.0, ""
@@ -146,6 +151,19 @@ def pure(medians: Medians) -> dict[str, Verdict]:
             ratio = loops["asyncio"]["primary"] / loops[PURE]["primary"]
             found[row] = Verdict(f"{ratio:.2f} x asyncio", ratio >= LEVEL)
     return found
+
+
+def of_floor(target: Target, medians: Medians, share: float = 1.0) -> Verdict | None:
+    """The verdict for a loop that costs as much as that share of the floor with Python; None where there is none.
+
+    The floor waits with epoll, so a target that is for io_uring alone has no such verdict.
+    """
+    loops = medians.get(target.row, {})
+    if PYTHON_FLOOR not in loops:
+        return None
+    cost = {metric: value * share for metric, value in loops[PYTHON_FLOOR].items()}
+    others = {loop: values for loop, values in loops.items() if not is_ours(loop)}
+    return target.judge({**medians, target.row: {**others, "loopcore": cost}})
 
 
 def _allowing(least: float) -> float:

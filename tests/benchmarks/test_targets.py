@@ -77,7 +77,41 @@ def test_flat_compares_two_rows() -> None:
 @pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: f"{target.row}: {target.text}")
 def test_without_figures_there_is_no_verdict(target: targets.Target) -> None:
     assert target.judge({}) is None
-    assert drawing.verdict_cell(None) == ""
+    assert drawing.verdict_cell(target, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("floor", "cell"),
+    [
+        (50.0, "**not met: 1.00 x uvloop**; C and Python: 2.00 x uvloop"),
+        (51.0, "**not met: 1.00 x uvloop**; C and Python: 1.96 x uvloop"),  # a figure may be off by so much
+        (60.0, "**not met: 1.00 x uvloop**; C and Python: 1.67 x uvloop, so it cannot be met"),
+    ],
+)
+def test_a_target_that_the_floor_with_python_misses_cannot_be_met(floor: float, cell: str) -> None:
+    found = medians(uvloop=100.0, loopcore=100.0, **{"c+python": floor})
+    assert drawing.verdict_cell(targets.ahead("row", 2), found) == cell
+
+
+def test_the_floor_with_python_waits_with_epoll_and_bounds_no_target_of_another_backend() -> None:
+    found = medians(uvloop=100.0, **{"loopcore": 90.0, "loopcore:uring": 80.0, "c+python": 85.0})
+    assert drawing.verdict_cell(targets.ahead("row", 2), found).endswith("so it cannot be met over epoll")
+    of_uring = targets.over("row", ("uvloop",), 2, "loopcore:uring")
+    assert drawing.verdict_cell(of_uring, found) == "**not met: 1.25 x uvloop**"
+
+
+def test_the_floor_with_python_is_told_in_a_column_and_no_peer() -> None:
+    document = {
+        "loops": {loop: {"version": "1"} for loop in ("asyncio", "loopcore", "c+python")},
+        "operations": {},
+        "figures": [
+            {"row": "spawn", "loop": loop, "primary": "cpu_ns", "medians": {"cpu_ns": cost}, "note": None}
+            for loop, cost in (("asyncio", 400.0), ("loopcore", 300.0), ("c+python", 200.0))
+        ],
+    }
+    assert drawing.full_table(document).splitlines()[2] == (
+        "| `spawn` | 400 ns | **300 ns** | 200 ns | 1.33 x asyncio | 1.50 |"
+    )
 
 
 def test_the_pure_build_is_judged_against_asyncio_and_has_no_part_in_the_other_tables() -> None:
