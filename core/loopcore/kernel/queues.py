@@ -36,6 +36,7 @@ else:
     from time import monotonic
 
     from loopcore.kernel.handle import make_handle, make_timer
+    from loopcore.kernel.interpreted_ready import DequeReadyQueue as ReadyQueue  # type: ignore[assignment]
 
 _CLOSED = 1
 _IDLE = 2

@@ -26,6 +26,7 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.task import make_task
 else:
     from loopcore.kernel.future import make_future
+    from loopcore.kernel.interpreted_tick import InterpretedReactor as Reactor
     from loopcore.kernel.task import make_task
 
 

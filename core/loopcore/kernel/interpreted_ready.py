@@ -1,0 +1,55 @@
+"""The ready queue of the pure build: `kernel.ready.ReadyQueue`, by `collections.deque`.
+
+Interpreted, the ring costs a call and a dozen instructions for what a deque does in C. A deque's methods are atomic, so
+that a signal handler or a finalizer may push in the middle of anything here.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from loopcore.kernel.sources import READY
+
+if TYPE_CHECKING:
+    from loopcore.kernel.meter import Stopwatch
+    from loopcore.kernel.runnable import Runnable
+
+
+class DequeReadyQueue:
+    """First in, first out. The names and contracts of `ReadyQueue`."""
+
+    __slots__ = ("push", "next", "_entries", "_stopwatch")
+
+    def __init__(self) -> None:
+        self._entries: deque[Runnable] = deque()
+        self._stopwatch: Stopwatch | None = None
+        self.push = self._entries.append
+        """Put a runnable at the end."""
+        self.next = self._entries.popleft
+        """Take out what has waited longest; raises IndexError if the queue is empty."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def report_to(self, stopwatch: "Stopwatch | None") -> None:
+        """Have `stopwatch` told what is pushed from now on; None ends it."""
+        self._stopwatch = stopwatch
+        self.push = self._entries.append if stopwatch is None else self._push_stamped
+
+    def _push_stamped(self, runnable: "Runnable") -> None:
+        if self._stopwatch is not None:
+            self._stopwatch.stamp(runnable, READY)
+        self._entries.append(runnable)
+
+    def pop(self) -> "Runnable | None":
+        """Take out what has waited longest, or None if the queue is empty."""
+        return self._entries.popleft() if self._entries else None
+
+    def take(self) -> "list[Runnable]":
+        """Take out everything, in order."""
+        entries = self._entries
+        return [entries.popleft() for _ in range(len(entries))]
+
+    def clear(self) -> None:
+        """Forget everything, also what is pushed by what is forgotten."""
+        while self._entries:
+            self._entries.clear()

@@ -1,0 +1,146 @@
+"""The tick of the pure build: the reactor's, with its calls written out (docs/adr/0032).
+
+Compiled, a call of one of the kernel's methods by another costs next to nothing, and the kernel is made of small ones.
+Interpreted, a call costs as much as all the rest of such a method. So what runs for each callback, each event and
+each tick is here once more, in one piece, for the ordinary case: nobody looks on, no policy, no phase callbacks.
+Everything else, and whatever is not here, is the reactor's.
+
+What both do is one contract, and the tests of loops run in both builds. Thread: the loop's own.
+"""
+
+from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
+from typing import Any
+
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.limits import CLOCK_TICKS
+from loopcore.kernel.reactor import Reactor
+
+_READABLE = READ | ERROR | HANGUP
+_WRITABLE = WRITE | ERROR | HANGUP
+_NEVER = float("inf")
+_NO_EVENTS: Sequence[Any] = ()
+_CLOCK_TICKS = CLOCK_TICKS
+_new = object.__new__
+
+
+class InterpretedReactor(Reactor):
+    """A reactor for who has no compiler."""
+
+    __slots__ = ()
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        if self._attention:
+            handle = self._make_watched(callback, args, context, "soon", "call_soon")
+        else:
+            handle = _new(Handle)
+            handle._callback = callback
+            handle._args = args
+            handle._context = copy_context() if context is None else context
+            handle._loop = self
+            handle._cancelled = False
+            handle._source_traceback = None
+            handle._repr = None
+        self.ready.push(handle)
+        return handle
+
+    def _begin_tick(self) -> Any:
+        ready: Any = self.ready
+        if self._tick_observed or self._has_phase_callbacks or self._order is not None:
+            return Reactor._begin_tick(self)
+        if not (
+            ready._entries
+            or self._urgent_pending
+            or self._immediates
+            or self._flushes
+            or self._closing
+            or self.inbox._handles
+        ):
+            if self._stopping:
+                return self._poll(0.0)
+            return self._poll(-1.0 if self.timers.earliest == _NEVER else self._time_to_deadline())
+        self._skipped = skipped = self._skipped + 1
+        if self._stopping or skipped > self.poll_skip_ticks:
+            return self._poll(0.0)
+        if (skipped % _CLOCK_TICKS == 0 or not skipped & (skipped - 1)) and self._has_skipped_too_long():
+            return self._poll(0.0)
+        if self.completions is not None and self.completions.submitted:
+            return self._poll(0.0)
+        self.tally.polls_skipped += 1
+        if self.timers.earliest < self._time_read + self._clock_resolution:
+            self._collect_due(self._time_read)
+        return _NO_EVENTS
+
+    def _poll(self, timeout: float) -> Any:
+        if self._poll_observed or self._stopwatch is not None:
+            return Reactor._poll(self, timeout)
+        self._waiting = True
+        events = self._port.wait(None if timeout < 0.0 else timeout)
+        self._waiting = False
+        self._skipped = 0
+        self.readiness.tick += 1
+        self.tally.events += len(events)
+        if self.timers.earliest != _NEVER:
+            self._collect_due(self._now())
+        return events
+
+    def _run_pending(self) -> int:
+        inbox = self.inbox
+        if inbox._woken or inbox._handles:
+            self._empty_inbox()
+        if self._urgent_pending:
+            self._run_urgent()
+        ready: Any = self.ready
+        runnable: Any
+        tally = self.tally
+        count = len(ready._entries)
+        for _ in range(count):
+            try:
+                runnable = ready.next()
+            except IndexError:
+                break  # a callback ran the loop itself, or closed it
+            tally.callbacks += 1
+            if self._observed:
+                self._run_observed(runnable, self._source)
+            elif type(runnable) is not Handle:
+                runnable._run()
+            elif not runnable._cancelled:
+                try:
+                    if runnable._args:
+                        runnable._context.run(runnable._callback, *runnable._args)  # type: ignore[arg-type]
+                    else:
+                        runnable._context.run(runnable._callback)  # type: ignore[arg-type]
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as exc:
+                    runnable._report(exc)
+            if self._urgent_pending:
+                self._run_urgent()
+            if self.unflushed > self.flush_limit:
+                self._flush_early()
+        runnable = None  # an error that lives on keeps this frame, and it a task that has ended
+        return count
+
+    def _run_io(self) -> int:
+        events = self._events
+        self._events = _NO_EVENTS
+        if self.completions is not None:
+            return self._run_completions(events)
+        readiness = self.readiness
+        table = readiness._table
+        tick = readiness.tick
+        count = 0
+        for fd, bits in events:
+            entry = table.get(fd)
+            if entry is None:
+                continue
+            if bits & _READABLE and entry.reader is not None and entry.reader_tick < tick:
+                self._run_one(entry.reader)
+                count += 1
+            if bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
+                self._run_one(entry.writer)
+                count += 1
+            if self.unflushed > self.flush_limit:
+                self._flush_early()
+        return count
