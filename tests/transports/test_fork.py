@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from loopcore.completion import is_completion_backend
+from loopcore.discovery import choose_backend
 from tests.conftest import ORACLE
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,3 +57,12 @@ def test_signal_sent_to_the_child_is_not_the_parents(backend_name: str) -> None:
 def test_inherited_loop_is_the_childs_own(backend_name: str, program: str) -> None:
     """Beyond asyncio (bpo-21998), whose child changes what its parent's epoll instance watches."""
     run(program, backend_name)
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.skipif(sys.platform != "linux", reason="what becomes of a connection to a full listener is Linux's")
+def test_connection_that_is_being_made_at_the_fork_is_made_once_for_both(backend_name: str) -> None:
+    """Over a completion port connect(2) is begun again in the child; takes the second until a SYN is repeated."""
+    if not is_completion_backend(choose_backend(backend_name).factory):
+        pytest.skip("a registration, as any other")
+    run("connecting_at_the_fork", backend_name)

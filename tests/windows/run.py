@@ -58,7 +58,7 @@ def main() -> int:
     outcomes, complete = run_tests(windows, arguments)
     if options.json:
         options.json.write_text(json.dumps(outcomes), encoding="utf-8")
-    return report(outcomes, complete, narrowed="-k" in arguments)
+    return report(outcomes, complete, narrowed="-k" in arguments or options.backend is not None)
 
 
 def run_tests(windows: Windows, arguments: list[str]) -> tuple[list[dict[str, Any]], bool]:

@@ -31,10 +31,10 @@ LONGEST_VECTOR: Final = 1024
 """Buffers in one writev(2): what every system takes (IOV_MAX)."""
 
 IN_PROGRESS: Final = frozenset(
-    {errno.EINPROGRESS, errno.EINTR, *([errno.EWOULDBLOCK] if sys.platform == "win32" else [])}
+    {errno.EINPROGRESS, errno.EALREADY, errno.EINTR, *([errno.EWOULDBLOCK] if sys.platform == "win32" else [])}
 )
-"""What connect(2) says of a connection that is under way. EAGAIN is not among them: a Unix socket says it, for good,
-when the listener's queue is full."""
+"""What connect(2) says of a connection that is under way; EALREADY of one that the parent of a fork has begun.
+EAGAIN is not among them: a Unix socket says it, for good, when the listener's queue is full."""
 
 _ERROR_OR_HANGUP: Final = 8 | 16
 

@@ -29,7 +29,8 @@ from loopcore.completion import Completion, CompletionBackend
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
-from loopcore.operations import Operation
+from loopcore.kernel.runnable import Runnable, run
+from loopcore.operations import CONNECT, Operation
 from loopcore.services.executor import Executors
 from loopcore.services.signals import Signals
 
@@ -136,13 +137,14 @@ class _UnmadePort:
     """The same over a completion port: keeps what is submitted, and what was in flight at the fork, until then.
 
     An operation that was in flight goes on in both processes, as a registration does. A send among them is one that the
-    kernel had no room for.
+    kernel had no room for. A connection that is being made is made once, for both.
     """
 
     def __init__(self, heritage: Heritage, before: CompletionBackend, in_flight: Sequence[Operation]) -> None:
         self._heritage = heritage
         self._made: CompletionBackend | None = None
         self._woken = False
+        self._in_flight = in_flight
         self._to_submit = list(in_flight)
         self._cancelled: list[Operation] = []
         self.name = before.name
@@ -164,6 +166,8 @@ class _UnmadePort:
         made: CompletionBackend = self._heritage.move()
         self._made = made
         for operation in self._to_submit:
+            if operation.code == CONNECT and operation in self._in_flight:
+                operation.target = _Connecting(operation)
             made.submit(operation)
         if self._woken:
             made.wake()
@@ -180,6 +184,24 @@ class _UnmadePort:
 
     def close(self) -> Sequence[Operation]:
         return [*self._to_submit, *self._cancelled]
+
+
+class _Connecting(Runnable):
+    """The target of a Connect that the parent has begun: connect(2) says EISCONN once the parent's has succeeded."""
+
+    __slots__ = ("_operation", "_target")
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._target = operation.target
+
+    def _run(self) -> None:
+        operation, target = self._operation, self._target
+        operation.target = target
+        if isinstance(operation.result, OSError) and operation.result.errno == errno.EISCONN:
+            operation.result = None
+        if target is not None:
+            run(target)
 
 
 _all: weakref.WeakValueDictionary[int, Heritage] = weakref.WeakValueDictionary()
