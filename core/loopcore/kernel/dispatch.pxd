@@ -27,6 +27,7 @@ cdef int _IO_PHASE
 cdef int _CHECK_PHASE
 cdef int _TIMERS_PHASE
 cdef int _CLOSE_PHASE
+cdef object _NO_EVENTS
 
 
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call

@@ -175,12 +175,12 @@ class Dispatcher(Queues):
     # Pending, io, check, timers, close: each returns how many callbacks it ran
 
     def _run_pending(self) -> int:
-        # Also when only the flag is up: its owner lost the race for the handle, which the last tick has taken.
-        if len(self.inbox) or self.inbox._woken:
+        # Perhaps in vain: who has raised the flag lost the race for the handle, which the last tick has taken.
+        if self.inbox._woken:
             self._empty_inbox()
         if self._urgent_pending:
             self._run_urgent()
-        count = len(self.ready)
+        count = self.ready._count
         for _ in range(count):
             runnable = self.ready.pop()
             if runnable is None:

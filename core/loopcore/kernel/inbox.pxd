@@ -1,18 +1,23 @@
 cimport cython
 
 from loopcore.kernel.handle cimport Handle
+from loopcore.kernel.ready cimport ReadyQueue
 
 
 @cython.final
 cdef class Inbox:
     cdef object _handles
+    cdef object _append
+    cdef object _popleft
     cdef object _wake
     cdef bint _woken
     cdef public long long wakes
 
     cpdef object post(self, Handle handle)
     cpdef object interrupt(self)
-    @cython.locals(batch=list)
+    @cython.locals(batch=list, _=Py_ssize_t)
     cpdef list take(self)
+    @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
+    cpdef Py_ssize_t pour(self, ReadyQueue ready) except -1
     @cython.locals(handle=Handle)
     cpdef object discard(self)

@@ -12,17 +12,21 @@ from collections import deque
 from collections.abc import Callable
 
 from loopcore.kernel.handle import Handle
+from loopcore.kernel.ready import ReadyQueue
 
 
 class Inbox:
     """A queue with many writers and one reader."""
 
-    __slots__ = ("_handles", "_wake", "_woken", "wakes")
+    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "wakes")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._handles: deque[Handle] = deque()
+        self._append: Callable[[Handle], None] = self._handles.append
+        self._popleft: Callable[[], Handle] = self._handles.popleft
         self._wake: Callable[[], None] = wake
         self._woken: bool = False
+        """Up while there may be something that the loop has not heard of; it need not look at anything else."""
         self.wakes: int = 0
         """How often the backend was woken; at most once a batch."""
 
@@ -31,7 +35,7 @@ class Inbox:
 
     def post(self, handle: Handle) -> None:
         """Leave `handle` for the loop. Thread: any; also from a signal handler."""
-        self._handles.append(handle)
+        self._append(handle)
         if not self._woken:
             self._woken = True
             self.wakes += 1
@@ -44,21 +48,29 @@ class Inbox:
     def use(self, wake: Callable[[], None]) -> None:
         """Wake another backend from now on; the one before is closed."""
         self._wake = wake
-        self._woken = False
+        self._woken = len(self._handles) > 0
 
     def take(self) -> list[Handle]:
         """Return what has come in, in order. Thread: the loop's own."""
         self._woken = False
         batch: list[Handle] = []
         for _ in range(len(self._handles)):  # no more: others may post faster than this takes
-            batch.append(self._handles.popleft())
+            batch.append(self._popleft())
         return batch
+
+    def pour(self, ready: ReadyQueue) -> int:
+        """Put what has come in on the ready queue, in order; return how much it was. Thread: the loop's own."""
+        self._woken = False
+        count = len(self._handles)
+        for _ in range(count):
+            ready.push(self._popleft())
+        return count
 
     def discard(self) -> None:
         """Cancel what has come in, for a loop that is closed and will fetch nothing. Thread: any, several at a time."""
         while True:
             try:
-                handle = self._handles.popleft()
+                handle = self._popleft()
             except IndexError:
                 return
             handle.cancel()

@@ -57,7 +57,7 @@ class PolicyDispatcher(Dispatcher):
         return len(self.ready) + (0 if order is None else len(order))
 
     def _run_pending_by_policy(self) -> int:
-        if len(self.inbox) or self.inbox._woken:
+        if self.inbox._woken:
             self._empty_inbox()
         if self._urgent_pending:
             self._run_urgent()

@@ -362,11 +362,13 @@ class Queues:
             self._empty_inbox()
 
     def _empty_inbox(self) -> None:
+        if not self._window_is_open:
+            self.tally.threadsafe_posts += self.inbox.pour(self.ready)
+            return
         handles = self.inbox.take()
         self.tally.threadsafe_posts += len(handles)
         for handle in handles:
-            if self._window_is_open:
-                self._stopwatch.stamp_posted(handle)
+            self._stopwatch.stamp_posted(handle)
             self.ready.push(handle)
 
     def _note_plugins(self) -> None:

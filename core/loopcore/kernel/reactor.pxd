@@ -11,6 +11,7 @@ cdef double _NEVER
 cdef int _CLOCK_TICKS
 cdef int _IDLE_PHASE
 cdef int _PREPARE_PHASE
+cdef object _NO_EVENTS
 
 
 cdef class Reactor(PolicyDispatcher):

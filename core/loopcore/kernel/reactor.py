@@ -220,15 +220,16 @@ class Reactor(PolicyDispatcher):
             return self._poll(0.0)  # what was submitted begins with the wait
         # A timer set with no delay is due by the time that was read when it was set: no need to read it again.
         self.tally.polls_skipped += 1
-        self._collect_due(self._time_read)
+        if self.timers.earliest != _NEVER:
+            self._collect_due(self._time_read)
         return _NO_EVENTS
 
     # Idle, prepare, poll
 
     def _has_work(self) -> bool:
-        if len(self.ready) or self._urgent_pending or self._immediates or self._flushes or self._closing:
+        if self.ready._count or self._urgent_pending or self._immediates or self._flushes or self._closing:
             return True
-        if len(self.inbox) or (self._order is not None and len(self._order)):
+        if self.inbox._woken or (self._order is not None and len(self._order)):
             return True
         return self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE))
 

@@ -5,8 +5,10 @@ from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.runnable cimport Runnable
 
 cdef int _READY
+cdef Py_ssize_t _LARGE_MASK
 
 
+@cython.final
 cdef class ReadyQueue:
     cdef list _ring
     cdef Py_ssize_t _mask

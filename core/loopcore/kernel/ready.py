@@ -14,6 +14,14 @@ from loopcore.kernel.meter import Stopwatch
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.sources import READY
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.ring import put_item, take_item
+
 SMALL_RING = 64
 """Entries of a new ring; a power of two, as every ring's size is."""
 
@@ -21,6 +29,7 @@ LARGE_RING = 1 << 16
 """Entries above which an empty ring is replaced by a small one."""
 
 _READY = READY
+_LARGE_MASK = LARGE_RING - 1
 
 
 class ReadyQueue:
@@ -48,7 +57,10 @@ class ReadyQueue:
         """Put `runnable` at the end."""
         if self._count > self._limit:
             self._prepare_for(runnable)
-        self._ring[(self._first + self._count) & self._mask] = runnable
+        if cython.compiled:
+            put_item(self._ring, (self._first + self._count) & self._mask, runnable)
+        else:
+            self._ring[(self._first + self._count) & self._mask] = runnable
         self._count += 1
 
     def report_to(self, stopwatch: Stopwatch | None) -> None:
@@ -66,11 +78,15 @@ class ReadyQueue:
         """Take out what has waited longest, or None if the queue is empty."""
         if self._count == 0:
             return None
-        runnable = self._ring[self._first]
-        self._ring[self._first] = None
+        runnable: Runnable | None
+        if cython.compiled:
+            runnable = take_item(self._ring, self._first)
+        else:
+            runnable = self._ring[self._first]
+            self._ring[self._first] = None
         self._first = (self._first + 1) & self._mask
         self._count -= 1
-        if self._count == 0 and self._mask >= LARGE_RING:
+        if self._count == 0 and self._mask > _LARGE_MASK:
             small: list[Runnable | None] = [None] * SMALL_RING
             if self._count == 0:  # else a finalizer has pushed while the list was made
                 self._replace(small)

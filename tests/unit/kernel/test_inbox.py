@@ -10,6 +10,7 @@ from loopcore.kernel import inbox as inbox_module
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.ready import ReadyQueue
 from loopcore.testing import ScriptedBackend
 
 compiled = not inbox_module.__file__.endswith(".py")
@@ -25,6 +26,10 @@ def handle() -> Handle:
     return Handle(print, (), Quiet())  # type: ignore[arg-type]
 
 
+def use_queue(inbox: Inbox, queue: "deque[Any]") -> None:
+    inbox._handles, inbox._append, inbox._popleft = queue, queue.append, queue.popleft
+
+
 def test_a_batch_wakes_once_and_keeps_its_order() -> None:
     woken: list[int] = []
     inbox = Inbox(lambda: woken.append(1))
@@ -35,6 +40,28 @@ def test_a_batch_wakes_once_and_keeps_its_order() -> None:
     assert woken == [1]
     assert inbox.take() == handles
     assert len(inbox) == 0
+
+
+def test_what_is_poured_out_is_ready_in_order_and_the_next_one_wakes_again() -> None:
+    inbox, ready = Inbox(lambda: None), ReadyQueue()
+    handles = [handle() for _ in range(5)]
+    for one in handles:
+        inbox.post(one)
+    assert inbox.pour(ready) == 5
+    assert inbox.pour(ready) == 0
+    assert ready.take() == handles
+    inbox.post(handles[0])
+    assert inbox.wakes == 2
+
+
+def test_what_is_left_in_the_inbox_when_the_backend_changes_is_still_run() -> None:
+    """The child of a fork: nobody will wake it for what was posted before."""
+    reactor = Reactor(ScriptedBackend())
+    ran: list[int] = []
+    reactor.inbox.post(Handle(ran.append, (1,), reactor))
+    reactor.inbox.use(lambda: None)
+    reactor.tick()
+    assert ran == [1]
 
 
 def test_after_a_batch_was_taken_the_next_one_wakes_again() -> None:
@@ -99,7 +126,7 @@ def test_a_handle_that_is_taken_before_its_writer_raises_the_flag_does_not_silen
                 ran.append("overtaken")
                 reactor.inbox.take()
 
-    reactor.inbox._handles = Overtaken()
+    use_queue(reactor.inbox, Overtaken())
     reactor.inbox.post(Handle(print, (), reactor))
     assert len(reactor.inbox) == 0
     assert backend.wakes == 1
@@ -122,7 +149,7 @@ def test_what_comes_in_while_the_inbox_is_emptied_wakes_again() -> None:
                 inbox.post(late)
             return first
 
-    inbox._handles = Interrupted()
+    use_queue(inbox, Interrupted())
     inbox.post(handle())
     assert len(inbox.take()) == 1
     assert inbox.wakes == 2

@@ -1,0 +1,26 @@
+# Items of a list that is used as a ring: each place holds an item or None, and whoever takes one leaves the other. As the
+# list's own `[]` does it, but for two tests of what the caller knows, and for a reference that is moved, not copied.
+
+cdef extern from *:
+    """
+    /* The item at `index`, which must be within the list, with the reference that the list had; None takes its place. */
+    static inline PyObject *
+    loopcore_take_item(PyObject *list, Py_ssize_t index)
+    {
+        PyObject *item = PyList_GET_ITEM(list, index);
+        Py_INCREF(Py_None);
+        PyList_SET_ITEM(list, index, Py_None);
+        return item;
+    }
+
+    /* Put an item in the place of a None. */
+    static inline void
+    loopcore_put_item(PyObject *list, Py_ssize_t index, PyObject *item)
+    {
+        Py_INCREF(item);
+        PyList_SET_ITEM(list, index, item);
+        Py_DECREF(Py_None);
+    }
+    """
+    object take_item "loopcore_take_item" (list ring, Py_ssize_t index)
+    void put_item "loopcore_put_item" (list ring, Py_ssize_t index, object item) noexcept
