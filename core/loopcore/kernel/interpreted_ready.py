@@ -30,6 +30,10 @@ class DequeReadyQueue:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def _count(self) -> int:
+        return len(self._entries)
+
     def report_to(self, stopwatch: "Stopwatch | None") -> None:
         """Have `stopwatch` told what is pushed from now on; None ends it."""
         self._stopwatch = stopwatch
