@@ -19,10 +19,19 @@ from loopcore_bench.work import Work
 PYTHON = "c+python"
 """Of the floor with Python in it, in tables and files."""
 
-_INSIDE: tuple[str, ...] = ("call_soon", "call_soon_burst", "call_soon_args", "threadsafe", "loop_cycle")
+_INSIDE: tuple[str, ...] = (
+    "call_soon",
+    "call_soon_burst",
+    "call_soon_args",
+    "threadsafe",
+    "getaddrinfo",
+    "loop_cycle",
+    "reader",
+    "pair_echo",
+)
 _INSIDE += ("sleep0", "sleep0_100", "pingpong", "spawn", "gather", "taskgroup")
 _INSIDE += ("timer_insert", "timer_cancel", "timer_fire")
-_KINDS = ("protocol", "split", "buffered", "streams")
+_KINDS = ("protocol", "split", "buffered", "streams", "streams-own", "datagram", "uvicorn", "aiohttp")
 
 
 def python_floor(python: str, into: Path) -> LoopSpec:
@@ -56,4 +65,4 @@ def has_floor(row: Work | NetRow, spec: LoopSpec) -> bool:
         return True
     if isinstance(row, Work):
         return row.name in _INSIDE
-    return row.kind in _KINDS and row.over != "tls" and not row.idle
+    return row.kind in _KINDS and not row.idle

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from loopcore_bench.loops import PYTHON_FLOOR
+
 _BUFFER_BYTES = 1 << 18
 _BACKLOG = 4096
 
@@ -120,9 +122,10 @@ def _streams(module: str) -> Start:
                 writer.close()
 
         loop = asyncio.get_running_loop()
-        # Only loopcore has streams of its own; those of the others are asyncio's.
-        own = type(loop).__module__.startswith("loopcore.")
-        start_server: Any = importlib.import_module(module if own else "asyncio").start_server
+        # Only loopcore and the floor have streams of their own; those of the others are asyncio's.
+        owner = type(loop).__module__.partition(".")[0]
+        own = module != "asyncio" and owner in ("loopcore", PYTHON_FLOOR)
+        start_server: Any = importlib.import_module(owner if own else "asyncio").start_server
         limit = max(1 << 16, 2 * size)
         options = {"sock": end.listener, "backlog": _BACKLOG, "limit": limit, "ssl": end.tls_context()}
         _kept.append(await start_server(talk, **options))

@@ -113,7 +113,9 @@ def test_the_floor_with_python_runs_the_micro_workloads_that_it_has(with_python:
 
 ECHOES: list[tuple[str, int, Over]] = [("protocol", 1 << 10, "tcp"), ("protocol", 1 << 20, "tcp")]
 ECHOES += [("protocol", 1 << 20, "unix"), ("split", 1 << 10, "tcp"), ("split", 1 << 20, "unix")]
-ECHOES += [("buffered", 1 << 20, "tcp"), ("streams", 1 << 20, "tcp")]
+ECHOES += [("buffered", 1 << 20, "tcp"), ("streams", 1 << 20, "tcp"), ("datagram", 1 << 10, "udp")]
+ECHOES += [("streams-own", 1 << 10, "tcp"), ("streams-own", 1 << 20, "unix")]
+ECHOES += [("protocol", 1 << 10, "tls"), ("protocol", 1 << 20, "tls")]
 
 
 @pytest.mark.parametrize(("kind", "size", "over"), ECHOES)
@@ -123,7 +125,20 @@ def test_the_floor_with_python_echoes_byte_for_byte(
     """The load generator compares; a mebibyte is more than a socket takes at once."""
     row = NetRow("floor", kind, size, 3, over)
     assert has_floor(row, with_python)
-    assert net.measure(row, with_python)["requests"] == TINY.requests
+    try:
+        metrics = net.measure(row, with_python)
+    except NotInstalledError as error:  # TLS
+        pytest.skip(str(error))
+    assert metrics["requests"] == TINY.requests
+
+
+@pytest.mark.parametrize("row", ["uvicorn-100", "aiohttp-100"])
+def test_the_floor_with_python_runs_http_servers(net: NetBench, with_python: LoopSpec, row: str) -> None:
+    try:
+        metrics = net.measure(NET[row], with_python)
+    except NotInstalledError as error:
+        pytest.skip(f"{row}: {error}")
+    assert metrics["requests"] == TINY.requests
 
 
 def test_the_floor_with_python_serves_one_connection_after_the_other(net: NetBench, with_python: LoopSpec) -> None:
@@ -131,7 +146,7 @@ def test_the_floor_with_python_serves_one_connection_after_the_other(net: NetBen
 
 
 def test_the_floor_with_python_lacks_what_it_is_not_for() -> None:
-    lacking = ("process", "executor", "io_busy", "uvicorn-100", "idle-1k", "sock-1k-10")
+    lacking = ("process", "executor", "io_busy", "timer_late", "idle-1k", "sock-1k-10")
     assert not [name for name in lacking if has_floor(all_rows()[name], WITH_PYTHON)]
 
 

@@ -47,6 +47,7 @@ void queue_run(size_t count) {
 static void handle_run(PyObject *self) {
     Handle *h = (Handle *)self;
     if (!h->callback) return;
+    if (last_task) forget_task();
     if (PyContext_Enter(h->context) < 0) broken();
     PyObject *result =
         PyObject_Vectorcall(h->callback, h->args + 1, (size_t)h->nargs | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);

@@ -37,12 +37,15 @@ static int set_running_loop(PyObject *loop) {
 static int run(Loop *loop, Future *until) {
     if (set_running_loop((PyObject *)loop) < 0) return -1;
     loop->stopping = 0;
+    loop->running = 1;
     while (!(until && until->done) && !loop->stopping) {
         queue_run(queue_size());
         if (queue_size() || loop->stopping || (until && until->done)) continue;
+        streams_flush();
         poll_wait(timers_next());
         timers_fire();
     }
+    loop->running = 0;
     return set_running_loop(Py_None);
 }
 
@@ -115,6 +118,11 @@ static PyObject *no(PyObject *self, PyObject *none) {
     Py_RETURN_FALSE;
 }
 
+static PyObject *is_running(PyObject *self, PyObject *none) {
+    (void)none;
+    return PyBool_FromLong(((Loop *)self)->running);
+}
+
 static PyObject *ignore(PyObject *self, PyObject *what) {
     (void)self, (void)what;
     Py_RETURN_NONE;
@@ -154,6 +162,7 @@ static PyMethodDef loop_methods[] = {
     {"stop", stop, METH_NOARGS, NULL},
     {"close", loop_close, METH_NOARGS, NULL},
     {"get_debug", no, METH_NOARGS, NULL},
+    {"is_running", is_running, METH_NOARGS, NULL},
     {"is_closed", no, METH_NOARGS, NULL},
     {"set_debug", ignore, METH_O, NULL},
     {"shutdown_asyncgens", done_at_once, METH_NOARGS, NULL},
@@ -161,6 +170,10 @@ static PyMethodDef loop_methods[] = {
     {"create_server", WITH_NAMES(serve)},
     {"create_unix_server", WITH_NAMES(serve)},
     {"connect_accepted_socket", WITH_NAMES(adopt)},
+    {"create_datagram_endpoint", WITH_NAMES(serve_datagrams)},
+    {"getaddrinfo", FAST(resolve)},
+    {"add_reader", FAST(add_reader)},
+    {"remove_reader", remove_reader, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -176,7 +189,7 @@ static PyObject *new_event_loop(PyObject *self, PyObject *none) {
     (void)self, (void)none;
     Loop *loop = PyObject_New(Loop, &LoopType);
     if (!loop) return NULL;
-    loop->waiting = loop->stopping = 0;
+    loop->waiting = loop->stopping = loop->running = 0;
     loop->poller = epoll_create1(EPOLL_CLOEXEC);
     loop->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL}; /* never read: an edge is enough */
@@ -188,6 +201,7 @@ static PyObject *new_event_loop(PyObject *self, PyObject *none) {
 
 static PyMethodDef functions[] = {
     {"new_event_loop", new_event_loop, METH_NOARGS, NULL},
+    {"start_server", WITH_NAMES(serve_talks)},
     {NULL, NULL, 0, NULL},
 };
 
@@ -198,7 +212,7 @@ PyMODINIT_FUNC PyInit_pyfloor(void) {
     if (!events) return NULL;
     set_running = PyObject_GetAttrString(events, "_set_running_loop");
     Py_DECREF(events);
-    if (!set_running || tasks_ready() < 0 || streams_ready() < 0) return NULL;
+    if (!set_running || tasks_ready() < 0 || streams_ready() < 0 || talks_ready() < 0) return NULL;
     if (PyType_Ready(&HandleType) < 0 || PyType_Ready(&LoopType) < 0) return NULL;
     return PyModule_Create(&module);
 }

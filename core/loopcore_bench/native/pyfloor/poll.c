@@ -42,6 +42,7 @@ void poll_wait(double when) {
     count = epoll_wait(the_loop->poller, events, EVENTS, timeout);
     Py_END_ALLOW_THREADS;
     the_loop->waiting = 0;
+    if (last_task && count > 0) forget_task();
     for (int i = 0; i < count; i++) {
         Source *source = events[i].data.ptr;
         if (source && source->fd >= 0) source->ready(source, events[i].events);

@@ -56,17 +56,16 @@ typedef struct Source { /* what epoll knows: each is a Python object that begins
 
 typedef struct {
     PyObject_HEAD
-    int poller, waker, waiting, stopping;
-    PyObject *readers;
+    int poller, waker, waiting, stopping, running;
 } Loop;
 
 typedef struct {
     PyObject *function, *self; /* a method taken apart: calling the function with `self` is cheaper */
 } Method;
 
-extern PyTypeObject HandleType, FutureType, TaskType, StreamType;
+extern PyTypeObject HandleType, FutureType, TaskType, StreamType, TalkType;
 extern Loop *the_loop;
-extern PyObject *current_tasks;
+extern PyObject *current_tasks, *last_task;
 
 void broken(void) __attribute__((noreturn));
 double now(void);
@@ -86,6 +85,7 @@ void future_finish(Future *future, PyObject *result, PyObject *error);
 PyObject *future_done(PyObject *result);
 PyObject *task_new(PyObject *coro, PyObject *context);
 int tasks_ready(void);
+void forget_task(void); /* no task runs: asyncio.current_task() says so */
 
 void watch(Source *source, int op, uint32_t interest);
 void bury(Source *source); /* takes the reference; lets it go when no event of this wait can be its own */
@@ -95,5 +95,13 @@ void take_method(Method *method, PyObject *object, const char *name);
 void drop_method(Method *method);
 
 int streams_ready(void);
+void streams_flush(void);
+int talks_ready(void);
+void talk_wait(PyObject *talk, PyObject *task); /* takes the reference of the task */
 PyObject *serve(PyObject *self, PyObject *args, PyObject *names);
+PyObject *serve_talks(PyObject *self, PyObject *args, PyObject *names);
+PyObject *serve_datagrams(PyObject *self, PyObject *args, PyObject *names);
+PyObject *resolve(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *add_reader(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *remove_reader(PyObject *self, PyObject *fd);
 PyObject *adopt(PyObject *self, PyObject *args, PyObject *names);

@@ -1,7 +1,7 @@
 /* Streams: accept, receive, call the protocol, send.
  *
- * One recv(2) an event and one send(2) or sendmsg(2) for all that the protocol has written while it had the data. What
- * the socket does not take is kept and sent on EPOLLOUT. A small message is received into one static buffer and copied
+ * One recv(2) an event and one send(2) or sendmsg(2) for all that the protocol has written while it had the data, or
+ * others in one tick. What the socket does not take is kept and sent on EPOLLOUT. A small message is received into one static buffer and copied
  * into bytes of its size; where the last one was large, bytes are made first and shrunk.
  */
 #include "stream.h"
@@ -19,8 +19,9 @@
 
 typedef struct {
     Source source;
-    PyObject *factory;
-    int is_unix;
+    PyObject *factory; /* of protocols; of coroutines, if it talks */
+    PyObject *context; /* of TLS, or NULL */
+    char is_unix, talks;
 } Listener;
 
 static PyTypeObject ListenerType = {
@@ -30,7 +31,7 @@ static PyTypeObject ListenerType = {
 };
 
 static char buffer[READ_BYTES];
-static PyObject *no_hint;
+static PyObject *no_hint, *marked;
 
 /* Bytes of one receive; NULL without an exception: nothing was there, or `*ended`. */
 PyObject *stream_receive(Stream *s, int *ended) {
@@ -53,7 +54,7 @@ PyObject *stream_receive(Stream *s, int *ended) {
 
 void stream_close(Stream *s) {
     if (s->source.fd < 0) return;
-    Py_DECREF(call_method(&s->lost, Py_None, NULL));
+    if (s->lost.function) Py_DECREF(call_method(&s->lost, Py_None, NULL));
     bury(&s->source);
 }
 
@@ -92,6 +93,25 @@ void stream_flush(Stream *s) {
     if ((s->count > 0) == s->blocked) return;
     s->blocked = s->count > 0;
     watch(&s->source, EPOLL_CTL_MOD, s->blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+/* It has something to send: at the end of the event that it has, or of the tick. */
+void stream_mark(Stream *s) {
+    if (s->busy || s->blocked || s->marked) return;
+    s->marked = 1;
+    s->next = marked;
+    marked = Py_NewRef((PyObject *)s);
+}
+
+void streams_flush(void) {
+    while (marked) {
+        Stream *s = (Stream *)marked;
+        marked = s->next;
+        s->marked = 0;
+        if (s->source.fd >= 0 && s->tls) tls_flush(s);
+        else if (s->source.fd >= 0 && s->count && !s->blocked) stream_flush(s);
+        Py_DECREF(s);
+    }
 }
 
 static void plain_ready(Source *source, uint32_t what) {
@@ -164,25 +184,20 @@ static void listener_ready(Source *source, uint32_t what) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) return;
         if (!l->is_unix) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        Stream *s = stream_open(fd, l->factory);
-        stream_made(s);
+        Stream *s = l->talks ? talk_open(fd, l->factory) : stream_open(fd, l->factory);
+        if (l->context) tls_begin(s, l->context);
+        else if (!l->talks) stream_made(s);
         watch(&s->source, EPOLL_CTL_ADD, EPOLLIN);
     }
 }
 
-/* create_server(factory, sock=...), and the same for Unix sockets; the server lives as long as the process. */
-PyObject *serve(PyObject *self, PyObject *args, PyObject *names) {
-    (void)self;
+static PyObject *listen_on(PyObject *args, PyObject *names, char talks) {
     PyObject *sock = names ? PyDict_GetItemString(names, "sock") : NULL, *context = NULL;
     if (!sock || PyTuple_GET_SIZE(args) < 1) { /* host and port, which asyncio.start_server passes on, are None */
         PyErr_SetString(PyExc_NotImplementedError, "the floor serves on a bound socket, given as sock=");
         return NULL;
     }
     context = PyDict_GetItemString(names, "ssl");
-    if (context && context != Py_None) {
-        PyErr_SetNone(PyExc_NotImplementedError);
-        return NULL;
-    }
     Listener *l = PyObject_New(Listener, &ListenerType);
     PyObject *number = l ? PyObject_CallMethod(sock, "fileno", NULL) : NULL;
     if (!number) return NULL;
@@ -191,6 +206,8 @@ PyObject *serve(PyObject *self, PyObject *args, PyObject *names) {
     l->source.fd = (int)PyLong_AsLong(number);
     l->source.ready = listener_ready;
     l->factory = Py_NewRef(PyTuple_GET_ITEM(args, 0));
+    l->context = context && context != Py_None ? Py_NewRef(context) : NULL;
+    l->talks = talks;
     Py_DECREF(number);
     Py_INCREF(sock);
     if (listen(l->source.fd, BACKLOG) < 0 || fcntl(l->source.fd, F_SETFL, O_NONBLOCK) < 0 ||
@@ -199,6 +216,18 @@ PyObject *serve(PyObject *self, PyObject *args, PyObject *names) {
     l->is_unix = name.ss_family == AF_UNIX;
     watch(&l->source, EPOLL_CTL_ADD, EPOLLIN);
     return future_done((PyObject *)l);
+}
+
+/* create_server(factory, sock=...), and the same for Unix sockets; the server lives as long as the process. */
+PyObject *serve(PyObject *self, PyObject *args, PyObject *names) {
+    (void)self;
+    return listen_on(args, names, 0);
+}
+
+/* start_server(talk, sock=...): as asyncio.start_server, with readers and writers of the floor's own. */
+PyObject *serve_talks(PyObject *self, PyObject *args, PyObject *names) {
+    (void)self;
+    return listen_on(args, names, 1);
 }
 
 /* connect_accepted_socket(factory, sock): (transport, protocol). */
@@ -229,9 +258,10 @@ int stream_queue(Stream *s, PyObject *bytes) {
 static PyObject *stream_write(PyObject *self, PyObject *data) {
     Stream *s = (Stream *)self;
     if (s->source.fd < 0) Py_RETURN_NONE;
+    if (s->tls) return tls_write(s, data) < 0 ? NULL : Py_NewRef(Py_None);
     PyObject *bytes = PyBytes_CheckExact(data) ? Py_NewRef(data) : PyBytes_FromObject(data);
     if (!bytes || stream_queue(s, bytes) < 0) return NULL;
-    if (!s->busy && !s->blocked) stream_flush(s);
+    stream_mark(s);
     Py_RETURN_NONE;
 }
 
@@ -257,6 +287,7 @@ static int stream_clear(PyObject *self) {
     drop_method(&s->received);
     drop_method(&s->get_buffer);
     drop_method(&s->lost);
+    tls_free(s);
     while (s->count) Py_DECREF(s->queue[--s->count]);
     return 0;
 }

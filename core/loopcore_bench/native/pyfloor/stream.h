@@ -10,8 +10,11 @@ typedef struct {
     PyObject *queue[MAX_QUEUED]; /* bytes that were written and not yet sent; of the first `offset` bytes are gone */
     int count;
     char busy;    /* the protocol has the data: what it writes is sent together afterwards */
+    char marked;  /* it was written to from elsewhere, and is sent at the end of the tick */
     char blocked; /* the socket took not all: EPOLLOUT is watched */
     ssize_t offset, last;
+    struct Tls *tls; /* NULL without */
+    PyObject *next;  /* of those that are marked */
 } Stream;
 
 Stream *stream_open(int fd, PyObject *factory);
@@ -19,4 +22,10 @@ PyObject *stream_receive(Stream *s, int *ended);
 void stream_made(Stream *s);
 void stream_flush(Stream *s);
 void stream_close(Stream *s);
+void stream_mark(Stream *s);
+Stream *talk_open(int fd, PyObject *talk);
+void tls_begin(Stream *s, PyObject *context);
+void tls_flush(Stream *s);
+int tls_write(Stream *s, PyObject *data);
+void tls_free(Stream *s);
 int stream_queue(Stream *s, PyObject *bytes); /* takes the reference */

@@ -11,10 +11,17 @@
 #include <structmember.h>
 
 PyObject *current_tasks;
-static PyObject *blocking_name, *add_name, *context_names, *last_task;
+PyObject *last_task;
+static PyObject *blocking_name, *add_name, *context_names;
+
+void forget_task(void) {
+    last_task = NULL;
+    if (PyDict_DelItem(current_tasks, (PyObject *)the_loop) < 0) broken();
+}
 
 static void future_run(PyObject *self) {
     Future *f = (Future *)self;
+    if (last_task) forget_task();
     PyObject *callback = f->callback, *context = f->context, *more = f->more, *result;
     f->callback = f->context = f->more = NULL;
     for (Py_ssize_t i = 0; callback; i++) {
@@ -194,6 +201,11 @@ static void task_await(Task *t, PyObject *awaited) {
             return;
         }
     }
+    if (Py_IS_TYPE(awaited, &TalkType)) {
+        talk_wait(awaited, Py_NewRef((PyObject *)t));
+        Py_DECREF(awaited);
+        return;
+    }
     /* Not the only one that waits for it, or somebody else's future, such as that of asyncio.gather. */
     PyObject *wakeup = PyObject_GetAttrString((PyObject *)t, "_wakeup");
     PyObject *args[] = {awaited, wakeup, t->run_context};
@@ -222,7 +234,7 @@ static PyObject *raised(void) {
 void task_step(PyObject *self) {
     Task *t = (Task *)self;
     PyObject *out = NULL;
-    if (self != last_task) { /* asyncio.current_task() looks there; the entry of the last one stays */
+    if (self != last_task) { /* asyncio.current_task() looks there; the entry stays until somebody else runs */
         if (PyDict_SetItem(current_tasks, (PyObject *)the_loop, self) < 0) broken();
         last_task = self;
     }
