@@ -21,7 +21,7 @@ typedef struct {
     Source source;
     PyObject *factory; /* of protocols; of coroutines, if it talks */
     PyObject *context; /* of TLS, or NULL */
-    char is_unix, talks;
+    char talks;
 } Listener;
 
 static PyTypeObject ListenerType = {
@@ -180,10 +180,9 @@ void stream_made(Stream *s) {
 static void listener_ready(Source *source, uint32_t what) {
     (void)what;
     Listener *l = (Listener *)source;
-    for (int one = 1;;) {
+    for (;;) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) return;
-        if (!l->is_unix) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         Stream *s = l->talks ? talk_open(fd, l->factory) : stream_open(fd, l->factory);
         if (l->context) tls_begin(s, l->context);
         else if (!l->talks) stream_made(s);
@@ -213,7 +212,8 @@ static PyObject *listen_on(PyObject *args, PyObject *names, char talks) {
     if (listen(l->source.fd, BACKLOG) < 0 || fcntl(l->source.fd, F_SETFL, O_NONBLOCK) < 0 ||
         getsockname(l->source.fd, (struct sockaddr *)&name, &length) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    l->is_unix = name.ss_family == AF_UNIX;
+    int one = 1; /* Linux hands it on to what is accepted */
+    if (name.ss_family != AF_UNIX) setsockopt(l->source.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     watch(&l->source, EPOLL_CTL_ADD, EPOLLIN);
     return future_done((PyObject *)l);
 }
