@@ -45,4 +45,5 @@ for _name in ports.readiness_backends():
 for _kind in ports.completion_kinds():
     _backend, _, _ = _kind.partition("-")
     _levels = ("shape", "port", "loop") if ports.is_first(_kind) else ("port",)
-    contract(_kind, BackendContract, backend=_backend, options=ports.options_of(_kind), levels=_levels)
+    _cannot = ports.cannot_of(_kind)
+    contract(_kind, BackendContract, backend=_backend, options=ports.options_of(_kind), levels=_levels, cannot=_cannot)

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from loopcore.testing.conformance.ledger import Ledger
-from loopcore_backends.uring import UringBackend
+from loopcore_backends.uring import UringBackend, features
+
+
+@pytest.fixture(autouse=True)
+def _only_the_masks_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the variable masks for the whole suite, these tests mask themselves, in turn."""
+    monkeypatch.delenv(features.VARIABLE, raising=False)
 
 
 @pytest.fixture
