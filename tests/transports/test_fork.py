@@ -17,9 +17,9 @@ PATIENCE = 60.0
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")
 
 
-def run(program: str, backend: str) -> None:
-    """Run one of fork_programs; where Python warns of a fork beside threads (3.12) that is the program's business."""
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.transports.fork_programs"]
+def run(program: str, backend: str, module: str = "fork_programs") -> None:
+    """Run a program of `module`; where Python warns of a fork beside threads (3.12) that is the program's business."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", f"tests.transports.{module}"]
     ended = subprocess.run(
         [*command, program, backend], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -65,4 +65,4 @@ def test_connection_that_is_being_made_at_the_fork_is_made_once_for_both(backend
     """Over a completion port connect(2) is begun again in the child; takes the second until a SYN is repeated."""
     if not is_completion_backend(choose_backend(backend_name).factory):
         pytest.skip("a registration, as any other")
-    run("connecting_at_the_fork", backend_name)
+    run("connecting_at_the_fork", backend_name, "fork_connecting")
