@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, cast
 from loopcore.backend import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
 from loopcore.catalogue import AUTO, Catalogue, Declaration, path_of
 from loopcore.completion import CompletionBackend, is_completion_backend
+from loopcore.environment import read
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
 from loopcore.plugin_options import convert_options, parse_wishes
 
@@ -203,7 +204,9 @@ def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object
     """Return names and makers of the plugins in `text`, else in LOOPCORE_PLUGINS, in that order."""
     if text is not None:
         return [(name, find_plugin(name, options)) for name, options in parse_wishes(text)]
-    text = os.environ.get(PLUGIN_VARIABLE, "")
+    text = read(PLUGIN_VARIABLE)
+    if not text:
+        return []
     try:
         return find_plugins(text)
     except UsageError as exc:
@@ -246,7 +249,7 @@ def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
                 f"backend= takes a name, not {spec!r}; give yours one with register_backend(name, factory)"
             )
         return spec, asked or f"backend={spec!r}"
-    spec = os.environ.get(BACKEND_VARIABLE, "")
+    spec = read(BACKEND_VARIABLE)
     return (spec, f"{BACKEND_VARIABLE}={spec}") if spec.strip() else (AUTO, AUTO)
 
 

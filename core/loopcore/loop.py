@@ -1,9 +1,8 @@
 """EventLoop: the facade. asyncio's interface over the scheduler below and the small parts beside it.
 
 The hot methods (call_soon and its relatives, time, create_task, the tick) are the Scheduler's. Its own is the life
-cycle: running, stopping, closing. Everything else is a line that hands over to a part; each part gets the loop
-in its constructor behind a Protocol that names the few methods it uses, so a program that replaces one of these
-on a loop (`loop.getaddrinfo = ...`) is heard as it is by asyncio.
+cycle: running, stopping, closing. Everything else is a line that hands over to a part; each part gets the loop behind a
+Protocol of the few methods it uses, so a program that replaces one (`loop.getaddrinfo = ...`) is heard as by asyncio.
 
 Signatures, errors and their texts are asyncio's; parameters that asyncio got in later Pythons are taken on all.
 
@@ -15,7 +14,7 @@ import socket
 import sys
 import warnings
 from asyncio import events as asyncio_events
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from subprocess import PIPE
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -28,7 +27,7 @@ from loopcore.endpoints.assembly import assemble
 from loopcore.environment import apply_settings, debug_is_asked_for, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.parts import Part, let_go_of_parts, table_of_transports
+from loopcore.parts import Part, close_parts, let_go_of_parts, table_of_transports
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
@@ -36,7 +35,7 @@ from loopcore.services.forking import Heritage
 from loopcore.services.origins import CoroutineOrigins
 from loopcore.services.resolver import Resolver
 from loopcore.services.sendfile import SendFiles
-from loopcore.services.signals import Signals
+from loopcore.services.signals import RUNS_LISTEN, Signals
 from loopcore.services.sockops import SockOps
 
 T = TypeVar("T")
@@ -78,14 +77,14 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self, classes: tuple[Any, Any], plugins: list[tuple[str | None, object]], make_backend: Callable[[], Any]
     ) -> None:
         self.use_classes(*classes)
-        if debug_is_asked_for():
-            Scheduler.set_debug(self, True)
-        self._heritage = Heritage(self, self._signals, self._executors, make_backend)
+        Scheduler.set_debug(self, debug_is_asked_for())
+        self._threads = thread_limit()  # refused now, if it is wrong
+        self._heritage = Heritage(self, make_backend)
         for name, plugin in plugins:
             self.probes.register(plugin, name)
 
     _transports = Part(table_of_transports)
-    _executors = Part(lambda own: Executors(own, thread_limit()))
+    _executors = Part(lambda own: Executors(own, own._threads))
     _signals = Part(lambda own: Signals(own, own))
     _faults = Part(Faults)
     _asyncgens = Part(AsyncGenerators)
@@ -113,16 +112,20 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     def run_forever(self) -> None:
         self._check_can_run()
-        self._origins.track(self.get_debug())
+        if self.get_debug():
+            self._origins.track(True)
         self._asyncgens.install()
         asyncio_events._set_running_loop(self)
         try:
-            self._signals.begin_run()
+            if RUNS_LISTEN:
+                self._signals.begin_run()
             self.run_ticks()
         finally:
-            self._signals.end_run()
+            if RUNS_LISTEN:
+                self._signals.end_run()
             asyncio_events._set_running_loop(None)
-            self._origins.track(False)
+            if "_origins" in self.__dict__:
+                self._origins.track(False)
             self._asyncgens.restore()
 
     def run_until_complete(self, future: Any) -> Any:
@@ -158,10 +161,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         if self.get_debug():
             report_logger.debug("Close %r", self)
         self.probes.cold("loopcore_loop_closing", loop=self)
-        self._signals.close()
-        if "_children" in self.__dict__:
-            self._children.close()
-        self._executors.close()
+        close_parts(self)
         self.close_scheduler()
         let_go_of_parts(self)
 
@@ -213,7 +213,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     def set_default_executor(self, executor: Any) -> None:
         self._executors.set_default(executor)
 
-    async def getaddrinfo(
+    def getaddrinfo(
         self,
         host: Any,
         port: Any,
@@ -222,8 +222,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         type: int = 0,  # noqa: A002 - asyncio's name
         proto: int = 0,
         flags: int = 0,
-    ) -> Any:
-        return await self._resolver.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+    ) -> Coroutine[Any, Any, Any]:
+        return self._resolver.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
         return await self._resolver.getnameinfo(sockaddr, flags)

@@ -12,7 +12,7 @@ from loopcore.services.owners import Owners
 
 T = TypeVar("T")
 
-_TIES: Final = (
+_TIES: Final = {
     "_asyncgens",
     "_children",
     "_endpoints",
@@ -21,8 +21,12 @@ _TIES: Final = (
     "_resolver",
     "_signals",
     "_sockops",
-)
+}
 """What a closed loop needs no longer, or can make again. Not `_faults`, which may have the program's handler."""
+
+
+_CLOSED: Final = ("_signals", "_children", "_executors")
+"""What a loop closes when it is closed, in this order."""
 
 
 class Part(Generic[T]):
@@ -53,9 +57,17 @@ def table_of_transports(loop: object) -> Owners:
     return Owners()
 
 
+def close_parts(loop: Any) -> None:
+    """Close those that have something to close and were made, while the loop is still open."""
+    for name in _CLOSED:
+        part = loop.__dict__.get(name)
+        if part is not None:
+            part.close()
+
+
 def let_go_of_parts(loop: Any) -> None:
     """Break the cycles between a closed loop and its parts."""
-    for name in _TIES:
-        loop.__dict__.pop(name, None)
-    if not loop.unfinished_jobs():  # which may be asked for as long as there are some
-        loop.__dict__.pop("_executors", None)
+    for name in _TIES.intersection(loop.__dict__):
+        del loop.__dict__[name]
+    if "_executors" in loop.__dict__ and not loop.unfinished_jobs():  # which may be asked for as long as there are some
+        del loop.__dict__["_executors"]

@@ -261,7 +261,7 @@ def test_child_submits_again_what_was_in_flight_and_ends_what_it_cancels_first()
             made[-1].is_woken = True
             return made[-1]
 
-        heritage = Heritage(loop, loop._signals, loop._executors, make)
+        heritage = Heritage(loop, make)
         heritage.renew()
         assert port.is_closed
         loop.remove_reader(far)

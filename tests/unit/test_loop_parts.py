@@ -19,6 +19,17 @@ def test_part_is_made_once(loop: Loop) -> None:
     assert loop._endpoints is loop._endpoints  # type: ignore[attr-defined]
 
 
+@pytest.mark.loopcore_only
+def test_a_loop_that_runs_callbacks_and_closes_makes_no_part_that_it_does_not_use(loop: Loop) -> None:
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    made = set(vars(loop))
+    loop.close()
+    unused = {"_children", "_endpoints", "_executors", "_origins", "_resolver", "_sockops"}
+    assert made.isdisjoint(unused)
+    assert set(vars(loop)).isdisjoint(unused)
+
+
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
 def test_closed_loop_goes_without_the_collector(loopcore_factory: Factory) -> None:
     loopcore_factory().close()  # the first choice of a backend may leave an exception to the collector

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.environment import SETTINGS
+from loopcore.environment import SETTINGS, read
 from loopcore.interest import READ
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
 
@@ -31,6 +31,17 @@ def test_without_variables_the_defaults_are_in_force(new_loop: Callable[..., Any
     loop = new_loop()
     found = (loop.poll_skip_ticks, loop.poll_skip_time, loop.flush_limit, loop.receive_limit)
     assert found == (POLL_SKIP_TICKS, POLL_SKIP_TIME, FLUSH_LIMIT, RECEIVE_LIMIT)
+
+
+def test_a_variable_is_read_as_os_environ_has_it_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "LOOPCORE_TEST_VARIABLE"
+    assert read(name) == ""
+    monkeypatch.setenv(name, "caf\u00e9")
+    assert read(name) == "caf\u00e9"
+    monkeypatch.delenv(name)
+    assert read(name) == ""
+    monkeypatch.setattr("os.environ", {name: "another mapping in its place"})
+    assert read(name) == "another mapping in its place"
 
 
 @pytest.mark.parametrize("text", ["", "500"])

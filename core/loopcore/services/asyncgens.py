@@ -31,7 +31,7 @@ class AsyncGenerators:
 
     def __init__(self, host: AsyncgenHost) -> None:
         self._host = host
-        self._alive: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
+        self._alive: weakref.WeakSet[AsyncGenerator[Any, Any]] | None = None  # until there is one
         self._previous_hooks: Any = None
         self._shutdown_called = False
 
@@ -49,10 +49,10 @@ class AsyncGenerators:
     async def shutdown(self) -> None:
         """Close all that are alive, and report those whose closing fails. Later ones cause a warning."""
         self._shutdown_called = True
+        if not self._alive:
+            return
         closing = list(self._alive)
         self._alive.clear()
-        if not closing:
-            return
         outcomes = await asyncio.gather(*[generator.aclose() for generator in closing], return_exceptions=True)
         for outcome, generator in zip(outcomes, closing, strict=True):
             if isinstance(outcome, Exception):
@@ -72,10 +72,13 @@ class AsyncGenerators:
                 source=self._host,
                 stacklevel=2,
             )
+        if self._alive is None:
+            self._alive = weakref.WeakSet()
         self._alive.add(generator)
 
     def _dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
         # Thread: whichever drops the last reference; hence call_soon_threadsafe.
-        self._alive.discard(generator)
+        if self._alive is not None:  # it is: nobody else has been told of this generator
+            self._alive.discard(generator)
         if not self._host.is_closed():
             self._host.call_soon_threadsafe(self._host.create_task, generator.aclose())

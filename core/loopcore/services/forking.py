@@ -43,6 +43,8 @@ class ForkHost(Protocol):
     completions: Any
     inbox: Inbox
     probes: Probes
+    _signals: Signals
+    _executors: Executors
 
     def is_closed(self) -> bool: ...
 
@@ -56,12 +58,10 @@ class ForkHost(Protocol):
 class Heritage:
     """One loop's share in what a child inherits; lives as long as the loop."""
 
-    __slots__ = ("__weakref__", "_executors", "_host", "_make_backend", "_signals")
+    __slots__ = ("__weakref__", "_host", "_make_backend")
 
-    def __init__(self, host: ForkHost, signals: Signals, executors: Executors, make_backend: Callable[[], Any]) -> None:
+    def __init__(self, host: ForkHost, make_backend: Callable[[], Any]) -> None:
         self._host = host
-        self._signals = signals
-        self._executors = executors
         self._make_backend = make_backend
         _all[id(self)] = self
 
@@ -77,8 +77,8 @@ class Heritage:
         if not host.is_closed():
             host.probes.renew()
             in_flight = host.backend.close()  # changes no table, as the port demands
-            self._signals.renew()
-            self._executors.forget()
+            host._signals.renew()
+            host._executors.forget()
             if host.completions is None:
                 host.use_backend(_Unmade(self, host.backend))
             else:

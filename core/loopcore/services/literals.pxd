@@ -1,4 +1,12 @@
 cdef dict _KINDS
+cdef object _ASK_NOBODY
+cdef object _OF_CONSEQUENCE
+cdef object _ANY
+cdef object _IPV4
+cdef object _IPV6
+cdef object _FOUR
+cdef object _inet_pton
 
 cpdef object numeric_host(object host, object family)
 cpdef object numeric_info(object address, object family, object kind, object proto)
+cpdef object resolve_literal(object host, object port, object family, object kind, object proto, object flags)

@@ -11,6 +11,16 @@ from typing import Any, TypeAlias
 
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 
+# Plain numbers: to combine the flags of `socket`, which are enumerations, costs as much as the answer.
+_ASK_NOBODY = int(socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
+_OF_CONSEQUENCE = ~(_ASK_NOBODY | int(socket.AI_PASSIVE))
+"""Flags that may change what is answered for a literal address."""
+_ANY = int(AF_UNSPEC)
+_IPV4 = int(AF_INET)
+_IPV6 = int(AF_INET6)
+_FOUR = AF_INET
+_inet_pton = socket.inet_pton
+
 _KINDS = {int(SOCK_STREAM): (SOCK_STREAM, socket.IPPROTO_TCP), int(SOCK_DGRAM): (SOCK_DGRAM, socket.IPPROTO_UDP)}
 
 
@@ -22,11 +32,11 @@ def numeric_host(host: Any, family: int) -> tuple[socket.AddressFamily, str] | N
         return None
     try:
         if ":" in host:
-            if family in (AF_UNSPEC, AF_INET6):
-                return AF_INET6, socket.inet_ntop(AF_INET6, socket.inet_pton(AF_INET6, host))
-        elif family in (AF_UNSPEC, AF_INET):
-            socket.inet_pton(AF_INET, host)
-            return AF_INET, host  # there is only one spelling
+            if family in (_ANY, _IPV6):
+                return AF_INET6, socket.inet_ntop(AF_INET6, _inet_pton(_IPV6, host))
+        elif family in (_ANY, _IPV4):
+            _inet_pton(_IPV4, host)
+            return _FOUR, host  # there is only one spelling
     except (OSError, ValueError):
         pass
     return None
@@ -39,7 +49,7 @@ def numeric_info(address: Any, family: int, kind: int, proto: int) -> AddressInf
     is no number, and for kinds of sockets that have more than one protocol, or another than `proto`.
     """
     known = _KINDS.get(kind)
-    if known is None or proto not in (0, known[1]):
+    if known is None or (proto != 0 and proto != known[1]):
         return None
     host, port = address[:2]
     try:
@@ -50,5 +60,22 @@ def numeric_info(address: Any, family: int, kind: int, proto: int) -> AddressInf
     if numeric is None:
         return None
     found, text = numeric
-    where = (text, number) if found == AF_INET else (text, number, *address[2:], 0, 0)[:4]
+    where = (text, number) if found is _FOUR else (text, number, *address[2:], 0, 0)[:4]
     return found, known[0], known[1], "", where
+
+
+def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, flags: int) -> list[AddressInfo] | None:
+    """Return what `socket.getaddrinfo` answers if nobody needs to be asked, else None. Does not block.
+
+    No host at all (the wildcard or loopback addresses) counts as a literal.
+    """
+    if type(port) is int and 0 <= port <= 0xFFFF and (flags == 0 or not flags & _OF_CONSEQUENCE):
+        row = numeric_info((host, port), family, kind, proto)
+        if row is not None:
+            return [row]
+    if flags & socket.AI_CANONNAME:
+        return None  # a canonical name may be looked up, depending on the C library
+    try:
+        return socket.getaddrinfo(host, port, family, kind, proto, flags | _ASK_NOBODY)  # type: ignore[return-value]
+    except (OSError, ValueError, TypeError, OverflowError):
+        return None

@@ -14,14 +14,10 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from loopcore.services.literals import AddressInfo, numeric_info
+from loopcore.services.literals import AddressInfo, resolve_literal
 
 logger = logging.getLogger("asyncio")
 
-# Plain numbers: to combine the flags of `socket`, which are enumerations, costs as much as the answer.
-_ASK_NOBODY = int(socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
-_OF_CONSEQUENCE = ~(_ASK_NOBODY | int(socket.AI_PASSIVE))
-"""Flags that may change what is answered for a literal address."""
 _NUMERIC_NAMES = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
 
 
@@ -81,22 +77,3 @@ class Resolver:
             return answer
 
         return ask
-
-
-def resolve_literal(
-    host: bytes | str | None, port: bytes | str | int | None, family: int, kind: int, proto: int, flags: int
-) -> list[AddressInfo] | None:
-    """Return what `socket.getaddrinfo` answers if nobody needs to be asked, else None. Does not block.
-
-    No host at all (the wildcard or loopback addresses) counts as a literal.
-    """
-    if not flags & _OF_CONSEQUENCE and type(port) is int and 0 <= port <= 0xFFFF:
-        row = numeric_info((host, port), family, kind, proto)
-        if row is not None:
-            return [row]
-    if flags & socket.AI_CANONNAME:
-        return None  # a canonical name may be looked up, depending on the C library
-    try:
-        return socket.getaddrinfo(host, port, family, kind, proto, flags | _ASK_NOBODY)  # type: ignore[return-value]
-    except (OSError, ValueError, TypeError, OverflowError):
-        return None

@@ -22,7 +22,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from loopcore.kernel.faults import report_logger
 from loopcore.kernel.handle import Handle
@@ -32,6 +32,9 @@ from loopcore.kernel.runnable import Runnable
 
 DRAIN_SIZE = 65536
 """Bytes read at once: all that the pipe can hold, so that one read empties it."""
+
+RUNS_LISTEN: Final = sys.platform == "win32"
+"""Whether a run has to listen for signals without handlers, too; elsewhere `begin_run` and `end_run` do nothing."""
 
 _HAS_PIPES = sys.platform != "win32"
 """Whether the backends of this platform can watch a pipe."""
