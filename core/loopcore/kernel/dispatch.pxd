@@ -1,9 +1,9 @@
 cimport cython
 
 from loopcore.kernel.completions cimport Completions
+from loopcore.kernel.current cimport TaskQueues
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.meter cimport Stopwatch
-from loopcore.kernel.queues cimport Queues
 from loopcore.kernel.readiness cimport Readiness, Registration
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.operations cimport Operation
@@ -32,7 +32,7 @@ cdef object _NO_EVENTS
 
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
 # on it would first look whether that class overrides the method.
-cdef class Dispatcher(Queues):
+cdef class Dispatcher(TaskQueues):
     cdef readonly Readiness readiness
     cdef readonly Completions completions
     cdef public long long starvations

@@ -14,10 +14,10 @@ from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import phases, sources
 from loopcore.kernel.completions import Completions
+from loopcore.kernel.current import TaskQueues
 from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.limits import FLUSH_LIMIT, RECEIVE_LIMIT
 from loopcore.kernel.probes import Probes
-from loopcore.kernel.queues import Queues
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.watch import report_starvation, run_watched
@@ -54,7 +54,7 @@ _PENDING_PHASE, _IO_PHASE, _CHECK_PHASE, _TIMERS_PHASE, _CLOSE_PHASE = 3, 4, 5, 
 _NO_EVENTS: Sequence[Any] = ()
 
 
-class Dispatcher(Queues):
+class Dispatcher(TaskQueues):
     """What a tick runs after its wait. Thread: the loop's own."""
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Dispatcher(Queues):
     )
 
     def __init__(self, backend: "ReadinessBackend | CompletionBackend", clock: Clock, probes: Probes) -> None:
-        Queues.__init__(self, backend.wake, clock, probes)
+        TaskQueues.__init__(self, backend.wake, clock, probes)
         self.completions: Any = None
         """The Completions of a completion port; None over a readiness port."""
         if is_completion_backend(backend):
@@ -111,6 +111,9 @@ class Dispatcher(Queues):
             self._put_off_timers()
             raise
         except BaseException as exc:
+            self._steps_task = False
+            if self._task_left:
+                self._hide_task()
             # No Runnable may raise; asyncio, too, reports the RuntimeError of a context that is entered already.
             self._put_off_timers()
             self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
@@ -190,6 +193,9 @@ class Dispatcher(Queues):
             if self._observed:
                 self._run_observed(runnable, self._source)
             else:
+                self._steps_task = type(runnable) is self._task_type
+                if self._task_left and not self._steps_task:
+                    self._hide_task()
                 runnable._run()
                 if cython.compiled and type(runnable) is Handle:
                     use_again(runnable)
@@ -296,6 +302,8 @@ class Dispatcher(Queues):
     def _run_closing(self) -> int:
         closing = self._closing
         self._closing = []
+        if self._task_left:
+            self._hide_task()
         count = 0
         for resource in closing:
             count += 1
@@ -322,6 +330,8 @@ class Dispatcher(Queues):
 
     def _run_one(self, runnable: Runnable) -> None:
         self.tally.callbacks += 1
+        if cython.compiled and self._task_left:
+            self._hide_task()
         if self._observed:
             self._run_observed(runnable, self._source)
         else:
@@ -330,6 +340,8 @@ class Dispatcher(Queues):
             self._run_urgent()
 
     def _run_urgent(self) -> None:
+        if cython.compiled and self._task_left:
+            self._hide_task()
         left = self.urgent.budget
         while left > 0:
             handle = self.urgent.pop()
@@ -383,5 +395,5 @@ class Dispatcher(Queues):
         self._note_observers()
 
     def _note_observers(self) -> None:
-        Queues._note_observers(self)
+        TaskQueues._note_observers(self)
         self._tick_observed = self._window_is_open or bool(self._attention & _WATCHING_TICKS)

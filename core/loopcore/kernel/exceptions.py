@@ -1,5 +1,7 @@
 """Exceptions on their way through futures: thrown in through `await`, and the one that may not pass."""
 
+import asyncio
+import inspect
 import sys
 import warnings
 from types import TracebackType
@@ -51,3 +53,19 @@ def wrapped_stop(stop: StopIteration) -> BaseException:
     error.__cause__ = stop
     error.__context__ = stop
     return error
+
+
+def error_of_yield(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
+    """Return what `task` of `loop` is told when it can not wait for what its coroutine has handed out, or None."""
+    blocking = getattr(yielded, "_asyncio_future_blocking", None)
+    if blocking is None:
+        if inspect.isgenerator(yielded):
+            return RuntimeError(f"yield was used instead of yield from for generator in task {task!r} with {yielded!r}")
+        return RuntimeError(f"Task got bad yield: {yielded!r}")
+    if asyncio.futures._get_loop(yielded) is not loop:  # type: ignore[attr-defined]
+        return RuntimeError(f"Task {task!r} got Future {yielded!r} attached to a different loop")
+    if not blocking:
+        return RuntimeError(f"yield was used instead of yield from in task {task!r} with {yielded!r}")
+    if yielded is task:
+        return RuntimeError(f"Task cannot await on itself: {task!r}")
+    return None

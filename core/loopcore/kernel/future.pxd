@@ -39,6 +39,7 @@ cdef class Future(Runnable):
     cdef object _notify(self, object callback, object context)
     cdef object _announce_wake(self, Runnable waiter)
     cdef object _schedule_callbacks(self)
+    cdef object _report_unseen(self)
 
 
 @cython.final

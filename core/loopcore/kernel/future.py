@@ -297,6 +297,9 @@ class Future(Runnable):
         return describe_future(self)
 
     def __del__(self) -> None:
+        self._report_unseen()
+
+    def _report_unseen(self) -> None:
         if not self._log_traceback_flag:
             return
         context: dict[str, Any] = {

@@ -115,6 +115,8 @@ class Reactor(PolicyDispatcher):
             raise
         finally:
             self._stopping = False
+            if self._task_left:
+                self._hide_task()
             self._thread_id = None
             self._owner = 0
             self._attention |= _IDLE
@@ -190,7 +192,7 @@ class Reactor(PolicyDispatcher):
     def tick(self) -> None:
         """Go once through the eight phases."""
         self._events = self._begin_tick()
-        self._finish_tick()
+        self.process_ready()
 
     def poll_events(self) -> Sequence[Any]:
         """Run the phases idle, prepare and poll; return the events of the wait, which must go to `process_events`."""
@@ -204,6 +206,8 @@ class Reactor(PolicyDispatcher):
     def process_ready(self) -> None:
         """Run the phases pending, io, check, timers and close."""
         self._finish_tick()
+        if self._task_left:
+            self._hide_task()
 
     def _begin_tick(self) -> Any:
         if self._tick_observed or self._has_phase_callbacks:
@@ -254,6 +258,8 @@ class Reactor(PolicyDispatcher):
         return min(max(deadline - self._now(), 0.0), LONGEST_WAIT)
 
     def _poll(self, timeout: float) -> Any:
+        if self._task_left:
+            self._hide_task()
         self._waiting = True  # for other threads; an interruption leaves it up until the next wait, which is soon
         if self._poll_observed:
             events = self._poll_as_observed(timeout)

@@ -17,10 +17,18 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
 _DIRECT = sys.version_info < (3, 14)
 
 LISTS_BY_ITSELF = _DIRECT and "t" not in getattr(sys, "abiflags", "")
 """Whether compiled tasks can have a list of their own. Not without the GIL, which is what keeps that consistent."""
+
+LEAVES_TASKS = _DIRECT and bool(cython.compiled)
+"""Whether a task may be left as the current one of its loop for another to be put in its place."""
 
 _tasks = asyncio_tasks
 _running: dict[Any, Any] = _tasks._current_tasks if _DIRECT else {}  # type: ignore[attr-defined]
@@ -37,7 +45,10 @@ def enter_task(loop: Any, task: Any) -> Any:
     """Make `task` the current one of `loop`; return the one that was, or None."""
     if not _DIRECT:
         return _tasks._swap_current_task(loop, task)  # type: ignore[attr-defined]
-    previous = _running.get(loop)
+    known = len(_running)
+    previous = _running.setdefault(loop, task)
+    if len(_running) != known:
+        return None
     _running[loop] = task
     return previous
 
@@ -50,6 +61,11 @@ def leave_task(loop: Any, previous: Any) -> None:
         del _running[loop]
     else:
         _running[loop] = previous
+
+
+def replace_left(loop: Any, task: Any) -> None:
+    """Make `task` the current one in place of another that has left without `leave_task`."""
+    _running[loop] = task
 
 
 def enlist(task: Any) -> None:

@@ -14,6 +14,7 @@ from loopcore.completion import CompletionBackend
 from loopcore.kernel.future import Future
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.registry import LEAVES_TASKS
 from loopcore.kernel.task import Task
 
 try:
@@ -47,6 +48,7 @@ class Scheduler(Reactor):
         self._task_class: Any = Task
         self._task_factory: Any = None
         self._own_tasks: bool = True
+        self._task_type = Task if LEAVES_TASKS else None
 
     def use_classes(self, future_class: Any, task_class: Any) -> None:
         """Make futures and tasks of these classes; asyncio's, for instance, where a tool insists on them."""

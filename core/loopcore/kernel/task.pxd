@@ -4,14 +4,15 @@ from cpython.ref cimport Py_DECREF
 
 from loopcore.kernel.future cimport Future
 from loopcore.kernel.reactor cimport Reactor
-from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere
-from loopcore.native.cpython cimport PYGEN_RETURN, PyIter_Send, PySendResult
+from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere, enter_task, replace_left
+from loopcore.native.cpython cimport PYGEN_ERROR, PYGEN_RETURN, PySendResult, send
 from loopcore.native.tasks cimport list_task, unlist_task
 
 cdef int _PENDING
 cdef int _CANCELLED
 cdef int _FINISHED
 cdef bint _LISTS
+cdef object _COROUTINE
 
 
 cdef class Task(Future):
@@ -29,6 +30,7 @@ cdef class Task(Future):
 
     cdef object _run(self)
     cdef object _schedule_step(self)
+    @cython.locals(by_tick=bint)
     cdef object _step(self)
     cdef object _advance(self, object thrown)
     @cython.locals(future=Future)
@@ -45,15 +47,34 @@ cdef class Task(Future):
 cpdef Task make_task(Reactor loop, object coro, object name, object context)
 
 
-# The twin of `advance` in loopcore/native/interpreted.py, over PyIter_Send: no StopIteration is raised and caught.
-cdef inline object advance(object coro, Task task):
+# `enter_task` in a step of the pending phase, after another that was left as the current one.
+cdef inline object enter_after(Task task):
+    cdef Reactor reactor = task._reactor
+    reactor._steps_task = False
+    if not reactor._task_left:
+        return enter_task(task._loop, task)
+    reactor._task_left = False
+    replace_left(task._loop, task)
+    return None
+
+
+# A step in which nothing is thrown: `advance` in loopcore/native/interpreted.py and what follows it, over PyIter_Send. No
+# StopIteration is raised and caught, and nothing is set up to catch: what the coroutine raises is `_advance`'s.
+cdef inline int resume(Task task) except -1:
     cdef PyObject *outcome = NULL
-    cdef PySendResult status = PyIter_Send(coro, None, &outcome)
-    value = <object>outcome
-    Py_DECREF(value)
+    cdef PySendResult status = send(task._coro, None, &outcome)
+    if status == PYGEN_ERROR:
+        task._advance(None)
+        return 0
+    yielded = <object>outcome
+    Py_DECREF(yielded)
     if status == PYGEN_RETURN:
-        task._returned = True
-    return value
+        task._finish(yielded)
+    elif yielded is None:
+        task._schedule_step()
+    else:
+        task._wait_for(yielded)
+    return 0
 
 
 # The twins of `enlist` and `delist` in registry.py, over the list in loopcore/native/tasks.pxd.

@@ -10,7 +10,6 @@ see the task. Thread: the loop's own.
 """
 
 import asyncio
-import inspect
 import sys
 from asyncio import CancelledError
 from collections.abc import Coroutine, Generator
@@ -18,6 +17,7 @@ from contextvars import Context
 from types import CoroutineType
 from typing import Any
 
+from loopcore.kernel.exceptions import error_of_yield
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
 from loopcore.kernel.reactor import Reactor
@@ -31,7 +31,8 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.kernel.failure import failure_of
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit, copy_context
+    from cython.cimports.loopcore.kernel.task import enter_after, resume
+    from cython.cimports.loopcore.native.cpython import context_enter, context_exit, copy_context, raise_pending
     from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
     from contextvars import copy_context
@@ -44,6 +45,7 @@ _PENDING = 0
 _CANCELLED = 1
 _FINISHED = 2
 _LISTS = LISTS_BY_ITSELF
+_COROUTINE = CoroutineType
 
 UNCANCEL_DROPS = sys.version_info >= (3, 13)
 
@@ -218,20 +220,29 @@ class Task(Future):
             self._must_cancel = False
         if self._reactor is not None:
             self._reactor.tally.task_steps += 1
-        previous = enter_task(self._loop, self)
+        by_tick = cython.compiled and self._reactor is not None and self._reactor._steps_task
+        previous = enter_after(self) if by_tick else enter_task(self._loop, self)
         try:
-            self._advance(thrown)
+            if cython.compiled and thrown is None:
+                resume(self)
+            else:
+                self._advance(thrown)
         finally:
-            leave_task(self._loop, previous)
+            if by_tick and previous is None and self._status == _PENDING and not self._reactor._observed:
+                self._reactor._task_left = True
+            else:
+                leave_task(self._loop, previous)
             if not cython.compiled:
                 del self, thrown, waiter
 
     def _advance(self, thrown: BaseException | None) -> None:
         try:
-            if thrown is None:
-                yielded = advance(self._coro, self)
-            else:
+            if thrown is not None:
                 yielded = self._coro.throw(thrown)
+            elif cython.compiled:
+                yielded = raise_pending()  # what the coroutine raised in `resume`, which takes the ordinary case
+            else:
+                yielded = advance(self._coro, self)
         except StopIteration as stop:
             self._finish(stop.value)
         except CancelledError as exc:
@@ -267,25 +278,14 @@ class Task(Future):
             self._must_cancel = False
 
     def _wait_for_other(self, yielded: Any) -> None:
-        blocking = getattr(yielded, "_asyncio_future_blocking", None)
-        if blocking is None:
-            if inspect.isgenerator(yielded):
-                text = f"yield was used instead of yield from for generator in task {self!r} with {yielded!r}"
-            else:
-                text = f"Task got bad yield: {yielded!r}"
-        elif asyncio.futures._get_loop(yielded) is not self._loop:  # type: ignore[attr-defined]
-            text = f"Task {self!r} got Future {yielded!r} attached to a different loop"
-        elif not blocking:
-            text = f"yield was used instead of yield from in task {self!r} with {yielded!r}"
-        elif yielded is self:
-            text = f"Task cannot await on itself: {self!r}"
-        else:
+        error = error_of_yield(self, self._loop, yielded)
+        if error is None:
             yielded._asyncio_future_blocking = False
             yielded.add_done_callback(self._wakeup, context=self._context)
             self._suspend_on(yielded)
-            return
-        self._thrown = RuntimeError(text)
-        self._schedule_step()
+        else:
+            self._thrown = error
+            self._schedule_step()
 
     # Ending
 
@@ -349,7 +349,7 @@ class Task(Future):
             if self._source_traceback:
                 context["source_traceback"] = self._source_traceback
             self._loop.call_exception_handler(context)
-        Future.__del__(self)
+        self._report_unseen()
 
     def __dealloc__(self) -> None:
         if cython.compiled and _LISTS:
@@ -358,7 +358,7 @@ class Task(Future):
 
 def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:
     """Make a Task as its constructor does outside debug mode, without the price of a constructor call."""
-    if type(coro) is not CoroutineType and not asyncio.iscoroutine(coro):
+    if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")
     task = Task.__new__(Task)
     task._loop = loop

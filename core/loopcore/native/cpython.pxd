@@ -69,7 +69,14 @@ cdef extern from *:
         return bits;
     #endif
     }
+    /* For code that tells what an exception is: the one that a call of `noexcept` has left. */
+    static inline PyObject *
+    loopcore_raise_pending(void)
+    {
+        return NULL;
+    }
     """
+    object raise_pending "loopcore_raise_pending" ()
     object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
     double monotonic "loopcore_monotonic" () noexcept
     long long monotonic_ns "loopcore_monotonic_ns" () noexcept
@@ -88,4 +95,5 @@ cdef extern from "Python.h":
         PYGEN_ERROR
         PYGEN_NEXT
 
-    PySendResult PyIter_Send(object iterator, object value, PyObject **result) except PYGEN_ERROR
+    # PYGEN_ERROR leaves the exception pending, for `raise_pending`.
+    PySendResult send "PyIter_Send" (object iterator, object value, PyObject **result) noexcept

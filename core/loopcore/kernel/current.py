@@ -1,0 +1,34 @@
+"""Which task asyncio shows as the current one while a tick goes from task to task.
+
+asyncio keeps it in a dict, by loop. To enter and to leave it in each step are three accesses, and a dict that entries
+come to and go from is made anew every five of them. So, compiled, a task that suspends in the pending phase is left
+where it is, and the next one is put in its place: one access, in a dict that stays. What is left is taken away before
+anything runs that could look: a callback, an exception handler, the wait of the backend, whoever drives the tick
+(docs/adr/0036).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from loopcore.clock import Clock
+from loopcore.kernel.probes import Probes
+from loopcore.kernel.queues import Queues
+from loopcore.kernel.registry import leave_task
+
+
+class TaskQueues(Queues):
+    """Queues that know which task in them was left as the current one. Thread: the loop's own."""
+
+    __slots__ = ("_task_type", "_steps_task", "_task_left")
+
+    def __init__(self, wake: Callable[[], None], clock: Clock, probes: Probes) -> None:
+        Queues.__init__(self, wake, clock, probes)
+        # Tasks of exactly this type may be left; None, interpreted, for none.
+        self._task_type: Any = None
+        # Up from before a task's step in the pending phase until that has entered it.
+        self._steps_task: bool = False
+        self._task_left: bool = False
+
+    def _hide_task(self) -> None:
+        self._task_left = False
+        leave_task(self, None)

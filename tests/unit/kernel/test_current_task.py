@@ -1,0 +1,187 @@
+"""Which task asyncio shows as the current one, also where a tick goes from one task straight to the next."""
+
+import asyncio
+from asyncio import tasks as asyncio_tasks
+from typing import Any
+
+import pytest
+
+import loopcore
+from loopcore.kernel.exceptions import error_of_yield
+from loopcore.kernel.scheduler import Scheduler
+from loopcore.testing import ScriptedBackend
+
+Loop = asyncio.AbstractEventLoop
+
+
+def test_each_step_sees_its_own_task(loop: Loop) -> None:
+    seen: list[tuple[Any, Any]] = []
+
+    async def look(turns: int) -> None:
+        for _ in range(turns):
+            seen.append((asyncio.current_task(), me[turns]))
+            await asyncio.sleep(0)
+
+    me: dict[int, Any] = {}
+
+    async def main() -> None:
+        for turns in (1, 3, 2):
+            me[turns] = loop.create_task(look(turns))
+        for task in list(me.values()):
+            await task
+        assert asyncio.current_task() not in me.values()
+
+    loop.run_until_complete(main())
+    assert len(seen) == 6
+    assert all(shown is own for shown, own in seen)
+
+
+def test_callbacks_between_steps_see_no_task(loop: Loop) -> None:
+    seen: list[Any] = []
+
+    def look() -> None:
+        seen.append(asyncio.current_task(loop))
+
+    async def suspend() -> None:
+        loop.call_soon(look)
+        loop.call_later(0, look)
+        await asyncio.sleep(0)
+        loop.call_soon(look)
+        await asyncio.sleep(0)
+
+    async def main() -> None:
+        first, second = loop.create_task(suspend()), loop.create_task(suspend())
+        await first
+        await second
+        await asyncio.sleep(0.001)
+
+    loop.run_until_complete(main())
+    assert seen == [None] * 6
+
+
+def test_node_like_callbacks_see_no_task_after_a_step() -> None:
+    loop: Any = loopcore.new_event_loop()
+    seen: list[Any] = []
+
+    def look() -> None:
+        seen.append(asyncio.current_task(loop))
+
+    async def main() -> None:
+        loop.queue_microtask(look)
+        loop.next_tick(look)
+        loop.call_immediate(look)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert seen == [None] * 3
+    loop.close()
+
+
+def test_whoever_drives_the_ticks_sees_no_task_between_them() -> None:
+    scheduler = Scheduler(ScriptedBackend())
+
+    async def endless() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    task = scheduler.create_task(endless())
+    for _ in range(3):
+        scheduler.tick()
+        assert asyncio.current_task(scheduler) is None  # type: ignore[arg-type]
+        scheduler.process_events(scheduler.poll_events())
+        scheduler.process_ready()
+        assert asyncio.current_task(scheduler) is None  # type: ignore[arg-type]
+    task.cancel()
+    scheduler.tick()
+    assert task.cancelled()
+    scheduler.close_scheduler()
+
+
+def test_a_loop_that_stops_in_the_middle_of_tasks_shows_none(loop: Loop) -> None:
+    async def stop() -> None:
+        loop.stop()
+        while True:
+            await asyncio.sleep(0)
+
+    task = loop.create_task(stop())
+    loop.run_forever()
+    assert asyncio.current_task(loop) is None
+    assert loop not in getattr(asyncio_tasks, "_current_tasks", {})
+    task.cancel()
+    loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+
+
+def test_tasks_of_asyncios_own_take_turns_with_loopcores(loop: Loop) -> None:
+    seen: list[bool] = []
+
+    async def look(turns: int) -> None:
+        for _ in range(turns):
+            task: Any = asyncio.current_task()
+            seen.append(task.get_name() == f"turns-{turns}")
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        ours = [loop.create_task(look(turns), name=f"turns-{turns}") for turns in (3, 5)]
+        theirs = [asyncio_tasks.Task(look(turns), loop=loop, name=f"turns-{turns}") for turns in (4, 6)]
+        await asyncio.gather(*ours, *theirs)
+
+    loop.run_until_complete(main())
+    assert seen == [True] * 18
+
+
+def test_a_tick_inside_a_step_gives_the_current_task_back() -> None:
+    scheduler = Scheduler(ScriptedBackend())
+    seen: list[Any] = []
+
+    async def other() -> None:
+        seen.append(asyncio.current_task(scheduler))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+
+    async def ticks() -> None:
+        scheduler.tick()
+        seen.append(asyncio.current_task(scheduler))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+
+    outer, inner = scheduler.create_task(ticks()), scheduler.create_task(other())
+    scheduler.tick()
+    assert seen == [inner, outer]
+    assert asyncio.current_task(scheduler) is None  # type: ignore[arg-type]
+    scheduler.tick()
+    assert outer.done()
+    assert inner.done()
+    scheduler.close_scheduler()
+
+
+def test_what_a_step_raises_that_ends_the_run_leaves_no_task(loop: Loop) -> None:
+    async def suspend() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    async def leave() -> None:
+        await asyncio.sleep(0)
+        raise SystemExit(3)
+
+    waiting, leaving = loop.create_task(suspend()), loop.create_task(leave())
+    with pytest.raises(SystemExit):
+        loop.run_forever()
+    assert asyncio.current_task(loop) is None
+    assert isinstance(leaving.exception(), SystemExit)
+    waiting.cancel()
+    loop.run_until_complete(asyncio.gather(waiting, return_exceptions=True))
+
+
+def test_what_cannot_be_waited_for_is_told_why(loop: Loop) -> None:
+    class Foreign:
+        _asyncio_future_blocking = True
+        _loop = loop
+
+    future = loop.create_future()
+    texts = [str(error_of_yield("task", loop, each)) for each in (1, (_ for _ in ()), future)]
+    assert texts[0] == "Task got bad yield: 1"
+    assert texts[1].startswith("yield was used instead of yield from for generator in task 'task' with")
+    assert texts[2].startswith("yield was used instead of yield from in task 'task' with")
+    foreign = Foreign()
+    assert error_of_yield("task", loop, foreign) is None
+    assert "attached to a different loop" in str(error_of_yield("task", None, foreign))
+    assert str(error_of_yield(foreign, loop, foreign)).startswith("Task cannot await on itself")
