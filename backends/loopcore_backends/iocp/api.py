@@ -1,8 +1,7 @@
 """The calls of Windows that `_overlapped` does not have, through ctypes.
 
-`_overlapped` is CPython's own module below asyncio's proactor loop: it has the overlapped calls of Winsock and of
 `_overlapped` is CPython's own module below asyncio's proactor loop: it has the overlapped calls of Winsock and pipes.
-number; that is what is here.
+It does not take several packets at once, poll sockets (AFD), or know calls on sockets that go by number: they are here.
 
 Only on Windows can this be imported.
 """
