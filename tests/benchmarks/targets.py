@@ -40,6 +40,8 @@ class Target:
     row: str
     text: str
     judge: Callable[[Medians], Verdict | None]
+    by_cost: bool = True
+    """Judged by CPU time, which a floor bounds; how many requests a second there are depends on both ends."""
 
 
 def medians_of(document: Mapping[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
@@ -140,7 +142,7 @@ def rate(row: str) -> Target:
         ratio, peer = against(medians.get(row, {}), "wall_ns")
         return Verdict(f"{ratio:.2f} x {peer}", ratio >= 1) if ratio else None
 
-    return Target(row, "ahead of all in requests a second", judge)
+    return Target(row, "ahead of all in requests a second", judge, by_cost=False)
 
 
 def pure(medians: Medians) -> dict[str, Verdict]:
@@ -159,11 +161,17 @@ def of_floor(target: Target, medians: Medians, share: float = 1.0) -> Verdict | 
     The floor waits with epoll, so a target that is for io_uring alone has no such verdict.
     """
     loops = medians.get(target.row, {})
-    if PYTHON_FLOOR not in loops:
+    if PYTHON_FLOOR not in loops or not target.by_cost:
         return None
     cost = {metric: value * share for metric, value in loops[PYTHON_FLOOR].items()}
     others = {loop: values for loop, values in loops.items() if not is_ours(loop)}
     return target.judge({**medians, target.row: {**others, "loopcore": cost}})
+
+
+def is_below_all(loops: Mapping[str, Mapping[str, float]]) -> bool:
+    """Whether the floor with Python is below every loop over epoll; where a figure denies that, it proves nothing."""
+    costs = [values["primary"] for loop, values in loops.items() if loop not in (*BOUNDS, "loopcore:uring")]
+    return PYTHON_FLOOR in loops and loops[PYTHON_FLOOR]["primary"] <= min(costs, default=0.0)
 
 
 def _allowing(least: float) -> float:

@@ -96,6 +96,9 @@ def test_a_target_that_the_floor_with_python_misses_cannot_be_met(floor: float, 
 def test_the_floor_with_python_waits_with_epoll_and_bounds_no_target_of_another_backend() -> None:
     found = medians(uvloop=100.0, **{"loopcore": 90.0, "loopcore:uring": 80.0, "c+python": 85.0})
     assert drawing.verdict_cell(targets.ahead("row", 2), found).endswith("so it cannot be met over epoll")
+    assert "cannot" not in drawing.verdict_cell(
+        targets.ahead("row", 2), {"row": {**found["row"], "c+python": {"primary": 91.0}}}
+    )
     of_uring = targets.over("row", ("uvloop",), 2, "loopcore:uring")
     assert drawing.verdict_cell(of_uring, found) == "**not met: 1.25 x uvloop**"
 

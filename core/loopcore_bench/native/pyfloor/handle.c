@@ -3,7 +3,7 @@
  * The queue is a ring of pointers. A handle is made for each call, because it is what the caller gets; it keeps the
  * arguments in itself and comes from a list of used ones, so no allocator runs. The context is copied for each, as
  * the interface says. Timers are appended to an array and go into a binary heap when the loop looks at them for the
- * first time: one that is cancelled before costs no ordering.
+ * first time: one that is cancelled before costs no ordering, one that is cancelled later stays until it is due.
  */
 #include "pyfloor.h"
 
@@ -11,10 +11,16 @@
 
 static PyObject **ring;
 static size_t ring_size, ring_first, ring_count;
-static Handle *spares[SPARES];
-static int spare_count;
-static Handle **fresh, **heap;
-static Py_ssize_t fresh_count, fresh_size, heap_count, heap_size;
+static Handle *spares[MAX_ARGS + 1][SPARES];
+static int spare_count[MAX_ARGS + 1];
+
+typedef struct {
+    double when; /* beside the pointer: ordering looks at no handle */
+    Handle *handle;
+} Slot;
+
+static Slot *fresh, *heap;
+static int fresh_count, fresh_size, heap_count, heap_size;
 
 static void ring_grow(void) {
     size_t size = ring_size ? 2 * ring_size : 4096;
@@ -41,6 +47,7 @@ void queue_run(size_t count) {
         ring_count--;
         ((Runnable *)each)->run(each);
         Py_DECREF(each);
+        if (marked) streams_flush();
     }
 }
 
@@ -58,15 +65,14 @@ static void handle_run(PyObject *self) {
 
 static void handle_clear(Handle *h) {
     Py_CLEAR(h->callback);
-    for (Py_ssize_t i = 1; i <= h->nargs; i++) Py_DECREF(h->args[i]);
-    h->nargs = 0;
+    for (int i = 1; i <= h->nargs; i++) Py_CLEAR(h->args[i]);
 }
 
 static void handle_free(PyObject *self) {
     Handle *h = (Handle *)self;
     handle_clear(h);
     Py_CLEAR(h->context);
-    if (spare_count < SPARES) spares[spare_count++] = h;
+    if (spare_count[h->nargs] < SPARES) spares[h->nargs][spare_count[h->nargs]++] = h;
     else PyObject_Free(self);
 }
 
@@ -77,15 +83,17 @@ Handle *handle_new(PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
         return NULL;
     }
     Handle *h;
-    if (spare_count) {
-        h = spares[--spare_count];
+    int more = (int)nargs - 1;
+    if (spare_count[more]) {
+        h = spares[more][--spare_count[more]];
         Py_SET_REFCNT((PyObject *)h, 1);
-    } else if (!(h = PyObject_New(Handle, &HandleType))) {
-        return NULL;
+    } else {
+        if (!(h = PyObject_Malloc(sizeof(Handle) + (size_t)(more + 1) * sizeof(PyObject *)))) return NULL;
+        PyObject_Init((PyObject *)h, &HandleType);
+        h->head.run = handle_run;
+        h->nargs = more;
     }
-    h->head.run = handle_run;
     h->place = -1;
-    h->nargs = nargs - 1;
     h->callback = Py_NewRef(args[0]);
     for (Py_ssize_t i = 1; i < nargs; i++) h->args[i] = Py_NewRef(args[i]);
     PyObject *context = names && PyTuple_GET_SIZE(names) ? args[nargs] : Py_None;
@@ -100,12 +108,7 @@ PyObject *call_soon(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyO
     return (PyObject *)h;
 }
 
-static void put(Handle **array, Py_ssize_t place, Handle *h) {
-    array[place] = h;
-    h->place = place;
-}
-
-static Handle **with_room(Handle **array, Py_ssize_t count, Py_ssize_t *size) {
+static Slot *with_room(Slot *array, int count, int *size) {
     if (count < *size) return array;
     *size = *size ? 2 * *size : 1024;
     array = realloc(array, (size_t)*size * sizeof *array);
@@ -113,72 +116,69 @@ static Handle **with_room(Handle **array, Py_ssize_t count, Py_ssize_t *size) {
     return array;
 }
 
-static void sift_up(Py_ssize_t place, Handle *h) {
+static void put_fresh(int place, Slot slot) {
+    fresh[place] = slot;
+    slot.handle->place = place;
+}
+
+static void sift_up(int place, Slot slot) {
     while (place) {
-        Py_ssize_t above = (place - 1) / 2;
-        if (heap[above]->when <= h->when) break;
-        put(heap, place, heap[above]);
+        int above = (place - 1) / 2;
+        if (heap[above].when <= slot.when) break;
+        heap[place] = heap[above];
         place = above;
     }
-    put(heap, place, h);
+    heap[place] = slot;
 }
 
-static void sift_down(Py_ssize_t place, Handle *h) {
+static void sift_down(int place, Slot slot) {
     for (;;) {
-        Py_ssize_t below = 2 * place + 1;
+        int below = 2 * place + 1;
         if (below >= heap_count) break;
-        if (below + 1 < heap_count && heap[below + 1]->when < heap[below]->when) below++;
-        if (h->when <= heap[below]->when) break;
-        put(heap, place, heap[below]);
+        if (below + 1 < heap_count && heap[below + 1].when < heap[below].when) below++;
+        if (slot.when <= heap[below].when) break;
+        heap[place] = heap[below];
         place = below;
     }
-    put(heap, place, h);
+    heap[place] = slot;
 }
 
-static void take_out(Handle *h) {
-    Handle *last;
-    Py_ssize_t place = h->place;
+static void take_fresh(Handle *h) {
+    Slot last = fresh[--fresh_count];
+    if (last.handle != h) put_fresh(h->place, last);
     h->place = -1;
-    if (!h->in_heap) {
-        last = fresh[--fresh_count];
-        if (last != h) put(fresh, place, last);
-        return;
-    }
-    last = heap[--heap_count];
-    if (last == h) return;
-    if (place && heap[(place - 1) / 2]->when > last->when) sift_up(place, last);
-    else sift_down(place, last);
 }
 
 PyObject *timer_start(double when, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
     Handle *h = handle_new(args, nargs, names);
     if (!h) return NULL;
     h->when = when;
-    h->in_heap = 0;
     fresh = with_room(fresh, fresh_count, &fresh_size);
-    put(fresh, fresh_count++, h);
+    put_fresh(fresh_count++, (Slot){when, h});
     return Py_NewRef((PyObject *)h);
 }
 
 /* When the first timer is due; a negative number: there is none. */
 double timers_next(void) {
-    for (Py_ssize_t i = 0; i < fresh_count; i++) {
+    for (int i = 0; i < fresh_count; i++) {
         heap = with_room(heap, heap_count, &heap_size);
-        fresh[i]->in_heap = 1;
+        fresh[i].handle->place = -1;
         sift_up(heap_count++, fresh[i]);
     }
     fresh_count = 0;
-    return heap_count ? heap[0]->when : -1.0;
+    return heap_count ? heap[0].when : -1.0;
 }
 
 void timers_fire(void) {
     if (!heap_count) return;
     double due = now();
-    while (heap_count && heap[0]->when <= due) {
-        Handle *h = heap[0];
-        take_out(h);
+    while (heap_count && heap[0].when <= due) {
+        Handle *h = heap[0].handle;
+        Slot last = heap[--heap_count];
+        if (heap_count) sift_down(0, last);
         handle_run((PyObject *)h);
         Py_DECREF(h);
+        if (marked) streams_flush();
     }
 }
 
@@ -187,7 +187,7 @@ static PyObject *handle_cancel(PyObject *self, PyObject *none) {
     Handle *h = (Handle *)self;
     handle_clear(h);
     if (h->place >= 0) {
-        take_out(h);
+        take_fresh(h);
         Py_DECREF(h);
     }
     Py_RETURN_NONE;

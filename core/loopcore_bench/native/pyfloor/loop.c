@@ -1,6 +1,7 @@
 /* The module, and what the interface calls a loop: run the queue, wait, fire timers.
  *
- * A tick runs what was in the queue when it began. As long as callbacks are ready nothing is polled.
+ * A tick runs what was in the queue when it began. As long as callbacks are ready nothing is polled. What an event has
+ * made ready runs right after it, while its bytes are in the cache.
  */
 #include <arpa/inet.h>
 #include <sys/epoll.h>
@@ -41,7 +42,6 @@ static int run(Loop *loop, Future *until) {
     while (!(until && until->done) && !loop->stopping) {
         queue_run(queue_size());
         if (queue_size() || loop->stopping || (until && until->done)) continue;
-        streams_flush();
         poll_wait(timers_next());
         timers_fire();
     }

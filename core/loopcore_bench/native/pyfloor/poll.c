@@ -46,6 +46,8 @@ void poll_wait(double when) {
     for (int i = 0; i < count; i++) {
         Source *source = events[i].data.ptr;
         if (source && source->fd >= 0) source->ready(source, events[i].events);
+        if (marked) streams_flush();
+        if (queue_size()) queue_run(queue_size());
     }
     while (graves) {
         Source *source = graves;

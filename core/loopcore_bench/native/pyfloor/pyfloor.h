@@ -3,8 +3,8 @@
  * C that calls the Python objects which the interface names (callbacks, coroutines, protocols, contexts) and makes those
  * which it promises (handles, tasks, futures, transports, bytes), and nothing else. It runs the workloads of the harness
  * unchanged and is no loop to use. Left out, so that it can be lower than what is possible, never higher: an exception
- * in a callback (it ends the process), debug mode, hooks, names and the list of all tasks, cancelling of tasks,
- * the collector's tracking of its objects, water marks, contexts of protocols, and the poll while callbacks are ready.
+ * in a callback (it ends the process), debug mode, hooks, names and cancelling of tasks, the collector's tracking of
+ * handles and transports, water marks, contexts of protocols, and the poll while callbacks are ready.
  * docs/explanation/benchmarks.md says what each row of it stands for.
  *
  * All of it runs with the interpreter's lock, which is given up in epoll_wait(2) alone. One loop at a time.
@@ -21,15 +21,13 @@ typedef struct {
     void (*run)(PyObject *self); /* what the ready queue does with it */
 } Runnable;
 
-typedef struct {
+typedef struct { /* 64 bytes without arguments: a line of the cache */
     Runnable head;
     PyObject *callback; /* NULL: cancelled */
     PyObject *context;
-    Py_ssize_t nargs;
-    PyObject *args[MAX_ARGS + 1]; /* the first is room for the `self` of a bound method (PEP 590) */
-    double when;                  /* of a timer; else unused */
-    Py_ssize_t place;             /* of a timer, in the array that holds it; -1: in none */
-    int in_heap;
+    double when;      /* of a timer; else unused */
+    int nargs, place; /* of a timer that is not yet in the heap: where it is; else -1 */
+    PyObject *args[]; /* the first is room for the `self` of a bound method (PEP 590) */
 } Handle;
 
 typedef struct {
@@ -41,9 +39,10 @@ typedef struct {
     char done, blocking;
 } Future;
 
-typedef struct {
+typedef struct Task {
     Future future;
     PyObject *coro, *run_context;
+    struct Task *next, *before; /* all of them */
     char log_destroy_pending;
 } Task;
 
@@ -94,6 +93,7 @@ PyObject *call_method(Method *method, PyObject *first, PyObject *second);
 void take_method(Method *method, PyObject *object, const char *name);
 void drop_method(Method *method);
 
+extern PyObject *marked; /* streams that have something to send */
 int streams_ready(void);
 void streams_flush(void);
 int talks_ready(void);

@@ -1,7 +1,7 @@
 /* Streams: accept, receive, call the protocol, send.
  *
  * One recv(2) an event and one send(2) or sendmsg(2) for all that the protocol has written while it had the data, or
- * others in one tick. What the socket does not take is kept and sent on EPOLLOUT. A small message is received into one static buffer and copied
+ * a task in one step. What the socket does not take is kept and sent on EPOLLOUT. A small message is received into one static buffer and copied
  * into bytes of its size; where the last one was large, bytes are made first and shrunk.
  */
 #include "stream.h"
@@ -31,7 +31,8 @@ static PyTypeObject ListenerType = {
 };
 
 static char buffer[READ_BYTES];
-static PyObject *no_hint, *marked;
+PyObject *marked;
+static PyObject *no_hint;
 
 /* Bytes of one receive; NULL without an exception: nothing was there, or `*ended`. */
 PyObject *stream_receive(Stream *s, int *ended) {
@@ -95,7 +96,7 @@ void stream_flush(Stream *s) {
     watch(&s->source, EPOLL_CTL_MOD, s->blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-/* It has something to send: at the end of the event that it has, or of the tick. */
+/* It has something to send: at the end of the event that it has, or of the callback that runs. */
 void stream_mark(Stream *s) {
     if (s->busy || s->blocked || s->marked) return;
     s->marked = 1;

@@ -10,7 +10,7 @@ typedef struct {
     PyObject *queue[MAX_QUEUED]; /* bytes that were written and not yet sent; of the first `offset` bytes are gone */
     int count;
     char busy;    /* the protocol has the data: what it writes is sent together afterwards */
-    char marked;  /* it was written to from elsewhere, and is sent at the end of the tick */
+    char marked;  /* it was written to from elsewhere, and is sent when the callback has run */
     char blocked; /* the socket took not all: EPOLLOUT is watched */
     ssize_t offset, last;
     struct Tls *tls; /* NULL without */

@@ -12,6 +12,7 @@
 
 PyObject *current_tasks;
 PyObject *last_task;
+static Task all_tasks = {.next = &all_tasks, .before = &all_tasks};
 static PyObject *blocking_name, *add_name, *context_names;
 
 void forget_task(void) {
@@ -45,8 +46,10 @@ static void future_init(Future *f) {
 }
 
 Future *future_new(void) {
-    Future *f = PyObject_New(Future, &FutureType);
-    if (f) future_init(f);
+    Future *f = PyObject_GC_New(Future, &FutureType);
+    if (!f) return NULL;
+    future_init(f);
+    PyObject_GC_Track(f);
     return f;
 }
 
@@ -71,18 +74,32 @@ PyObject *future_done(PyObject *result) {
     return (PyObject *)f;
 }
 
-static void future_drop(Future *f) {
-    Py_XDECREF(f->result);
-    Py_XDECREF(f->error);
-    Py_XDECREF(f->waiter);
-    Py_XDECREF(f->callback);
-    Py_XDECREF(f->context);
-    Py_XDECREF(f->more);
+static int future_traverse(PyObject *self, visitproc visit, void *arg) {
+    Future *f = (Future *)self;
+    Py_VISIT(f->result);
+    Py_VISIT(f->error);
+    Py_VISIT(f->waiter);
+    Py_VISIT(f->callback);
+    Py_VISIT(f->context);
+    Py_VISIT(f->more);
+    return 0;
+}
+
+static int future_clear(PyObject *self) {
+    Future *f = (Future *)self;
+    Py_CLEAR(f->result);
+    Py_CLEAR(f->error);
+    Py_CLEAR(f->waiter);
+    Py_CLEAR(f->callback);
+    Py_CLEAR(f->context);
+    Py_CLEAR(f->more);
+    return 0;
 }
 
 static void future_free(PyObject *self) {
-    future_drop((Future *)self);
-    PyObject_Free(self);
+    PyObject_GC_UnTrack(self);
+    future_clear(self);
+    PyObject_GC_Del(self);
 }
 
 static PyObject *future_await(PyObject *self) { return Py_NewRef(self); }
@@ -262,23 +279,42 @@ static PyObject *task_wakeup(PyObject *self, PyObject *future) {
 
 /* The context is kept as it is when one is given, else the current one is copied. */
 PyObject *task_new(PyObject *coro, PyObject *context) {
-    Task *t = PyObject_New(Task, &TaskType);
+    Task *t = PyObject_GC_New(Task, &TaskType);
     if (!t) return NULL;
     future_init(&t->future);
     t->future.head.run = task_step;
     t->coro = Py_NewRef(coro);
     t->run_context = context && context != Py_None ? Py_NewRef(context) : PyContext_CopyCurrent();
     t->log_destroy_pending = 0;
+    t->next = all_tasks.next; /* what asyncio.all_tasks() has to find */
+    t->before = &all_tasks;
+    t->next->before = all_tasks.next = t;
+    PyObject_GC_Track(t);
     queue_push(Py_NewRef((PyObject *)t));
     return (PyObject *)t;
 }
 
+static int task_traverse(PyObject *self, visitproc visit, void *arg) {
+    Task *t = (Task *)self;
+    Py_VISIT(t->coro);
+    Py_VISIT(t->run_context);
+    return future_traverse(self, visit, arg);
+}
+
+static int task_clear(PyObject *self) {
+    Task *t = (Task *)self;
+    Py_CLEAR(t->coro);
+    Py_CLEAR(t->run_context);
+    return future_clear(self);
+}
+
 static void task_free(PyObject *self) {
     Task *t = (Task *)self;
-    future_drop(&t->future);
-    Py_XDECREF(t->coro);
-    Py_XDECREF(t->run_context);
-    PyObject_Free(self);
+    PyObject_GC_UnTrack(self);
+    t->before->next = t->next;
+    t->next->before = t->before;
+    task_clear(self);
+    PyObject_GC_Del(self);
 }
 
 static PyAsyncMethods future_async = {.am_await = future_await, .am_send = future_send};
@@ -304,7 +340,9 @@ PyTypeObject FutureType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pyfloor.Future",
     .tp_basicsize = sizeof(Future),
     .tp_dealloc = future_free,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_traverse = future_traverse,
+    .tp_clear = future_clear,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_as_async = &future_async,
     .tp_iter = future_await,
     .tp_iternext = future_next,
@@ -328,7 +366,9 @@ PyTypeObject TaskType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pyfloor.Task",
     .tp_basicsize = sizeof(Task),
     .tp_dealloc = task_free,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_traverse = task_traverse,
+    .tp_clear = task_clear,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_base = &FutureType,
     .tp_members = task_members,
     .tp_methods = task_methods,
