@@ -166,7 +166,11 @@ def full_table(document: dict[str, Any]) -> str:
         ahead, peer = against(medians.get(group.name, {}))
         cells.append(f"{ahead:.2f} x {peer}" if ahead else "")
         if PYTHON_FLOOR in loops:
-            cells.append(f"{bars['loopcore'].value / bars[PYTHON_FLOOR].value:.2f}" if PYTHON_FLOOR in bars else "")
+            cells.append(
+                f"{bars['loopcore'].value / bars[PYTHON_FLOOR].value:.2f}"
+                if {"loopcore", PYTHON_FLOOR} <= bars.keys()
+                else ""
+            )
         lines.append(f"| `{group.name}` | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
