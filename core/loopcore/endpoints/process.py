@@ -9,7 +9,7 @@ Popen blocks until the child has called execve(2) or failed to: some millisecond
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from loopcore.endpoints.pipes import NO_PIPES
@@ -44,25 +44,25 @@ class ProcessEndpoints:
         self._get_debug = get_debug
         self._has_pipes = has_pipes
 
-    async def subprocess_exec(
+    def subprocess_exec(
         self, protocol_factory: Callable[[], Any], program: Any, *args: Any, shell: bool = False, **options: Any
-    ) -> tuple[Any, Any]:
+    ) -> Coroutine[Any, Any, tuple[Any, Any]]:
         """Run `program` with `args`; return the transport and the protocol."""
         _refuse_text(options)
         if shell:
             raise ValueError("shell must be False")
-        return await self._start(protocol_factory, (program, *args), False, options)
+        return self._start(protocol_factory, (program, *args), False, options)
 
-    async def subprocess_shell(
+    def subprocess_shell(
         self, protocol_factory: Callable[[], Any], cmd: Any, *, shell: bool = True, **options: Any
-    ) -> tuple[Any, Any]:
+    ) -> Coroutine[Any, Any, tuple[Any, Any]]:
         """Run `cmd` by the shell; return the transport and the protocol."""
         if not isinstance(cmd, (bytes, str)):
             raise ValueError("cmd must be a string")
         _refuse_text(options)
         if not shell:
             raise ValueError("shell must be True")
-        return await self._start(protocol_factory, cmd, True, options)
+        return self._start(protocol_factory, cmd, True, options)
 
     async def _start(
         self, protocol_factory: Callable[[], Any], args: Any, shell: bool, options: dict[str, Any]
@@ -100,13 +100,13 @@ def _refuse_text(options: dict[str, Any]) -> None:
             raise ValueError(f"{name} must be None")
 
 
-def _popen(*args: Any, **options: Any) -> "subprocess.Popen[bytes]":
-    """`subprocess.Popen`; on Windows asyncio's, whose pipes are made for overlapped work."""
+def _popen_class() -> Any:
+    """Return `subprocess.Popen`; on Windows asyncio's, whose pipes are made for overlapped work."""
     if sys.platform == "win32":
         from asyncio import windows_utils
 
-        return windows_utils.Popen(*args, **options)
-    return subprocess.Popen(*args, **options)
+        return windows_utils.Popen
+    return subprocess.Popen
 
 
 def spawn(
@@ -123,7 +123,7 @@ def spawn(
     if stdin == subprocess.PIPE and STDIN_IS_A_SOCKET:
         stdin, ours = socket.socketpair()
     try:
-        process: subprocess.Popen[bytes] = _popen(
+        process: subprocess.Popen[bytes] = _popen_class()(
             args, shell=shell, stdin=stdin, stdout=stdout, stderr=stderr, bufsize=0, **options
         )
         if ours is not None:

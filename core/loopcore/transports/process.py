@@ -107,9 +107,10 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._alive = set(self._files)
         """The child's descriptors whose pipes have not ended."""
         # What cannot be a protocol is refused here, before anything is done.
-        self._put_off: list[Callable[[], object]] | None = [partial(protocol.connection_made, self), self._opened]
+        self._put_off: list[Callable[[], object]] | None = [partial(self._open, protocol.connection_made)]
         """What the protocol is told once the pipes are connected; None from then on."""
         self._survivors = children.survivors
+        self._survives = False  # is among them
         self._child = children.watch(process, self._process_exited)
         self._closed = False
 
@@ -186,7 +187,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         if self._closed:
             return
         self._closed = True
-        self._survivors.discard(self)
+        self._survive_no_more()
         for pipe in (*self._pipes.values(), *self._files.values()):
             pipe.close()
         if self._proc is None or self._returncode is not None or not self._child.is_running():
@@ -229,9 +230,11 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._returncode = code
         self._tell(self._protocol.process_exited)
         self._end_if_all_has_ended()
-        if not self._closed:
+        if self._alive and not self._closed:
+            self._survives = True
             self._survivors.add(self)
-        self._call(self._wake_waiters, TICKS_TO_STAND_BACK)
+        if self._alive or self._put_off is not None:  # else `connection_lost` comes at once, and wakes them
+            self._call(self._wake_waiters, TICKS_TO_STAND_BACK)
 
     def _end_if_all_has_ended(self) -> None:
         if self._returncode is not None and not self._alive:
@@ -243,14 +246,22 @@ class ProcessTransport(asyncio.SubprocessTransport):
         try:
             self._protocol.connection_lost(None)
         finally:
-            self._survivors.discard(self)
+            self._survive_no_more()
             self._wake_waiters(0)
             self._proc = None
             self._protocol = None
 
-    def _opened(self) -> None:
-        if self._loop.watching_transports:
-            tell_of(self, "opened")
+    def _survive_no_more(self) -> None:
+        if self._survives:
+            self._survives = False
+            self._survivors.discard(self)
+
+    def _open(self, connection_made: Callable[[Any], object]) -> None:
+        try:
+            connection_made(self)
+        finally:
+            if self._loop.watching_transports:
+                tell_of(self, "opened")
 
     def _wake_waiters(self, ticks: int) -> None:
         if ticks and self._proc is not None:
