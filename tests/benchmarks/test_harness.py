@@ -101,9 +101,11 @@ def test_the_floor_echoes_over_tcp_unix_and_udp(net: NetBench, over: Over, size:
 @pytest.fixture(scope="module")
 def with_python(tmp_path_factory: pytest.TempPathFactory) -> LoopSpec:
     try:
-        return python_floor(sys.executable, tmp_path_factory.mktemp("pyfloor"))
-    except NoCompilerError as error:
+        spec = python_floor(sys.executable, tmp_path_factory.mktemp("pyfloor"))
+        describe(spec)
+    except (NoCompilerError, NotInstalledError) as error:
         pytest.skip(str(error))
+    return spec
 
 
 @pytest.mark.parametrize("work", [name for name, work in all_micro().items() if has_floor(work, WITH_PYTHON)])

@@ -13,6 +13,10 @@
 #include <Python.h>
 #include <stdint.h>
 
+#ifdef Py_GIL_DISABLED
+#error "the floor relies on the interpreter's lock, and this is a free-threaded build"
+#endif
+
 #define MAX_ARGS 4
 #define READ_BYTES (256 * 1024)
 
