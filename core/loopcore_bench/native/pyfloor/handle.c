@@ -20,6 +20,7 @@ typedef struct {
 } Slot;
 
 static Slot *fresh, *heap;
+static PyObject *timers_context; /* of all timers: a loop may put off the copy, since few live until they are due */
 static int fresh_count, fresh_size, heap_count, heap_size;
 
 static void ring_grow(void) {
@@ -76,8 +77,8 @@ static void handle_free(PyObject *self) {
     else PyObject_Free(self);
 }
 
-/* callback, *args, context=None: the arguments of call_soon. */
-Handle *handle_new(PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+/* callback, *args, context=None: the arguments of call_soon. Without a context it has `usual`, or a copy if that is NULL. */
+Handle *handle_new(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *usual) {
     if (nargs < 1 || nargs - 1 > MAX_ARGS || (names && PyTuple_GET_SIZE(names) > 1)) {
         PyErr_Format(PyExc_NotImplementedError, "the floor takes a callback and %d arguments at most", MAX_ARGS);
         return NULL;
@@ -97,13 +98,14 @@ Handle *handle_new(PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
     h->callback = Py_NewRef(args[0]);
     for (Py_ssize_t i = 1; i < nargs; i++) h->args[i] = Py_NewRef(args[i]);
     PyObject *context = names && PyTuple_GET_SIZE(names) ? args[nargs] : Py_None;
-    h->context = context == Py_None ? PyContext_CopyCurrent() : Py_NewRef(context);
+    if (context == Py_None) context = usual;
+    h->context = context ? Py_NewRef(context) : PyContext_CopyCurrent();
     return h;
 }
 
 PyObject *call_soon(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
     (void)self;
-    Handle *h = handle_new(args, nargs, names);
+    Handle *h = handle_new(args, nargs, names, NULL);
     if (h) queue_push(Py_NewRef((PyObject *)h));
     return (PyObject *)h;
 }
@@ -150,7 +152,8 @@ static void take_fresh(Handle *h) {
 }
 
 PyObject *timer_start(double when, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
-    Handle *h = handle_new(args, nargs, names);
+    if (!timers_context) timers_context = PyContext_CopyCurrent();
+    Handle *h = handle_new(args, nargs, names, timers_context);
     if (!h) return NULL;
     h->when = when;
     fresh = with_room(fresh, fresh_count, &fresh_size);

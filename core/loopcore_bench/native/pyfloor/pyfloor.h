@@ -77,7 +77,7 @@ void queue_push(PyObject *runnable); /* takes the reference */
 size_t queue_size(void);
 void queue_run(size_t count);
 
-Handle *handle_new(PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+Handle *handle_new(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *usual);
 PyObject *timer_start(double when, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_soon(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 double timers_next(void);

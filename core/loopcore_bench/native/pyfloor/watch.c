@@ -40,7 +40,7 @@ PyObject *add_reader(PyObject *self, PyObject *const *args, Py_ssize_t nargs, Py
     for (int i = 0; fd >= 0 && i < READERS && PyType_Ready(&ReaderType) == 0; i++) {
         if (readers[i]) continue;
         Reader *r = readers[i] = PyObject_New(Reader, &ReaderType);
-        if (!r || !(r->handle = (PyObject *)handle_new(args + 1, nargs - 1, names))) return NULL;
+        if (!r || !(r->handle = (PyObject *)handle_new(args + 1, nargs - 1, names, NULL))) return NULL;
         r->source.ready = reader_ready;
         r->source.fd = (int)fd;
         watch(&r->source, EPOLL_CTL_ADD, EPOLLIN);
