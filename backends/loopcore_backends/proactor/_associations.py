@@ -15,6 +15,9 @@ from loopcore.operations import ACCEPT, POLL, READ_FILE, RECEIVE, RECEIVE_FROM, 
 HAS_IDENTITIES: Final = os.name == "posix"
 """Whether fstat(2) tells one open socket from another; a SOCKET of Windows it does not know at all."""
 
+UNBOUND_HAS_NO_NAME: Final = os.name == "nt"
+"""Whether getsockname(2), which a socket object takes its family from, fails until the socket is bound."""
+
 READERS: Final = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE})
 
 
@@ -87,6 +90,13 @@ class Association:
         if self._socket is None:
             self._socket = Borrowed(fileno=self.fd)
         return self._socket
+
+    def socket_for(self, address: Any) -> Borrowed:
+        """The same for what goes to `address`, which tells the family where an unbound socket cannot."""
+        if self._socket is None and UNBOUND_HAS_NO_NAME:
+            family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+            self._socket = Borrowed(family, -1, -1, self.fd)
+        return self.socket
 
     def queue_for(self, code: int) -> list[Overlapped]:
         """Return where operations of this code wait."""

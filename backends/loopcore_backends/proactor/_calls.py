@@ -66,7 +66,7 @@ def _unblock(fd: int) -> None:
 def connect(memory: Memory, association: Association, overlapped: Overlapped, bits: int) -> Any:
     operation: Any = overlapped.operation
     if not overlapped.begun:
-        error = association.socket.connect_ex(operation.address)
+        error = association.socket_for(operation.address).connect_ex(operation.address)
         if error in IN_PROGRESS:
             overlapped.begun = True
             return WAIT
@@ -201,7 +201,7 @@ def send_to(memory: Memory, association: Association, overlapped: Overlapped, bi
         overlapped.rest = [memoryview(operation.buffer)]
     if operation.address is None:
         return association.socket.send(overlapped.rest[0])
-    return association.socket.sendto(overlapped.rest[0], operation.address)
+    return association.socket_for(operation.address).sendto(overlapped.rest[0], operation.address)
 
 
 def shut_down(memory: Memory, association: Association, overlapped: Overlapped, bits: int) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from loopcore.errors import BackendUnavailableError, UsageError
 from loopcore.interest import READ, WRITE
-from loopcore.operations import Poll, Read, Receive, Send, SendTo
+from loopcore.operations import Connect, Poll, Read, Receive, Send, SendTo
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore_backends.poll_ import PollBackend
-from loopcore_backends.proactor import ProactorBackend
+from loopcore_backends.proactor import ProactorBackend, _associations
 from loopcore_backends.proactor._registrations import GRACE
 from loopcore_backends.select_ import SelectBackend
 
@@ -214,3 +214,28 @@ def test_mistake_that_shows_when_its_turn_has_come_ends_the_operation_and_no_wai
         told.update({operation: result for operation, result, _ in port.wait(1.0)})
     assert told[blocked] == 4 << 20
     assert told[mistaken].errno == errno.EINVAL
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_unbound_socket_is_connected_where_it_has_no_name_yet(monkeypatch, family, host):
+    """On Windows getsockname(2) fails before a socket is bound, and a socket object takes its family from there."""
+    monkeypatch.setattr(_associations, "UNBOUND_HAS_NO_NAME", True)
+
+    class Nameless(_associations.Borrowed):
+        def __init__(self, family=-1, type=-1, proto=-1, fileno=None):  # noqa: A002 - socket's
+            if family == -1:
+                raise OSError(errno.EINVAL, "not bound")
+            super().__init__(family, type, proto, fileno)
+
+    monkeypatch.setattr(_associations, "Borrowed", Nameless)
+    port = ProactorBackend(over="select")
+    try:
+        ledger = Ledger(port)
+        with socket.socket(family) as listener, socket.socket(family) as client:
+            listener.bind((host, 0))
+            listener.listen()
+            client.setblocking(False)
+            assert ledger.outcome_of(Connect(client.fileno(), listener.getsockname()[:2])) is None
+            assert client.getpeername() == listener.getsockname()
+    finally:
+        port.close()
