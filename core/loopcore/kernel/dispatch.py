@@ -190,12 +190,12 @@ class Dispatcher(TaskQueues):
                 break  # a callback ran the loop itself, or closed it
             # `_run_one`, written out: this is where a loop spends its time.
             self.tally.callbacks += 1
+            self._steps_task = type(runnable) is self._task_type and not self._observed
+            if self._task_left and not self._steps_task:
+                self._hide_task()
             if self._observed:
                 self._run_observed(runnable, self._source)
             else:
-                self._steps_task = type(runnable) is self._task_type
-                if self._task_left and not self._steps_task:
-                    self._hide_task()
                 runnable._run()
                 if cython.compiled and type(runnable) is Handle:
                     use_again(runnable)

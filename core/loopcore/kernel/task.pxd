@@ -58,6 +58,10 @@ cdef inline object enter_after(Task task):
     return None
 
 
+cdef inline bint may_stay(Reactor reactor) noexcept:
+    return not reactor._observed and not reactor._tick_observed  # the step may have begun to watch
+
+
 # A step in which nothing is thrown: `advance` in loopcore/native/interpreted.py and what follows it, over PyIter_Send. No
 # StopIteration is raised and caught, and nothing is set up to catch: what the coroutine raises is `_advance`'s.
 cdef inline int resume(Task task) except -1:

@@ -31,7 +31,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.kernel.failure import failure_of
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
-    from cython.cimports.loopcore.kernel.task import enter_after, resume
+    from cython.cimports.loopcore.kernel.task import enter_after, may_stay, resume
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit, copy_context, raise_pending
     from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
@@ -228,7 +228,7 @@ class Task(Future):
             else:
                 self._advance(thrown)
         finally:
-            if by_tick and previous is None and self._status == _PENDING and not self._reactor._observed:
+            if by_tick and previous is None and self._status == _PENDING and may_stay(self._reactor):
                 self._reactor._task_left = True
             else:
                 leave_task(self._loop, previous)

@@ -171,6 +171,59 @@ def test_what_a_step_raises_that_ends_the_run_leaves_no_task(loop: Loop) -> None
     loop.run_until_complete(asyncio.gather(waiting, return_exceptions=True))
 
 
+class WatchesTicks:
+    """Notes which task asyncio shows at the ends of phases and ticks."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        self._seen = seen
+
+    @loopcore.hookimpl
+    def loopcore_phase_end(self, loop: Any) -> None:
+        self._seen.append(asyncio.current_task(loop))
+
+    @loopcore.hookimpl
+    def loopcore_tick_end(self, loop: Any) -> None:
+        self._seen.append(asyncio.current_task(loop))
+
+
+class WatchesHandles:
+    """Notes which task asyncio shows when a callback begins."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        self._seen = seen
+
+    @loopcore.hookimpl
+    def loopcore_handle_begin(self, loop: Any) -> None:
+        self._seen.append(asyncio.current_task(loop))
+
+
+@pytest.mark.parametrize("watches", [WatchesTicks, WatchesHandles])
+def test_a_step_that_begins_to_watch_leaves_no_task(watches: Any) -> None:
+    loop: Any = loopcore.new_event_loop()
+    seen: list[Any] = []
+
+    def look() -> None:
+        seen.append(asyncio.current_task(loop))
+
+    async def suspend() -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def main() -> None:
+        before, after = loop.create_task(suspend()), None
+        await asyncio.sleep(0)
+        loop.probes.register(watches(seen))
+        loop.call_soon(look)
+        after = loop.create_task(suspend())
+        await before
+        await after
+
+    loop.run_until_complete(main())
+    loop.close()
+    assert len(seen) > 1
+    assert set(seen) == {None}
+
+
 def test_what_cannot_be_waited_for_is_told_why(loop: Loop) -> None:
     class Foreign:
         _asyncio_future_blocking = True
