@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from loopcore.transports.accepted import AcceptedSocket, real_socket
+
 Loop = asyncio.AbstractEventLoop
 
 
@@ -119,3 +121,70 @@ def test_small_writes_leave_at_once_on_every_connection(loop: Loop) -> None:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
     loop.run_until_complete(with_accepted("127.0.0.1", socket.AF_INET, look))
+
+
+def test_our_half_of_an_accepted_connection_can_be_closed(loop: Loop) -> None:
+    async def look(accepted: Kept, client: socket.socket) -> None:
+        client.setblocking(False)
+        accepted.transport.write(b"all")
+        accepted.transport.write_eof()
+        assert await loop.sock_recv(client, 10) == b"all"
+        assert await loop.sock_recv(client, 10) == b""
+        assert not accepted.transport.is_closing()
+
+    loop.run_until_complete(with_accepted("127.0.0.1", socket.AF_INET, look))
+
+
+def test_the_socket_of_an_accepted_connection_is_closed_once_and_with_it(loop: Loop) -> None:
+    async def look(accepted: Kept, client: socket.socket) -> None:
+        sock = accepted.transport._sock
+        assert isinstance(sock, socket.socket)
+        assert accepted.transport._sock is sock
+        accepted.transport.close()
+        await accepted.ended
+        await asyncio.sleep(0)
+        assert sock.fileno() == -1
+        assert client.recv(1) == b""
+
+    loop.run_until_complete(with_accepted("127.0.0.1", socket.AF_INET, look))
+
+
+def accepted_socket() -> tuple[AcceptedSocket, socket.socket]:
+    near, far = socket.socketpair()
+    family, kind, proto = int(near.family), int(near.type), near.proto
+    return AcceptedSocket(near.detach(), (family, kind, proto)), far
+
+
+def test_a_socket_is_made_when_it_is_asked_for_something() -> None:
+    near, far = accepted_socket()
+    with far:
+        number = near.fileno()
+        made = real_socket(near)
+        assert isinstance(made, socket.socket)
+        assert (made.fileno(), near.fileno()) == (number, number)
+        assert real_socket(near) is made
+        assert real_socket(made) is made
+        far.sendall(b"x")
+        assert near.recv(1) == b"x"
+        near.close()
+        assert made.fileno() == near.fileno() == -1
+        assert far.recv(1) == b""
+
+
+def test_a_socket_that_was_never_made_is_closed_once() -> None:
+    near, far = accepted_socket()
+    with far:
+        near.close()
+        near.close()
+        assert far.recv(1) == b""
+        assert near.fileno() == -1
+        closed = real_socket(near)
+        assert (closed.fileno(), closed.family) == (-1, far.family)
+
+
+def test_a_socket_that_nobody_closes_is_closed_with_a_warning() -> None:
+    near, far = accepted_socket()
+    with far:
+        with pytest.warns(ResourceWarning, match="unclosed <AcceptedSocket fd="):
+            del near
+        assert far.recv(1) == b""

@@ -38,12 +38,8 @@ else:
     from loopcore.kernel.handle import make_handle, make_timer
     from loopcore.kernel.interpreted_ready import DequeReadyQueue as ReadyQueue  # type: ignore[assignment]
 
-_CLOSED = 1
-_IDLE = 2
-_DEBUG = 4
-_WATCHING_HANDLES = 8
-_WATCHING_TICKS = 16
-_THREADSAFE = THREADSAFE
+_CLOSED, _IDLE, _DEBUG = 1, 2, 4
+_WATCHING_HANDLES, _WATCHING_TICKS, _THREADSAFE = 8, 16, THREADSAFE
 
 URGENT_BUDGET = 1000
 """Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""
@@ -261,6 +257,13 @@ class Queues:
 
     # For the parts of the loop
 
+    def schedule(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
+        """Do as `call_soon`, for the parts of the loop: what is compiled calls it without unpacking of arguments."""
+        if self._attention:
+            self.call_soon(callback, *args, context=context)
+        else:
+            self.ready.push(make_handle(callback, args, self, context))
+
     def push(self, runnable: Runnable) -> None:
         """Put `runnable` on the ready queue as it is: a task that is due, a step of a transport."""
         self.ready.push(runnable)
@@ -296,7 +299,6 @@ class Queues:
     def _make(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
     ) -> Handle:
-        handle: Handle
         if self._attention:
             handle = self._make_watched(callback, args, context, source, method)
         else:

@@ -33,6 +33,40 @@ cdef extern from *:
     #endif
     }
 
+    /* What Py_BuildValue("(i(si))") makes of inet_ntop(3), in a tenth of the instructions. */
+    static PyObject *
+    loopcore_accepted_over_four(int made, const struct sockaddr_in *peer)
+    {
+        const unsigned char *part = (const unsigned char *)&peer->sin_addr;
+        char text[INET_ADDRSTRLEN], *end = text;
+        PyObject *host, *port, *number, *address = NULL, *accepted = NULL;
+        int i;
+        for (i = 0; i < 4; i++) {
+            if (i > 0) {
+                *end++ = '.';
+            }
+            if (part[i] >= 100) {
+                *end++ = (char)('0' + part[i] / 100);
+            }
+            if (part[i] >= 10) {
+                *end++ = (char)('0' + part[i] / 10 % 10);
+            }
+            *end++ = (char)('0' + part[i] % 10);
+        }
+        host = PyUnicode_FromStringAndSize(text, end - text);
+        port = PyLong_FromLong((long)ntohs(peer->sin_port));
+        number = PyLong_FromLong(made);
+        if (host != NULL && port != NULL && number != NULL) {
+            address = PyTuple_Pack(2, host, port);
+            accepted = address == NULL ? NULL : PyTuple_Pack(2, number, address);
+        }
+        Py_XDECREF(host);
+        Py_XDECREF(port);
+        Py_XDECREF(number);
+        Py_XDECREF(address);
+        return accepted;
+    }
+
     static PyObject *
     loopcore_accept_one(PyObject *sock, int fd)
     {
@@ -55,9 +89,7 @@ cdef extern from *:
             return PyErr_SetFromErrno(PyExc_OSError);
         }
         if (peer.any.sa_family == AF_INET) {
-            if (inet_ntop(AF_INET, &peer.four.sin_addr, text, sizeof(text)) != NULL) {
-                accepted = Py_BuildValue("(i(si))", made, text, (int)ntohs(peer.four.sin_port));
-            }
+            accepted = loopcore_accepted_over_four(made, &peer.four);
         }
         else if (inet_ntop(AF_INET6, &peer.six.sin6_addr, text, sizeof(text)) != NULL) {
             accepted = Py_BuildValue("(i(siII))", made, text, (int)ntohs(peer.six.sin6_port),

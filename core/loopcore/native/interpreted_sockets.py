@@ -34,10 +34,11 @@ class _Buffers(threading.local):
 _buffers = _Buffers()
 
 
-def receive(sock: socket.socket, fd: int, limit: int) -> bytes | None:
+def receive(sock: socket.socket, fd: int, limit: int, expected: int = 0) -> bytes | None:
     """Return what has arrived; b"" is the end of the stream, None "not yet".
 
-    At most `limit` bytes, or RECEIVE_LIMIT where that is less, or where `limit` is none.
+    At most `limit` bytes, or RECEIVE_LIMIT where that is less, or where `limit` is none. How many are `expected`
+    changes nothing but the time it takes in C.
     """
     view = _buffers.view
     try:

@@ -43,18 +43,66 @@ cdef extern from *:
     }
 
     static inline PyObject *
-    loopcore_receive(PyObject *sock, int fd, Py_ssize_t limit)
+    loopcore_nothing_received(void)
     {
-        /* As unsigned, a negative limit is a large one. */
-        size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
-        ssize_t got = recv(fd, loopcore_receive_buffer, most, 0);
-        if (got >= 0) {
-            return PyBytes_FromStringAndSize(loopcore_receive_buffer, got);
-        }
         if (loopcore_would_block()) {
             Py_RETURN_NONE;
         }
         return PyErr_SetFromErrno(PyExc_OSError);
+    }
+
+    /* Receive as many bytes as the last time, without a copy of them; if there are more, they are one message all the
+     * same. */
+    static PyObject *
+    loopcore_receive_expected(int fd, size_t most, size_t expected)
+    {
+        PyObject *received = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)expected), *whole;
+        struct iovec parts[2];
+        ssize_t got;
+        if (received == NULL) {
+            return NULL;
+        }
+        parts[0].iov_base = PyBytes_AS_STRING(received);
+        parts[0].iov_len = expected;
+        parts[1].iov_base = loopcore_receive_buffer;
+        parts[1].iov_len = most - expected;
+        got = readv(fd, parts, 2);
+        if (got < 0) {
+            int error = errno;
+            Py_DECREF(received);
+            errno = error;
+            return loopcore_nothing_received();
+        }
+        if ((size_t)got == expected) {
+            return received;
+        }
+        if ((size_t)got < expected) {
+            _PyBytes_Resize(&received, got); /* NULL, with MemoryError, if it failed */
+            return received;
+        }
+        whole = PyBytes_FromStringAndSize(NULL, got);
+        if (whole != NULL) {
+            memcpy(PyBytes_AS_STRING(whole), PyBytes_AS_STRING(received), expected);
+            memcpy(PyBytes_AS_STRING(whole) + expected, loopcore_receive_buffer, (size_t)got - expected);
+        }
+        Py_DECREF(received);
+        return whole;
+    }
+
+    static inline PyObject *
+    loopcore_receive(PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected)
+    {
+        /* As unsigned, a negative limit is a large one. */
+        size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
+        ssize_t got;
+        if (expected > 0 && (size_t)expected <= most) {
+            return loopcore_receive_expected(fd, most, (size_t)expected);
+        }
+        got = recv(fd, loopcore_receive_buffer, most, 0);
+        if (got >= 0) {
+            return PyBytes_FromStringAndSize(loopcore_receive_buffer, got);
+        }
+        return loopcore_nothing_received();
     }
 
     static inline Py_ssize_t
@@ -154,7 +202,7 @@ cdef extern from *:
         return loopcore_sent(sendmsg(fd, &message, MSG_NOSIGNAL));
     }
     """
-    object receive "loopcore_receive" (object sock, int fd, Py_ssize_t limit)
+    object receive "loopcore_receive" (object sock, int fd, Py_ssize_t limit, Py_ssize_t expected)
     Py_ssize_t receive_into "loopcore_receive_into" (object sock, int fd, object buffer) except -2
     Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1
     Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2

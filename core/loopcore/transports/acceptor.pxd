@@ -1,6 +1,7 @@
 cimport cython
 
 from loopcore.kernel.runnable cimport Runnable
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.operations cimport Accept
 
 
@@ -22,7 +23,11 @@ cdef class Acceptor(Runnable):
     cpdef object _look_away(self)
     cpdef object _forget(self)
     cdef object _run(self)
-    cpdef object _take(self, object connection, object address)
+    cdef object _socket_of(self, object fd)
+    cdef object _take(self, object connection, object address)
+    @cython.locals(loop=Scheduler)
+    cdef bint _admit(self, object connection) except -1
+    cdef object _open(self, object connection, dict extra)
     cpdef object _rest(self, object exc)
 
 

@@ -10,13 +10,16 @@ process or system (no descriptors, no memory), it is reported and tried again af
 
 import errno
 import socket
+import struct
 from asyncio.trsock import TransportSocket
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
+from loopcore.log import logger
 from loopcore.native.interpreted_accepting import accept_one as accept_any
 from loopcore.operations import Accept
+from loopcore.transports.accepted import AcceptedSocket, real_socket
 from loopcore.transports.lifecycle import PresumedName, disable_nagle, has_no_delay, presumed_name
 
 try:
@@ -26,6 +29,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.accepting import accept_one
+    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
 else:
     from loopcore.native.interpreted_accepting import accept_one
 
@@ -114,18 +118,79 @@ class Acceptor(Runnable):
                 return
             if accepted is None:
                 return
-            self._take(socket.socket(*self.kind, fileno=accepted[0]), accepted[1])
+            self._take(self._socket_of(accepted[0]), accepted[1])
+
+    def _socket_of(self, fd: int) -> Any:
+        """Return a socket of `fd`, or one that is made when it is asked for something."""
+        if self._accepts_natively and self._inherits:
+            return AcceptedSocket(fd, self.kind)
+        return socket.socket(*self.kind, fileno=fd)
 
     def _take(self, connection: socket.socket, address: Any) -> None:
+        if not self._admit(connection):
+            return
+        extra = {"peername": address}
+        if self.name is not None:
+            extra["sockname"] = self.name
+        if not self._inherits:
+            self._inherits = has_no_delay(connection)
+        self.server._nagle_is_off = self._inherits
+        context = self.context.copy()
+        if cython.compiled:
+            context_enter(context)
+            try:
+                self._open(connection, extra)
+            finally:
+                context_exit(context)
+        else:
+            context.run(self._open, connection, extra)
+
+    def _admit(self, connection: socket.socket) -> bool:
+        """Ask the policy, if there is one; reset the connection if it says no."""
         server = self.server
-        if server._admit(connection):
-            extra = {"peername": address}
-            if self.name is not None:
-                extra["sockname"] = self.name
-            if not self._inherits:
-                self._inherits = has_no_delay(connection)
-            server._nagle_is_off = self._inherits
-            self.context.copy().run(server._accepted, connection, extra)
+        loop = server._loop
+        probes = loop.probes
+        if (
+            probes.owner("loopcore_admit_connection") is None
+            or probes.ask("loopcore_admit_connection", loop, server, real_socket(connection)) is not False
+        ):
+            loop.tally.connections_accepted += 1
+            return True
+        loop.tally.connections_refused += 1
+        try:
+            # Not lingering, it is reset: no memory of it stays, and the peer knows at once.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        except OSError:
+            pass  # the BSDs refuse it for a connection that its peer has reset already
+        connection.close()
+        return False
+
+    def _open(self, connection: socket.socket, extra: dict[str, Any]) -> None:
+        """Give the connection a protocol and a transport. An error ends this connection and no other.
+
+        `extra` is what is known of it: the peer's address, and perhaps its own.
+        """
+        server = self.server
+        protocol = waiter = None
+        try:
+            debug = server._loop.get_debug()
+            if debug:
+                connection = real_socket(connection)
+                logger.debug("%r got a new connection from %r: %r", server, extra["peername"], connection)
+            if not NON_BLOCKING:
+                connection.setblocking(False)
+            protocol = server._protocol_factory()
+            if server._sockets is None:  # by the factory
+                connection.close()
+                return
+            if debug:
+                waiter = server._watch(protocol)
+            server._make_transport(connection, protocol, waiter=waiter, extra=extra, server=server)
+        except BaseException as exc:
+            connection.close()
+            if isinstance(exc, (SystemExit, KeyboardInterrupt)):
+                raise
+            server._report_connection(exc, protocol)
 
     def _rest(self, exc: OSError) -> None:
         """Accept nothing for a while."""

@@ -78,7 +78,7 @@ class DatagramTransport(Connection):
         extra: dict[str, Any] | None = None,
     ) -> None:
         connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
-        Connection.__init__(self, scheduler, sock, extra)
+        self._begin(scheduler, sock, extra)
         self._address: Any = address
         self._peer: Any = self._extra["peername"]
         """Whom the socket is connected to: None for nobody, '' for a peer without a name (a socket pair)."""

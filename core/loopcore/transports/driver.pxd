@@ -27,6 +27,7 @@ cdef class Driver(Runnable):
     cdef public long long received
     cdef public long long sent
 
+    cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object count_received(self, Py_ssize_t size)
     cpdef object count_sent(self, Py_ssize_t size)
 
@@ -43,6 +44,7 @@ cdef class Driver(Runnable):
 cdef class StreamDriver(Driver):
     cdef public bint buffered
 
+    cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object write(self, object item, Py_ssize_t size)
     cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object shut_down_writing(self)

@@ -96,6 +96,10 @@ class Driver(Runnable):
     __slots__ = ("scheduler", "sink", "sock", "fd", "context", "unsent", "reading", "received", "sent")
 
     def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        self._prepare(scheduler, sink, sock, context)
+
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        """Set the attributes, those of the bases first; `__init__` of all of them at once, for C to call C."""
         # `sink` and `sock` are None after `release`, which breaks the cycle of transport and driver.
         self.scheduler: Scheduler = scheduler
         self.sink: Sink = sink
@@ -164,8 +168,8 @@ class StreamDriver(Driver):
 
     __slots__ = ("buffered",)
 
-    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        Driver.__init__(self, scheduler, sink, sock, context)
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        Driver._prepare(self, scheduler, sink, sock, context)
         self.buffered: bool = False
         """Set by the transport: receive through `_get_buffer`, not through `_received`."""
 

@@ -2,6 +2,7 @@ cimport cython
 
 from loopcore.kernel.completions cimport Completions
 from loopcore.operations cimport Poll, Receive, Send
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_queue cimport QueueingDriver
 from loopcore.transports.inflow cimport Inflow
@@ -26,6 +27,7 @@ cdef class CompletionDriver(QueueingDriver):
     cdef int _small_ones
     cdef bint _is_ending
 
+    cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     @cython.locals(sink=Sink, size=Py_ssize_t)

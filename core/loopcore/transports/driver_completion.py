@@ -90,8 +90,8 @@ class CompletionDriver(QueueingDriver):
         "_is_ending",
     )
 
-    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        QueueingDriver.__init__(self, scheduler, sink, sock, context)
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        QueueingDriver._prepare(self, scheduler, sink, sock, context)
         self._completions: Completions = scheduler.completions
         self._receiving: Receive = Receive(self.fd, RECEIVE_LIMIT)
         self._inflow: Inflow = Inflow(scheduler, self, self._receiving)

@@ -29,8 +29,8 @@ class CompletionDatagramDriver(ReadinessDatagramDriver):
 
     __slots__ = ("_inflow",)
 
-    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        ReadinessDatagramDriver.__init__(self, scheduler, sink, sock, context)
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        ReadinessDatagramDriver._prepare(self, scheduler, sink, sock, context)
         self._inflow: Inflow = Inflow(scheduler, self, ReceiveFrom(self.fd, DATAGRAM_LIMIT))
 
     def start_reading(self) -> None:

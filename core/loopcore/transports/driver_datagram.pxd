@@ -1,6 +1,7 @@
 cimport cython
 
 from loopcore.kernel.readiness cimport Readiness
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.driver cimport DatagramDriver, Sink
 
 
@@ -14,6 +15,7 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef int _burst
     cdef int _full_events
 
+    cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     cpdef object _run(self)

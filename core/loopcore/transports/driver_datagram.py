@@ -57,8 +57,8 @@ class ReadinessDatagramDriver(DatagramDriver):
 
     __slots__ = ("_readiness", "_fileno", "_internet", "_queue", "_blocked", "_retry", "_burst", "_full_events")
 
-    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        DatagramDriver.__init__(self, scheduler, sink, sock, context)
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        DatagramDriver._prepare(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are
         family = int(sock.family)

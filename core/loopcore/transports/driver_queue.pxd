@@ -1,8 +1,10 @@
 cimport cython
 
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.driver cimport Sink, StreamDriver
 
 cdef Py_ssize_t _VECTOR_LIMIT
+cdef Py_ssize_t _EXPECT_FROM
 
 
 cdef class QueueingDriver(StreamDriver):
@@ -10,7 +12,9 @@ cdef class QueueingDriver(StreamDriver):
     cdef list _queue
     cdef Py_ssize_t _head
     cdef bint _turn_asked
+    cdef Py_ssize_t _expected
 
+    cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_some(self, object item) except -1
     cpdef object shut_down_writing(self)

@@ -7,7 +7,7 @@ Thread: the loop's own.
 """
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from loopcore.transports.driver import Buffer, Sink, StreamDriver
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 VECTOR_LIMIT = 1024
 """Buffers that one vectored send takes at most (IOV_MAX on Linux, the BSDs and macOS)."""
 _VECTOR_LIMIT = VECTOR_LIMIT
+EXPECT_FROM: Final = 8 * 1024
+"""A message this long is expected to come again, and received into `bytes` of that size, without a copy."""
+_EXPECT_FROM = EXPECT_FROM
 READ_FAILED = "Fatal read error on socket transport"
 WRITE_FAILED = "Fatal write error on socket transport"
 
@@ -36,14 +39,16 @@ WRITE_FAILED = "Fatal write error on socket transport"
 class QueueingDriver(StreamDriver):
     """A StreamDriver that has a write queue, and can make the system calls itself."""
 
-    __slots__ = ("_single", "_queue", "_head", "_turn_asked")
+    __slots__ = ("_single", "_queue", "_head", "_turn_asked", "_expected")
 
-    def __init__(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        StreamDriver.__init__(self, scheduler, sink, sock, context)
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        StreamDriver._prepare(self, scheduler, sink, sock, context)
         self._single: Buffer | None = None
         self._queue: list[Buffer] = []
         self._head: int = 0  # bytes of the first item that have gone
         self._turn_asked: bool = False
+        self._expected: int = 0
+        """Bytes that the next message is likely to have, if that is worth `bytes` of its own; else 0."""
 
     def _send_some(self, item: Buffer) -> int:
         """Send some of `item` now, if nothing is unsent; return how many bytes have gone."""
@@ -67,7 +72,7 @@ class QueueingDriver(StreamDriver):
             return self._receive_into_buffer()
         sink = self.sink
         try:
-            received = receive(self.sock, self.fd, self.scheduler.receive_limit)
+            received = receive(self.sock, self.fd, self.scheduler.receive_limit, self._expected)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
@@ -77,6 +82,8 @@ class QueueingDriver(StreamDriver):
             return 0
         nbytes = len(received)
         if nbytes:
+            if cython.compiled:
+                self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
             self.count_received(nbytes)
             sink._on_received(received)
         else:

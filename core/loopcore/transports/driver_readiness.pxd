@@ -1,6 +1,7 @@
 cimport cython
 
 from loopcore.kernel.readiness cimport Readiness
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_queue cimport QueueingDriver
 
@@ -10,6 +11,7 @@ cdef class ReadinessDriver(QueueingDriver):
     cdef object _fileno
     cdef bint _blocked
 
+    cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     cpdef object _run(self)

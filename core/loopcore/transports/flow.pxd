@@ -15,6 +15,7 @@ cdef class FlowControl(Sink):
     cdef public Py_ssize_t _join_limit
     cdef public bint _protocol_paused
 
+    cdef object _begin_flow(self, Scheduler loop)
     cdef object _set_limits(self, object high, object low)
     cpdef object _relieve(self)
     cpdef object _resume_protocol(self)

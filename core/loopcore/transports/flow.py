@@ -92,6 +92,9 @@ class FlowControl(Sink):
     )
 
     def __init__(self, loop: "Scheduler") -> None:
+        self._begin_flow(loop)
+
+    def _begin_flow(self, loop: "Scheduler") -> None:
         self._loop: Scheduler = loop
         self._driver: Driver
         self._protocol: asyncio.BaseProtocol

@@ -1,5 +1,8 @@
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.flow cimport FlowControl
 
+
+cpdef dict known_facts(object sock, dict extra)
 
 cdef class Connection(FlowControl):
     cdef public dict _extra
@@ -9,6 +12,7 @@ cdef class Connection(FlowControl):
     cdef public bint _awaits_drain
     cdef public object _empty_waiter
 
+    cdef object _begin(self, Scheduler loop, object sock, dict extra)
     cpdef object set_protocol(self, object protocol)
     cdef object _find_out(self, object name)
     cpdef object close(self)

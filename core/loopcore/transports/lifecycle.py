@@ -26,6 +26,7 @@ from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
+from loopcore.transports.accepted import AcceptedSocket, real_socket
 from loopcore.transports.flow import FlowControl, tell_of, tell_of_dropped
 
 if TYPE_CHECKING:
@@ -112,8 +113,9 @@ class Connection(FlowControl):
         "_empty_waiter",
     )
 
-    def __init__(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
-        FlowControl.__init__(self, loop)
+    def _begin(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
+        """Set the attributes; what the `__init__` of a subclass does first."""
+        self._begin_flow(loop)
         self._extra: dict[str, Any] = known_facts(sock, extra)
         self._server: Server | None = None
         self._state: int = OPEN
@@ -150,7 +152,8 @@ class Connection(FlowControl):
 
     @property
     def _sock(self) -> socket.socket | None:
-        return self._driver.sock
+        sock: socket.socket | None = real_socket(self._driver.sock)
+        return sock
 
     @property
     def _sock_fd(self) -> int:
@@ -170,8 +173,8 @@ class Connection(FlowControl):
     def _find_out(self, name: str) -> None:
         """Make what was only noted what a program gets."""
         fact = self._extra.get(name)
-        if name == "socket" and isinstance(fact, socket.socket):
-            self._extra[name] = TransportSocket(fact)
+        if name == "socket" and isinstance(fact, (socket.socket, AcceptedSocket)):
+            self._extra[name] = TransportSocket(real_socket(fact))
         elif isinstance(fact, PresumedName):
             try:
                 self._extra[name] = self._driver.sock.getsockname()
@@ -243,7 +246,7 @@ class Connection(FlowControl):
     def _lose(self, exc: BaseException | None) -> None:
         self._state = LOST
         self._refuses = True
-        self._loop.call_soon(self._call_connection_lost, exc, context=self._context)
+        self._loop.schedule(self._call_connection_lost, (exc,), self._context)
 
     def _call_connection_lost(self, exc: BaseException | None) -> None:
         if self._loop.watching_transports:

@@ -12,7 +12,6 @@ Thread: the loop's own. An error of one connection is reported, the connection c
 
 import asyncio
 import socket
-import struct
 import sys
 import weakref
 from asyncio.trsock import TransportSocket
@@ -22,7 +21,6 @@ from typing import Any, Final, Protocol, cast
 from loopcore.kernel.counters import Tally
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
-from loopcore.log import logger
 from loopcore.transports.acceptor import Acceptor
 from loopcore.transports.ports import make_acceptor
 
@@ -146,48 +144,8 @@ class Server(asyncio.AbstractServer):
         finally:
             self._serving_forever_fut = None
 
-    def _admit(self, connection: socket.socket) -> bool:
-        """Ask the policy, if there is one; reset the connection if it says no."""
-        loop = self._loop
-        if loop.probes.ask("loopcore_admit_connection", loop, self, connection) is not False:
-            loop.tally.connections_accepted += 1
-            return True
-        loop.tally.connections_refused += 1
-        try:
-            # Not lingering, it is reset: no memory of it stays, and the peer knows at once.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        except OSError:
-            pass  # the BSDs refuse it for a connection that its peer has reset already
-        connection.close()
-        return False
-
-    def _accepted(self, connection: socket.socket, extra: dict[str, Any]) -> None:
-        """Give the connection a protocol and a transport. An error ends this connection and no other.
-
-        `extra` is what is known of it: the peer's address, and perhaps its own.
-        """
-        loop = self._loop
-        protocol = None
-        try:
-            if loop.get_debug():
-                logger.debug("%r got a new connection from %r: %r", self, extra["peername"], connection)
-            if connection.gettimeout() != 0.0:
-                connection.setblocking(False)
-            protocol = self._protocol_factory()
-            if self._sockets is None:  # by the factory
-                connection.close()
-                return
-            self._make_transport(connection, protocol, waiter=self._watch(protocol), extra=extra, server=self)
-        except BaseException as exc:
-            connection.close()
-            if isinstance(exc, SystemExit | KeyboardInterrupt):
-                raise
-            self._report_connection(exc, protocol)
-
-    def _watch(self, protocol: asyncio.BaseProtocol) -> "asyncio.Future[Any] | None":
+    def _watch(self, protocol: asyncio.BaseProtocol) -> "asyncio.Future[Any]":
         """Return what reports a connection that cannot be opened (TLS); as in asyncio, only debug mode asks."""
-        if not self._loop.get_debug():
-            return None
 
         def opened(waiter: "asyncio.Future[Any]") -> None:
             exc = None if waiter.cancelled() else waiter.exception()

@@ -21,7 +21,6 @@ from loopcore.log import logger
 from loopcore.transports.driver import Buffer, StreamDriver
 from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
-from loopcore.transports.ports import make_stream_driver
 
 try:
     import cython
@@ -29,7 +28,10 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.transports.ports import make_stream_driver
     from cython.cimports.loopcore.transports.stream import give_instance_dicts
+else:
+    from loopcore.transports.ports import make_stream_driver
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -97,7 +99,7 @@ class StreamTransport(Connection):
         server: "Server | None" = None,
     ) -> None:
         connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
-        Connection.__init__(self, scheduler, sock, extra)
+        self._begin(scheduler, sock, extra)
         self._on_data: Any = None
         self._on_get_buffer: Any = None
         self._on_buffer_updated: Any = None
@@ -115,10 +117,10 @@ class StreamTransport(Connection):
         owners = getattr(scheduler, "_transports", None)
         if owners is not None:  # the facade's, so that add_reader and sock_recv refuse a transport's descriptor
             owners[self._driver.fd] = self
-        scheduler.call_soon(connection_made, self, context=self._context)
-        scheduler.call_soon(self._start_reading, context=self._context)
+        self._loop.schedule(connection_made, (self,), self._context)
+        self._loop.schedule(self._start_reading, (), self._context)
         if waiter is not None:
-            scheduler.call_soon(resolve, waiter, context=self._context)
+            self._loop.schedule(resolve, (waiter,), self._context)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Call `protocol` from now on; what was received and not handed over yet goes to it."""

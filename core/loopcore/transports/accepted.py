@@ -1,0 +1,62 @@
+"""AcceptedSocket: a connection's descriptor, and the `socket.socket` of it for whoever asks.
+
+A transport needs of its socket a number and one to close it; few programs ask for more. To make the object takes longer
+than accept(2), and a system call (getsockname, by which the constructor makes sure of the family). So it is made when
+something is wanted of it that is not here, and is the one owner of the descriptor from then on.
+
+Thread: the loop's own.
+"""
+
+import socket
+import warnings
+from typing import Any
+
+
+class AcceptedSocket:
+    """An open socket that has not been made. `kind` is what the constructor takes: family, type and protocol."""
+
+    __slots__ = ("_fd", "_kind", "_made")
+
+    def __init__(self, fd: int, kind: tuple[int, int, int]) -> None:
+        self._fd: int = fd
+        self._kind: tuple[int, int, int] = kind
+        self._made: socket.socket | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} fd={self.fileno()}>"
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
+            self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.made(), name)
+
+    def fileno(self) -> int:
+        """Return the descriptor, -1 once it is closed."""
+        return self._fd if self._made is None else self._made.fileno()
+
+    def close(self) -> None:
+        """Close the descriptor. Idempotent."""
+        if self._made is not None:
+            self._made.close()
+        elif self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            socket.close(fd)
+
+    def made(self) -> socket.socket:
+        """Return the socket; always the same, and a closed one where the descriptor is closed. Raises OSError."""
+        if self._made is None:
+            if self._fd >= 0:
+                self._made = socket.socket(*self._kind, fileno=self._fd)
+                self._fd = -1
+            else:
+                self._made = socket.socket(*self._kind)
+                self._made.close()
+        return self._made
+
+
+def real_socket(sock: Any) -> Any:
+    """Return the socket itself, if `sock` is one that has not been made; else `sock`."""
+    return sock.made() if isinstance(sock, AcceptedSocket) else sock

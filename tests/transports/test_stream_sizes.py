@@ -1,0 +1,89 @@
+"""Messages of any size after messages of any size: what is expected to come changes nothing of what has come."""
+
+import asyncio
+import random
+from typing import Any
+
+from tests.transports.recorder import Recorder, opened, run
+
+Loop = asyncio.AbstractEventLoop
+SIZES = (20_000, 20_000, 100_000, 8_192, 8_191, 1, 122_880, 122_881, 9_000, 300_000, 20_000, 64_000, 63_999, 64_001)
+
+
+def message(number: int, size: int) -> bytes:
+    return random.Random(number).randbytes(size)
+
+
+async def until_received(protocol: Recorder, size: int) -> None:
+    await protocol.until(lambda: len(protocol.received()) >= size)
+
+
+def test_no_byte_is_lost_or_changed_when_sizes_change(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        expected = b""
+        async with opened(protocol) as (_, peer):
+            for number, size in enumerate(SIZES):
+                sent = message(number, size)
+                expected += sent
+                await asyncio.get_running_loop().sock_sendall(peer, sent)
+                await until_received(protocol, len(expected))
+            assert protocol.received() == expected
+
+    run(loop, main())
+
+
+def test_what_was_handed_out_stays_as_it_was(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (_, peer):
+            running = asyncio.get_running_loop()
+            await running.sock_sendall(peer, message(1, 50_000))
+            await until_received(protocol, 50_000)
+            kept = protocol.received()
+            for number in (2, 3):
+                await running.sock_sendall(peer, message(number, 50_000))
+                await until_received(protocol, number * 50_000)
+            assert kept == message(1, 50_000)
+            assert protocol.received()[:50_000] == kept
+
+    run(loop, main())
+
+
+def test_the_end_of_the_stream_comes_after_a_large_message(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (_, peer):
+            running = asyncio.get_running_loop()
+            await running.sock_sendall(peer, message(1, 50_000))
+            await until_received(protocol, 50_000)
+            await running.sock_sendall(peer, message(2, 30_000))
+            peer.close()
+            await protocol.seen("lost")
+            assert protocol.received() == message(1, 50_000) + message(2, 30_000)
+            assert protocol.kinds()[-2:] == ["eof", "lost"]
+
+    run(loop, main())
+
+
+def test_no_more_than_the_limit_comes_at_once(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        running: Any = asyncio.get_running_loop()
+        async with opened(protocol) as (_, peer):
+            await running.sock_sendall(peer, message(1, 30_000))
+            await until_received(protocol, 30_000)
+            begun = len(protocol.events)
+            running.receive_limit = 16_384  # less than what is expected by now
+            await running.sock_sendall(peer, message(2, 60_000))
+            await until_received(protocol, 90_000)
+            assert protocol.received() == message(1, 30_000) + message(2, 60_000)
+            if running.completions is None:
+                assert max(len(event[1]) for event in protocol.events[begun:]) == 16_384
+
+    if hasattr(loop, "receive_limit"):
+        run(loop, main())
