@@ -26,6 +26,7 @@ from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
 from loopcore.kernel.meter import Measurements, Meter
 from loopcore.kernel.order import ReadyOrder, TickBudget
+from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.kernel.task import Task
 from loopcore.loop import EventLoop
 from loopcore.policy import EventLoopPolicy, install
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
         start_server,
         start_unix_server,
     )
+elif INTERPRETED:
+    from loopcore.kernel.interpreted_tasks import Future, Task
 
 __version__ = "0.1.0"
 

@@ -93,10 +93,14 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
 def task_classes() -> tuple[Any, Any]:
     """Return the classes of futures and tasks that LOOPCORE_TASKS asks for: loopcore's, or asyncio's C classes.
 
+    Twice None if it does not say: loopcore's, and in the pure build asyncio's, with all that loopcore's have.
+
     Raises UsageError if it asks for anything else.
     """
     asked = read(TASKS_VARIABLE)
-    if asked in ("", "loopcore"):
+    if not asked:
+        return None, None
+    if asked == "loopcore":
         return Future, Task
     if asked == "asyncio":
         return asyncio.Future, asyncio.Task

@@ -14,6 +14,8 @@ import pytest
 
 import loopcore
 from loopcore.errors import UsageError
+from loopcore.kernel.future import Future
+from loopcore.kernel.task import Task
 
 Loop = asyncio.AbstractEventLoop
 Factory = Callable[[], Loop]
@@ -380,9 +382,14 @@ def test_environment_chooses_the_task_class(
 
     task = loop.create_task(main())
     loop.run_until_complete(task)
-    own = value != "asyncio"
-    assert type(task) is (loopcore.Task if own else asyncio.Task)
-    assert type(loop.create_future()) is (loopcore.Future if own else asyncio.Future)
+    future = loop.create_future()
+    if value == "asyncio":
+        assert (type(task), type(future)) == (asyncio.Task, asyncio.Future)
+    else:
+        assert isinstance(task, loopcore.Task)
+        assert isinstance(future, loopcore.Future)
+    if value == "loopcore":
+        assert (type(task), type(future)) == (Task, Future)
 
 
 def test_unknown_task_class_is_an_error(loopcore_factory: Factory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ ExceptionHandler: TypeAlias = Callable[[Any, FaultContext], object]
 
 report_logger = logging.getLogger("asyncio")
 
+_DESTROYED = "Task was destroyed but it is pending!"
+
 _TRACEBACK_TITLES = {
     "source_traceback": "Object created at (most recent call last):",
     "handle_traceback": "Handle created at (most recent call last):",
@@ -53,6 +55,11 @@ class Faults:
 
     def call(self, context: FaultContext) -> None:
         """Tell the handler of a fault; see `loop.call_exception_handler`. Raises nothing but exits."""
+        if context.get("message") == _DESTROYED:
+            # In the pure build tasks are asyncio's, which tell of their end in this way only.
+            note = getattr(type(context.get("task")), "_note_destroyed", None)
+            if note is not None:
+                note(context["task"])
         if self._handler is None:
             self._report_safely(context, "Exception in default exception handler")
             return

@@ -5,13 +5,19 @@ that a signal handler or a finalizer may push in the middle of anything here.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from loopcore.kernel.interpreted_steps import STEP, WAKEUP, TaskStep
 from loopcore.kernel.sources import READY
 
 if TYPE_CHECKING:
     from loopcore.kernel.meter import Stopwatch
     from loopcore.kernel.runnable import Runnable
+
+
+def as_runnable(entry: Any) -> "Runnable":
+    """Return what a ready queue holds as a Runnable: the steps of asyncio's tasks are callables of asyncio."""
+    return TaskStep(entry) if type(entry) is STEP or type(entry) is WAKEUP else entry
 
 
 class DequeReadyQueue:
@@ -25,7 +31,7 @@ class DequeReadyQueue:
         self.push = self._entries.append
         """Put a runnable at the end."""
         self.next = self._entries.popleft
-        """Take out what has waited longest; raises IndexError if the queue is empty."""
+        """Take out what has waited longest, as it was pushed; raises IndexError if the queue is empty."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -40,18 +46,19 @@ class DequeReadyQueue:
         self.push = self._entries.append if stopwatch is None else self._push_stamped
 
     def _push_stamped(self, runnable: "Runnable") -> None:
+        runnable = as_runnable(runnable)
         if self._stopwatch is not None:
             self._stopwatch.stamp(runnable, READY)
         self._entries.append(runnable)
 
     def pop(self) -> "Runnable | None":
         """Take out what has waited longest, or None if the queue is empty."""
-        return self._entries.popleft() if self._entries else None
+        return as_runnable(self._entries.popleft()) if self._entries else None
 
     def take(self) -> "list[Runnable]":
         """Take out everything, in order."""
         entries = self._entries
-        return [entries.popleft() for _ in range(len(entries))]
+        return [as_runnable(entries.popleft()) for _ in range(len(entries))]
 
     def clear(self) -> None:
         """Forget everything, also what is pushed by what is forgotten."""

@@ -14,6 +14,8 @@ from typing import Any
 
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel.handle import Handle
+from loopcore.kernel.interpreted_ready import as_runnable
+from loopcore.kernel.interpreted_steps import STEP, WAKEUP, WAKEUP_NAME, Task, note_end, report_step
 from loopcore.kernel.limits import CLOCK_TICKS
 from loopcore.kernel.reactor import Reactor
 
@@ -22,6 +24,7 @@ _WRITABLE = WRITE | ERROR | HANGUP
 _NEVER = float("inf")
 _NO_EVENTS: Sequence[Any] = ()
 _CLOCK_TICKS = CLOCK_TICKS
+_STEP, _WAKEUP, _Task = STEP, WAKEUP, Task
 _new = object.__new__
 
 
@@ -30,7 +33,20 @@ class InterpretedReactor(Reactor):
 
     __slots__ = ()
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        if context is not None:
+            kind = type(callback)
+            if kind is _STEP or kind is _WAKEUP:
+                call: Any = callback
+                task: Any = call.__self__
+                if type(task) is _Task and (
+                    kind is _STEP or (call.__name__ == WAKEUP_NAME and args[0] is call.__self__._fut_waiter)
+                ):
+                    if self._attention:
+                        self._announce_step(task, callback, args)
+                    # With no entry of its own: the task knows its context and what it waits for.
+                    self.ready.push(call)
+                    return callback
         if self._attention:
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
         else:
@@ -44,6 +60,11 @@ class InterpretedReactor(Reactor):
             handle._repr = None
         self.ready.push(handle)
         return handle
+
+    def _announce_step(self, task: Any, callback: Any, args: tuple[Any, ...]) -> None:
+        self._check(callback, "call_soon")
+        if self.watching:
+            self.probes.fire("loopcore_task_woken", self, task, args[0] if args else None)
 
     def _begin_tick(self) -> Any:
         ready: Any = self.ready
@@ -93,6 +114,7 @@ class InterpretedReactor(Reactor):
             self._run_urgent()
         ready: Any = self.ready
         runnable: Any
+        task: Any
         tally = self.tally
         count = len(ready._entries)
         for _ in range(count):
@@ -101,16 +123,32 @@ class InterpretedReactor(Reactor):
             except IndexError:
                 break  # a callback ran the loop itself, or closed it
             tally.callbacks += 1
+            kind = type(runnable)
             if self._observed:
-                self._run_observed(runnable, self._source)
-            elif type(runnable) is not Handle:
+                self._run_observed(as_runnable(runnable), self._source)
+            elif kind is _STEP or kind is _WAKEUP:
+                tally.task_steps += 1
+                task = runnable.__self__
+                try:
+                    if kind is _STEP:
+                        task.get_context().run(runnable)
+                    else:
+                        task.get_context().run(runnable, task._fut_waiter)
+                except (SystemExit, KeyboardInterrupt):
+                    note_end(task, self)
+                    raise
+                except BaseException as exc:
+                    report_step(task, exc)
+                if task.done():
+                    note_end(task, self)
+            elif kind is not Handle:
                 runnable._run()
             elif not runnable._cancelled:
                 try:
                     if runnable._args:
-                        runnable._context.run(runnable._callback, *runnable._args)  # type: ignore[arg-type]
+                        runnable._context.run(runnable._callback, *runnable._args)
                     else:
-                        runnable._context.run(runnable._callback)  # type: ignore[arg-type]
+                        runnable._context.run(runnable._callback)
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as exc:
@@ -119,7 +157,7 @@ class InterpretedReactor(Reactor):
                 self._run_urgent()
             if self.unflushed > self.flush_limit:
                 self._flush_early()
-        runnable = None  # an error that lives on keeps this frame, and it a task that has ended
+        runnable = task = None  # an error that lives on keeps this frame, and it a task that has ended
         return count
 
     def _run_io(self) -> int:

@@ -26,9 +26,14 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.future import make_future
     from cython.cimports.loopcore.kernel.task import make_task
 else:
-    from loopcore.kernel.future import make_future
+    from loopcore.kernel.interpreted_tasks import make_future, make_task
     from loopcore.kernel.interpreted_tick import InterpretedReactor as Reactor
-    from loopcore.kernel.task import make_task
+
+
+_IDLE = 2
+
+INTERPRETED = not cython.compiled
+"""Whether this is the pure build."""
 
 
 class Scheduler(Reactor):
@@ -51,14 +56,20 @@ class Scheduler(Reactor):
         self._task_type = Task if LEAVES_TASKS else None
 
     def use_classes(self, future_class: Any, task_class: Any) -> None:
-        """Make futures and tasks of these classes; asyncio's, for instance, where a tool insists on them."""
+        """Make futures and tasks of these classes; asyncio's, for instance, where a tool insists on them.
+
+        None for both changes nothing.
+        """
+        if task_class is None:
+            return
         self._future_class = future_class
         self._task_class = task_class
-        self._own_tasks = task_class is Task and future_class is Future
+        # Interpreted, these are made by their constructors: what goes without is asyncio's (docs/adr/0032).
+        self._own_tasks = cython.compiled and task_class is Task and future_class is Future
 
     def create_future(self) -> Any:
         """Return a new pending future of this loop."""
-        if self._attention or not self._own_tasks:
+        if (self._attention and (cython.compiled or self._attention != _IDLE)) or not self._own_tasks:
             return self._future_class(loop=self)
         return make_future(self)
 
@@ -79,6 +90,8 @@ class Scheduler(Reactor):
         self._check_caller()
         self._empty_inbox_while_idle()
         if self._task_factory is None:
+            if not cython.compiled and self._own_tasks and self._attention & ~_IDLE == 0 and not options:
+                return make_task(self, coro, name, context)
             return self._task_class(coro, loop=self, name=name, context=context, **options)
         if context is not None:
             options["context"] = context  # left out otherwise: factories need not know it

@@ -19,21 +19,22 @@ def run_watched(reactor: "Dispatcher", runnable: Runnable) -> None:
         return  # passed over in silence
     announced = reactor.watching
     what = "task_step" if hasattr(runnable, "get_coro") else "handle"
+    shown = getattr(runnable, "of_task", runnable)  # in the pure build a step of a task is not the task itself
     if announced:
-        reactor.probes.fire(f"loopcore_{what}_begin", reactor, runnable)
-    before, reactor._current_handle = reactor._current_handle, runnable
+        reactor.probes.fire(f"loopcore_{what}_begin", reactor, shown)
+    before, reactor._current_handle = reactor._current_handle, shown
     begin = reactor.time()
     try:
         run(runnable)
     finally:
         reactor._current_handle = before
         if announced:
-            reactor.probes.fire(f"loopcore_{what}_end", reactor, runnable)
+            reactor.probes.fire(f"loopcore_{what}_end", reactor, shown)
     seconds = reactor.time() - begin
     if reactor.get_debug() and seconds >= reactor.slow_callback_duration:
-        slow_logger.warning("Executing %r took %.3f seconds", runnable, seconds)
-        reactor.probes.cold("loopcore_slow_callback", loop=reactor, runnable=runnable, seconds=seconds)
-    del runnable  # this frame lives as long as the traceback of what was run, and would keep it alive
+        slow_logger.warning("Executing %r took %.3f seconds", shown, seconds)
+        reactor.probes.cold("loopcore_slow_callback", loop=reactor, runnable=shown, seconds=seconds)
+    del runnable, shown  # this frame lives as long as the traceback of what was run, and would keep it alive
 
 
 def report_starvation(reactor: "Dispatcher") -> None:

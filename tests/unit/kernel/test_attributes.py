@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from loopcore.kernel.future import Future
+from loopcore.kernel.task import Task
+
 Loop = asyncio.AbstractEventLoop
 Make = Callable[[Loop], Any]
 
@@ -51,8 +54,14 @@ def test_an_attribute_is_kept_and_taken_back(owner: Any) -> None:
         del owner.work_id
 
 
+@pytest.fixture
+def own_classes(loop: Any) -> None:
+    """Have the loop make futures and tasks of loopcore's classes, in the pure build, too (docs/adr/0032)."""
+    loop.use_classes(Future, Task)
+
+
 @pytest.mark.loopcore_only  # asyncio's C classes keep theirs out of sight
-def test_the_attributes_are_in_a_dict_of_the_usual_kind(owner: Any) -> None:
+def test_the_attributes_are_in_a_dict_of_the_usual_kind(own_classes: None, owner: Any) -> None:
     assert vars(owner) == {}
     owner.work_id = 7
     assert vars(owner) == {"work_id": 7}
@@ -108,6 +117,7 @@ def test_a_cycle_through_an_attribute_is_collected(loop: Loop, make: Make) -> No
 
 @pytest.mark.reports_errors
 @pytest.mark.loopcore_only
+@pytest.mark.usefixtures("own_classes")
 def test_the_report_of_a_lost_exception_still_finds_the_attributes(loop: Loop) -> None:
     seen: list[Any] = []
     loop.set_exception_handler(lambda loop, context: seen.append(vars(context["future"]).copy()))

@@ -9,9 +9,19 @@ from typing import Any
 
 import pytest
 
-import loopcore
+from loopcore.kernel.future import Future
+from loopcore.kernel.scheduler import INTERPRETED
+from loopcore.kernel.task import Task
 
 Loop = asyncio.AbstractEventLoop
+
+
+@pytest.fixture(autouse=True, params=["default", "own"] if INTERPRETED else ["default"])
+def classes(request: pytest.FixtureRequest) -> None:
+    """In the pure build both kinds that it has: asyncio's, counted, and loopcore's (docs/adr/0032)."""
+    loop = request.getfixturevalue("loop") if "loop" in request.fixturenames else None
+    if request.param == "own" and hasattr(loop, "use_classes"):
+        loop.use_classes(Future, Task)
 
 
 async def suspended(loop: Loop, log: list[Any]) -> None:
@@ -298,8 +308,9 @@ def test_a_task_finished_from_outside_is_reported_and_does_not_end_the_run(loop:
     async def never() -> None: ...
 
     coro = never()
+    loop.use_classes(Future, Task)
     task = loop.create_task(coro)
-    loopcore.Future.set_result(task, 1)
+    Future.set_result(task, 1)
     loop.call_soon(loop.stop)
     loop.run_forever()
     coro.close()

@@ -1,0 +1,56 @@
+"""Making tasks and futures in the pure build; what they are stands in `interpreted_steps`. Thread: the loop's own."""
+
+import asyncio
+from contextvars import Context, copy_context
+from typing import Any
+
+from loopcore.kernel.future import Future as InterpretedFuture
+from loopcore.kernel.interpreted_steps import KEEPS_CONTEXT, CountedTask
+from loopcore.kernel.interpreted_steps import Task as ChosenTask
+from loopcore.kernel.task import Task as InterpretedTask
+
+_MADE_HERE = (CountedTask, InterpretedTask)
+
+
+class _Known(type):
+    """Has isinstance say yes to whatever a loop makes, whichever of the classes it is of."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        if cls is Task:
+            return isinstance(instance, _MADE_HERE)
+        if cls is Future:
+            return type(instance) is asyncio.Future or isinstance(instance, (InterpretedFuture, CountedTask))
+        return False
+
+
+class Future(InterpretedFuture, metaclass=_Known):
+    """What programs know as `loopcore.Future`."""
+
+    __slots__ = ()
+
+
+class Task(InterpretedTask, metaclass=_Known):
+    """What programs know as `loopcore.Task`."""
+
+    __slots__ = ()
+
+
+def make_future(loop: Any) -> "asyncio.Future[Any]":
+    """Return a new pending future of `loop`."""
+    return asyncio.Future(loop=loop)
+
+
+def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
+    """Return a new task of `loop` that runs `coro`. Raises TypeError if `coro` is no coroutine."""
+    if loop._order is not None:
+        return InterpretedTask(coro, loop=loop, name=name, context=context)
+    if KEEPS_CONTEXT:
+        kept = copy_context() if context is None else context
+        task = ChosenTask(coro, loop=loop, name=name, context=kept)
+        task._kept_context = kept
+    else:
+        task = ChosenTask(coro, loop=loop, name=name, context=context)
+    loop.tally.tasks_created += 1
+    return task

@@ -1,0 +1,74 @@
+"""The driver of the pure build for stream sockets over readiness ports, with its calls written out (docs/adr/0032).
+
+What comes with every message is here in one piece: a receive and the protocol's call, and the send of one buffer at the
+end of the tick. All else is ReadinessDriver's.
+"""
+
+from loopcore.native.interpreted_sockets import RECEIVE_LIMIT
+from loopcore.transports.driver_queue import READ_FAILED, WRITE_FAILED
+from loopcore.transports.driver_readiness import ReadinessDriver
+
+
+class InterpretedDriver(ReadinessDriver):
+    """One connected, non-blocking socket over a readiness port, for who has no compiler."""
+
+    __slots__ = ()
+
+    def _receive(self) -> int:
+        if self.buffered:
+            return self._receive_into_buffer()
+        sink = self.sink
+        limit = self.scheduler.receive_limit
+        try:
+            # Straight into a `bytes`: below malloc's mmap threshold that costs less than a buffer and a copy.
+            received = self.sock.recv(limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._failed(exc, READ_FAILED)
+            return 0
+        nbytes = len(received)
+        if nbytes:
+            self.received += nbytes
+            self.scheduler.bytes_received += nbytes
+            sink._on_received(received)
+        else:
+            sink._end_of_file()
+        return nbytes
+
+    def take_turn(self) -> None:
+        if self._blocked or self._single is None or self._head:
+            ReadinessDriver.take_turn(self)
+            return
+        self._turn_asked = False
+        sink = self.sink
+        try:
+            sent = self.sock.send(self._single)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.discard()
+            sink._failed(exc, WRITE_FAILED)
+            return
+        self.sent += sent
+        self.scheduler.bytes_sent += sent
+        if sent == self.unsent:
+            self._single = None
+            self.unsent = 0
+        else:
+            self._head = sent
+            self.unsent -= sent
+            try:
+                self._readiness.set_writer(self._fileno, sink)
+                self._blocked = True
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                self.discard()
+                sink._failed(exc, WRITE_FAILED)
+                return
+        sink._on_written()
