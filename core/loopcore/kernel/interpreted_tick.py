@@ -169,16 +169,30 @@ class InterpretedReactor(Reactor):
         table = readiness._table
         tick = readiness.tick
         count = 0
+        reader: Any = None
         for fd, bits in events:
             entry = table.get(fd)
             if entry is None:
                 continue
             if bits & _READABLE and entry.reader is not None and entry.reader_tick < tick:
-                self._run_one(entry.reader)
                 count += 1
+                reader = entry.reader
+                if type(reader) is not Handle or self._observed or reader._cancelled:
+                    self._run_one(reader)
+                else:
+                    self.tally.callbacks += 1
+                    try:
+                        reader._context.run(reader._callback, *reader._args)  # type: ignore[arg-type, misc]
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as exc:
+                        reader._report(exc)
+                    if self._urgent_pending:
+                        self._run_urgent()
             if bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
                 self._run_one(entry.writer)
                 count += 1
             if self.unflushed > self.flush_limit:
                 self._flush_early()
+        reader = None  # as in _run_pending
         return count
