@@ -14,7 +14,7 @@ import socket
 import sys
 import warnings
 from asyncio import events as asyncio_events
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from subprocess import PIPE
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -213,7 +213,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     def set_default_executor(self, executor: Any) -> None:
         self._executors.set_default(executor)
 
-    def getaddrinfo(
+    async def getaddrinfo(
         self,
         host: Any,
         port: Any,
@@ -222,8 +222,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         type: int = 0,  # noqa: A002 - asyncio's name
         proto: int = 0,
         flags: int = 0,
-    ) -> Coroutine[Any, Any, Any]:
-        return self._resolver.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+    ) -> Any:
+        return await self._resolver.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
         return await self._resolver.getnameinfo(sockaddr, flags)

@@ -94,7 +94,10 @@ BEHIND = (
         "27 % of 10734 instructions is loopcore's (callgrind, 3.13), most of the rest is `asyncio.gather`",
     ),
     ("taskgroup", "`asyncio.TaskGroup` is Python code, the same for every loop, and a done callback for each task"),
-    ("getaddrinfo", "one coroutine, and a list with a tuple in it, which asyncio's interface asks for"),
+    (
+        "getaddrinfo",
+        "the coroutine that asyncio's interface asks for and that of the resolver, and a list with a tuple in it",
+    ),
     ("executor", "two switches between threads, which the kernel makes, and `concurrent.futures` in Python"),
     (
         "threadsafe",
