@@ -94,10 +94,7 @@ BEHIND = (
         "27 % of 10734 instructions is loopcore's (callgrind, 3.13), most of the rest is `asyncio.gather`",
     ),
     ("taskgroup", "`asyncio.TaskGroup` is Python code, the same for every loop, and a done callback for each task"),
-    (
-        "getaddrinfo",
-        "the coroutine that asyncio's interface asks for and that of the resolver, and a list with a tuple in it",
-    ),
+    ("getaddrinfo", "the interface's coroutine, the resolver's, and a list with a tuple in it"),
     ("executor", "two switches between threads, which the kernel makes, and `concurrent.futures` in Python"),
     (
         "threadsafe",
