@@ -46,6 +46,8 @@ class ContextKeepingTask(CountedTask):
         return self._kept_context
 
 
+CountedTask.__name__ = ContextKeepingTask.__name__ = "Task"  # in representations and reports
+
 Task: Any = ContextKeepingTask if KEEPS_CONTEXT else CountedTask
 
 
@@ -84,24 +86,44 @@ def run_step(callback: Any) -> None:
     reactor = task.get_loop()
     reactor.tally.task_steps += 1
     try:
-        if type(callback) is STEP:
-            task.get_context().run(callback)
-        else:
-            task.get_context().run(callback, task._fut_waiter)
+        advance(callback)
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as exc:
-        report_step(task, exc)
+        step_failed(callback, exc)
     finally:
         if task.done():
             note_end(task, reactor)
         del task, callback  # this frame may live as long as a traceback does
 
 
-def report_step(task: Any, exc: BaseException) -> None:
-    """Report what is not of the coroutine, whose exceptions are the task's: the context, say, is entered already."""
+def advance(callback: Any) -> None:
+    """Call a step in the context of its task."""
+    task = callback.__self__
+    if type(callback) is STEP:
+        task.get_context().run(callback)
+    else:
+        task.get_context().run(callback, task._fut_waiter)
+
+
+def step_failed(callback: Any, exc: BaseException) -> None:
+    """Deal with what is not of the coroutine, whose exceptions are the task's.
+
+    asyncio's tasks step one at a time: if a task has ticked the loop by itself, it stands back while others step. All
+    else is reported: the context, say, is entered already.
+    """
+    task = callback.__self__
+    loop = task.get_loop()
+    outer = asyncio.current_task(loop)
+    if isinstance(exc, RuntimeError) and outer is not None and outer is not task:
+        asyncio.tasks._leave_task(loop, outer)
+        try:
+            advance(callback)
+        finally:
+            asyncio.tasks._enter_task(loop, outer)
+        return
     context: dict[str, Any] = {"message": "Exception in a step of a task", "exception": exc, "future": task}
-    task.get_loop().call_exception_handler(context)
+    loop.call_exception_handler(context)
 
 
 def note_end(task: Any, reactor: Any) -> None:

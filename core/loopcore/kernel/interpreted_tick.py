@@ -15,7 +15,7 @@ from typing import Any
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.interpreted_ready import as_runnable
-from loopcore.kernel.interpreted_steps import STEP, WAKEUP, WAKEUP_NAME, Task, note_end, report_step
+from loopcore.kernel.interpreted_steps import STEP, WAKEUP, WAKEUP_NAME, Task, note_end, step_failed
 from loopcore.kernel.limits import CLOCK_TICKS
 from loopcore.kernel.reactor import Reactor
 
@@ -138,7 +138,7 @@ class InterpretedReactor(Reactor):
                     note_end(task, self)
                     raise
                 except BaseException as exc:
-                    report_step(task, exc)
+                    step_failed(runnable, exc)
                 if task.done():
                     note_end(task, self)
             elif kind is not Handle:
