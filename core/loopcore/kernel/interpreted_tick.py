@@ -80,7 +80,10 @@ class InterpretedReactor(Reactor):
         ):
             if self._stopping:
                 return self._poll(0.0)
-            return self._poll(-1.0 if self.timers.earliest == _NEVER else self._time_to_deadline())
+            if self.timers.earliest == _NEVER:
+                return self._poll(-1.0)
+            timeout = self._time_to_deadline()
+            return self._poll(0.0 if self._has_work() else timeout)  # what was let go of may have scheduled something
         self._skipped = skipped = self._skipped + 1
         if self._stopping or skipped > self.poll_skip_ticks:
             return self._poll(0.0)

@@ -216,7 +216,11 @@ class Reactor(PolicyDispatcher):
             self._run_phase_observed(_IDLE_PHASE)
             self._run_phase_observed(_PREPARE_PHASE)
         if not self._has_work():
-            return self._poll(self._time_to_deadline())
+            if self._task_left:
+                self._hide_task()
+            timeout = self._time_to_deadline()
+            # Both let go of what nobody else may know, and what goes may have scheduled something.
+            return self._poll(0.0 if self._has_work() else timeout)
         self._skipped += 1
         if self._stopping or self._skipped > self.poll_skip_ticks or self._has_skipped_too_long():
             return self._poll(0.0)

@@ -1,10 +1,12 @@
-"""Other threads can ask whether a loop waits."""
+"""A loop that waits: other threads can ask whether it does, and it does not as long as there is something to run."""
 
+from contextvars import Context, ContextVar
 from typing import Any
 
 import pytest
 
 from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 
@@ -55,3 +57,72 @@ def test_a_loop_that_was_interrupted_in_its_wait_does_not_wait(backend: Asking) 
     reactor.call_soon(reactor.stop_ticks)
     reactor.run_ticks()
     assert outside == [False]
+
+
+variable: ContextVar[Any] = ContextVar("variable")
+
+
+class Schedules:
+    """Its end schedules a callback."""
+
+    def __init__(self, scheduler: Scheduler, log: list[str]) -> None:
+        self._scheduler = scheduler
+        self._log = log
+
+    def __del__(self) -> None:
+        self._scheduler.call_soon(self._log.append, "scheduled")
+
+
+def test_what_goes_with_a_cancelled_timer_may_schedule_before_the_wait() -> None:
+    backend = ScriptedBackend()  # which refuses a wait without limit
+    log: list[str] = []
+    scheduler = Scheduler(backend)
+
+    def cancel_one() -> None:
+        variable.set(Schedules(scheduler, log))
+        scheduler.call_later(60, log.append, "never").cancel()
+
+    Context().run(cancel_one)
+    scheduler.call_later(60, log.append, "never").cancel()
+    scheduler.tick()
+    assert log == ["scheduled"]
+    assert backend.timeouts == [0.0]
+    scheduler.close_scheduler()
+
+
+class Forgetful:
+    """Looks like a future, and forgets who waits for it."""
+
+    _asyncio_future_blocking = True
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+
+    def get_loop(self) -> Any:
+        return self._loop
+
+    def __await__(self) -> Any:
+        yield self
+
+    def add_done_callback(self, callback: Any, *, context: Any) -> None:
+        """Forget it."""
+
+
+class Stopping(Scheduler):
+    """Schedules its end when it is told of something, as a program's exception handler may."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_soon(self.stop_ticks)
+
+
+def test_what_goes_with_a_task_that_nobody_knows_may_schedule_before_the_wait() -> None:
+    backend = ScriptedBackend()  # as above
+    scheduler = Stopping(backend)
+
+    async def wait_for_nobody() -> None:
+        await Forgetful(scheduler)
+
+    scheduler.create_task(wait_for_nobody())
+    scheduler.run_ticks()
+    assert set(backend.timeouts) == {0.0}
+    scheduler.close_scheduler()
