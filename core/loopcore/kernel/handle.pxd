@@ -1,19 +1,24 @@
 cimport cython
 
+from cpython.object cimport PyObject
+
 from loopcore.kernel.runnable cimport Runnable
+from loopcore.native.contexts cimport own
 
 
 cdef class Handle(Runnable):
     cdef public object _callback
     cdef public tuple _args
-    cdef public object _context
+    cdef object _kept_context
     cdef public object _loop
     cdef public bint _cancelled
+    cdef bint _shares_context
     cdef public object _source_traceback
     cdef public object _repr
     cdef object __weakref__
 
     cpdef object _run(self)
+    cdef object _stop_sharing(self)
     cpdef object _report(self, object exc)
     cpdef object cancel(self)
     cpdef list _describe(self)
@@ -32,4 +37,10 @@ cdef class TimerHandle(Handle):
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
 cdef object use_again(Handle handle)
 @cython.locals(timer=TimerHandle)
-cpdef TimerHandle make_timer(double when, object callback, tuple args, object loop, object context)
+cpdef TimerHandle make_timer(
+    double when, object callback, tuple args, object loop, object context, bint shares_context
+)
+
+
+cdef inline object own_context(Handle handle):
+    return own(<PyObject *>handle._kept_context)

@@ -20,6 +20,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.kernel.handle import own_context
     from cython.cimports.loopcore.native.cpython import copy_context, run_in_context
     from cython.cimports.loopcore.native.spares import is_known_elsewhere, keep_spare, spare_count, take_spare
 else:
@@ -38,9 +39,10 @@ class Handle(Runnable):
     __slots__ = (
         "_callback",
         "_args",
-        "_context",
+        "_kept_context",
         "_loop",
         "_cancelled",
+        "_shares_context",
         "_source_traceback",
         "_repr",
         "__weakref__",
@@ -51,9 +53,10 @@ class Handle(Runnable):
     ) -> None:
         self._callback: Callable[..., object] | None = callback
         self._args: tuple[Any, ...] | None = args
-        self._context: Context = copy_context() if context is None else context
+        self._kept_context: Context = copy_context() if context is None else context
         self._loop: Queues = loop
         self._cancelled: bool = False
+        self._shares_context: bool = False
         self._source_traceback: traceback.StackSummary | None = None
         self._repr: str | None = None
         if loop.get_debug():
@@ -68,9 +71,11 @@ class Handle(Runnable):
             return
         try:
             if cython.compiled:
-                run_in_context(self._context, self._callback, self._args)
+                if self._shares_context:
+                    self._stop_sharing()
+                run_in_context(self._kept_context, self._callback, self._args)
             else:
-                self._context.run(self._callback, *self._args)  # type: ignore[arg-type, misc]
+                self._kept_context.run(self._callback, *self._args)  # type: ignore[arg-type, misc]
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
@@ -104,6 +109,17 @@ class Handle(Runnable):
     def get_context(self) -> Context:
         """Return the context that the callback runs in."""
         return self._context
+
+    @property
+    def _context(self) -> Context:
+        if cython.compiled and self._shares_context:
+            self._stop_sharing()
+        return self._kept_context
+
+    def _stop_sharing(self) -> None:
+        # Compiled only. Until now the context was one that other timers may have, too, and that nobody enters.
+        self._kept_context = own_context(self)
+        self._shares_context = False
 
     def _describe(self) -> list[str]:
         info = [type(self).__name__]
@@ -194,9 +210,10 @@ def make_handle(
         handle = Handle.__new__(Handle)
     handle._callback = callback
     handle._args = args
-    handle._context = copy_context() if context is None else context
+    handle._kept_context = copy_context() if context is None else context
     handle._loop = loop
     handle._cancelled = False
+    handle._shares_context = False
     handle._source_traceback = None
     handle._repr = None
     return handle
@@ -208,7 +225,7 @@ def use_again(handle: Handle) -> None:
         return
     handle._callback = None
     handle._args = None
-    handle._context = None  # type: ignore[assignment]  # until it is used again
+    handle._kept_context = None  # type: ignore[assignment]  # until it is used again
     handle._loop = None  # type: ignore[assignment]
     handle._source_traceback = None
     handle._repr = None
@@ -216,15 +233,24 @@ def use_again(handle: Handle) -> None:
 
 
 def make_timer(
-    when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
+    when: float,
+    callback: Callable[..., object],
+    args: tuple[Any, ...],
+    loop: "Queues",
+    context: Context | None,
+    shares_context: bool,
 ) -> TimerHandle:
-    """Make a TimerHandle as its constructor does outside debug mode, without the price of a constructor call."""
+    """Make a TimerHandle as its constructor does outside debug mode, without the price of a constructor call.
+
+    With `shares_context` others have the context as well, which nobody enters: the timer makes a copy when it runs.
+    """
     timer = TimerHandle.__new__(TimerHandle)
     timer._callback = callback
     timer._args = args
-    timer._context = copy_context() if context is None else context
+    timer._kept_context = copy_context() if context is None else context
     timer._loop = loop
     timer._cancelled = False
+    timer._shares_context = shares_context
     timer._source_traceback = None
     timer._repr = None
     timer._when = when

@@ -53,7 +53,7 @@ class InterpretedReactor(Reactor):
             handle = _new(Handle)
             handle._callback = callback
             handle._args = args
-            handle._context = copy_context() if context is None else context
+            handle._kept_context = copy_context() if context is None else context
             handle._loop = self
             handle._cancelled = False
             handle._source_traceback = None
@@ -149,9 +149,9 @@ class InterpretedReactor(Reactor):
             elif not runnable._cancelled:
                 try:
                     if runnable._args:
-                        runnable._context.run(runnable._callback, *runnable._args)
+                        runnable._kept_context.run(runnable._callback, *runnable._args)
                     else:
-                        runnable._context.run(runnable._callback)
+                        runnable._kept_context.run(runnable._callback)
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as exc:

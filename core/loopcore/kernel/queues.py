@@ -292,7 +292,8 @@ class Queues:
             timer = TimerHandle(when, callback, args, self, context)
             self._announce(timer, "timer")
         else:
-            timer = make_timer(when, callback, args, self, context)
+            shares = cython.compiled and context is None
+            timer = make_timer(when, callback, args, self, self.timers.common_context() if shares else context, shares)
         self.timers.push(timer)
         return timer
 

@@ -15,6 +15,10 @@ cdef class TimerHeap:
     cdef Deadlines _heap
     cdef long long _next_sequence
     cdef readonly Py_ssize_t cancelled_count
+    cdef object _common_context
+
+    cdef object common_context(self)
+    cdef object _forget_context(self)
 
     cpdef object push(self, TimerHandle timer)
     cpdef object note_cancelled(self, TimerHandle timer)

@@ -11,6 +11,8 @@ are kept alive by a list, in no order, in which each knows its place.
 A timer that is let go of may be the last to know its context, and so run a finalizer, which may set and cancel timers.
 """
 
+from contextvars import Context
+
 from loopcore.kernel.handle import TimerHandle
 
 try:
@@ -19,6 +21,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.native.contexts import doubt_contexts, is_as_current, know_contexts
+    from cython.cimports.loopcore.native.cpython import copy_context
     from cython.cimports.loopcore.native.deadlines import (
         Deadlines,
         count_deadlines,
@@ -59,7 +63,7 @@ _NEVER = float("inf")
 class TimerHeap:
     """Every timer that was set and has not fired. Times are seconds of the loop's clock."""
 
-    __slots__ = ("earliest", "_timers", "_heap", "_next_sequence", "cancelled_count")
+    __slots__ = ("earliest", "_timers", "_heap", "_next_sequence", "cancelled_count", "_common_context")
 
     def __init__(self) -> None:
         self.earliest: float = _NEVER
@@ -70,6 +74,7 @@ class TimerHeap:
         self._next_sequence: int = 0
         self.cancelled_count: int = 0
         """How many of the timers in the heap are cancelled."""
+        self._common_context: Context | None = None
 
     def __cinit__(self) -> None:
         # Compiled only, as the next one: what is not a Python object.
@@ -82,6 +87,25 @@ class TimerHeap:
     def __len__(self) -> int:
         count: int = count_deadlines(self._heap)
         return count
+
+    def common_context(self) -> Context:
+        """Return a copy of the current context that timers set in a row have in common, and nobody enters.
+
+        Compiled only. Interpreted, each timer has a copy of its own.
+        """
+        common = self._common_context
+        if common is not None and is_as_current(common):
+            return common
+        context: Context = copy_context()
+        stale = self._common_context  # goes last: a finalizer that goes with it may set a timer
+        self._common_context = context
+        del stale
+        return context
+
+    def _forget_context(self) -> None:
+        stale = self._common_context  # as above
+        self._common_context = None
+        del stale
 
     def push(self, timer: TimerHandle) -> None:
         """Add a timer. Raises ValueError for one that is in a heap already: it has one place."""
@@ -106,7 +130,8 @@ class TimerHeap:
             self._compact(timer)
 
     def next_deadline(self) -> float:
-        """Return the earliest deadline of a timer not cancelled, or infinity if there is none."""
+        """Return the earliest deadline of a timer not cancelled, or infinity if there is none. Asked before a wait."""
+        self._forget_context()  # its variables shall not live for nothing
         while count_deadlines(self._heap):
             timer: TimerHandle = timer_at(self._heap, 0)
             if not timer._cancelled:
@@ -137,6 +162,7 @@ class TimerHeap:
         self.earliest = _NEVER
         self.cancelled_count = 0
         cut_deadlines(self._heap, 0)
+        self._forget_context()
         self._timers = fresh  # what is dropped may set timers while it is destroyed, so it comes last
 
     def _is_mostly_cancelled(self) -> bool:
@@ -189,3 +215,16 @@ class TimerHeap:
                 self._timers[timer._place] = last
                 last._place = timer._place
         timer._scheduled = False
+
+
+def share_contexts(wanted: bool) -> bool:
+    """Have timers share contexts until they run, if `wanted` and if this Python is known; return whether they do.
+
+    They do from the import on. Without, as interpreted, each timer has a copy at once.
+    """
+    if not cython.compiled:
+        return False
+    return bool(know_contexts() if wanted else doubt_contexts())
+
+
+share_contexts(True)
