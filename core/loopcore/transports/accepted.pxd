@@ -6,6 +6,7 @@ cdef class AcceptedSocket:
     cdef int _fd
     cdef tuple _kind
     cdef object _made
+    cdef bint _is_open
 
     cpdef object fileno(self)
     cpdef object close(self)

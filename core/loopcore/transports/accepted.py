@@ -15,42 +15,49 @@ from typing import Any
 class AcceptedSocket:
     """An open socket that has not been made. `kind` is what the constructor takes: family, type and protocol."""
 
-    __slots__ = ("_fd", "_kind", "_made")
+    __slots__ = ("_fd", "_kind", "_made", "_is_open")
 
     def __init__(self, fd: int, kind: tuple[int, int, int]) -> None:
         self._fd: int = fd
-        self._kind: tuple[int, int, int] = kind
+        self._kind: tuple[int, ...] = tuple(kind)
         self._made: socket.socket | None = None
+        # Last: what is not all there, or was never initialised, owns no descriptor, and surely not number 0.
+        self._is_open: bool = True
+        """Whether the descriptor is open, and ours: not that of the socket that was made."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} fd={self.fileno()}>"
 
     def __del__(self) -> None:
-        if self._fd >= 0:
+        if self._is_open:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
             self.close()
 
     def __getattr__(self, name: str) -> Any:
+        if name in AcceptedSocket.__slots__:
+            raise AttributeError(f"{type(self).__name__} was never initialised")
         return getattr(self.made(), name)
 
     def fileno(self) -> int:
         """Return the descriptor, -1 once it is closed."""
-        return self._fd if self._made is None else self._made.fileno()
+        if self._made is not None:
+            return self._made.fileno()
+        return self._fd if self._is_open else -1
 
     def close(self) -> None:
         """Close the descriptor. Idempotent."""
         if self._made is not None:
             self._made.close()
-        elif self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            socket.close(fd)
+        elif self._is_open:
+            self._is_open = False
+            socket.close(self._fd)
 
     def made(self) -> socket.socket:
         """Return the socket; always the same, and a closed one where the descriptor is closed. Raises OSError."""
         if self._made is None:
-            if self._fd >= 0:
+            if self._is_open:
                 self._made = socket.socket(*self._kind, fileno=self._fd)
-                self._fd = -1
+                self._is_open = False
             else:
                 self._made = socket.socket(*self._kind)
                 self._made.close()
