@@ -1,8 +1,7 @@
 """Queues: everything a program can schedule, and where it waits for its phase.
 
-The part of a loop that `call_soon` and its relatives belong to. What they all have in common costs one
-test of `_attention`, a word of flags for whatever is out of the ordinary: the loop is closed, or not
-running, or in debug mode, or a plugin watches handles. In the ordinary case it is zero.
+The part of a loop that `call_soon` and its relatives belong to. What they have in common costs a test of `_attention`,
+a word of flags that is zero in the ordinary case: the loop runs, is not in debug mode, no plugin watches handles.
 """
 
 import asyncio

@@ -27,6 +27,7 @@ cdef class Reactor(PolicyDispatcher):
 
     cdef object _begin_at_once(self)
     @cython.locals(timeout=double)
+    cdef object _demand_init(self)
     cdef object _begin_tick(self)
     @cython.locals(now=double)
     cdef bint _has_skipped_too_long(self) except -1

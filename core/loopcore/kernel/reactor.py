@@ -191,11 +191,13 @@ class Reactor(PolicyDispatcher):
 
     def tick(self) -> None:
         """Go once through the eight phases."""
+        self._demand_init()
         self._events = self._begin_tick()
         self.process_ready()
 
     def poll_events(self) -> Sequence[Any]:
         """Run the phases idle, prepare and poll; return the events of the wait, which must go to `process_events`."""
+        self._demand_init()
         events: Sequence[Any] = self._begin_tick()
         return events
 
@@ -205,9 +207,14 @@ class Reactor(PolicyDispatcher):
 
     def process_ready(self) -> None:
         """Run the phases pending, io, check, timers and close."""
+        self._demand_init()
         self._finish_tick()
         if self._task_left:
             self._hide_task()
+
+    def _demand_init(self) -> None:
+        if cython.compiled and self.inbox is None:
+            raise AttributeError(f"{type(self).__name__}.__init__() has not run")
 
     def _begin_tick(self) -> Any:
         if self._tick_observed or self._has_phase_callbacks:

@@ -19,7 +19,8 @@ class AcceptedSocket:
 
     def __init__(self, fd: int, kind: tuple[int, int, int]) -> None:
         self._fd: int = fd
-        self._kind: tuple[int, ...] = tuple(kind)
+        family, type_, protocol = kind
+        self._kind: tuple[int, int, int] = (family, type_, protocol)
         self._made: socket.socket | None = None
         # Last: what is not all there, or was never initialised, owns no descriptor, and surely not number 0.
         self._is_open: bool = True
