@@ -138,7 +138,8 @@ class InterpretedReactor(Reactor):
                     else:
                         task.get_context().run(runnable, task._fut_waiter)
                 except (SystemExit, KeyboardInterrupt):
-                    note_end(task, self)
+                    if task.done():  # else a signal handler has raised it, before the coroutine had its turn
+                        note_end(task, self)
                     raise
                 except BaseException as exc:
                     step_failed(runnable, exc)

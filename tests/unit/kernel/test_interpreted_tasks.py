@@ -165,3 +165,28 @@ def test_a_method_of_a_task_as_a_callback_is_no_step(loop: Any) -> None:
 
     loop.run_until_complete(main())
     assert loop.counters().task_steps == 3 + 2
+
+
+def test_an_interrupt_that_did_not_end_the_task_does_not_count_as_its_end(loop: Any) -> None:
+    class Interrupting:
+        _asyncio_future_blocking = True
+        _loop = loop
+
+        def get_loop(self) -> Any:
+            return loop
+
+        def __await__(self) -> Any:
+            yield self
+
+        def add_done_callback(self, callback: Any, *, context: Any) -> None:
+            raise KeyboardInterrupt
+
+    async def wait() -> None:
+        await Interrupting()
+
+    task = loop.create_task(wait())
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_forever()
+    assert not task.done()
+    assert loop.counters().tasks_finished == 0
+    task._log_destroy_pending = False
