@@ -1,7 +1,7 @@
 """Tables and charts of the manual and of README.md, drawn from docs/explanation/performance/*.json.
 
 Everything between `<!-- drawn: NAME -->` and `<!-- end -->` is replaced; the charts are files in docs/images. What a
-peer does better is found in the figures and set beside the reason in BEHIND, so a page cannot claim what its data deny.
+peer does better is found in the figures and set beside its reason (reasons.py): a page cannot claim what its data deny.
 tests/benchmarks/test_figures.py fails when pages and data differ.
 """
 
@@ -17,6 +17,7 @@ from loopcore_bench.charts import UNITS, Bar, groups_of, markdown_table, svg
 from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
 from loopcore_bench.loops import FLOOR
 from loopcore_bench.page import loop_lines
+from tests.benchmarks.reasons import BEHIND
 from tests.benchmarks.targets import (
     BOUNDS,
     LEVEL,
@@ -63,95 +64,6 @@ SHORT = (
 RATES = ("tcp-1k-10", "uvicorn-100", "aiohttp-100", "churn-10", "process")
 FEW = 5
 BUSY = "**Few rounds, or a machine that had other work: a single figure may be off by half.**"
-BEHIND = (
-    (
-        "call_soon_",
-        (
-            "3705 instructions, 3620 of blazio, 3877 of rloop (callgrind, 3.13): a Handle that the garbage collector "
-            "knows and a copy of the context, made and run"
-        ),
-    ),
-    (
-        "call_soon",
-        "2339 instructions, 2415 of blazio, 2353 of rloop (callgrind, 3.13), for a callback and the tick that runs it",
-    ),
-    (
-        "sleep0",
-        (
-            "31 % of the 3354 instructions is loopcore's (callgrind, 3.13), `asyncio.sleep` and the interpreter "
-            "the rest: without any cost of its own it would be 1.45 times as fast"
-        ),
-    ),
-    (
-        "spawn",
-        (
-            "44 % of the 7996 instructions is loopcore's (callgrind, 3.13), the interpreter's coroutines the rest: "
-            "without any cost of its own it would be 1.8 times as fast"
-        ),
-    ),
-    (
-        "gather",
-        "27 % of 10734 instructions is loopcore's (callgrind, 3.13), most of the rest is `asyncio.gather`",
-    ),
-    ("taskgroup", "`asyncio.TaskGroup` is Python code, the same for every loop, and a done callback for each task"),
-    ("getaddrinfo", "the interface's coroutine, the resolver's, and a list with a tuple in it"),
-    ("executor", "two switches between threads, which the kernel makes, and `concurrent.futures` in Python"),
-    (
-        "threadsafe",
-        (
-            "2820 instructions of both threads, 2749 of blazio, 2138 of rloop, which copies no context for a callback "
-            "from another thread (callgrind, 3.13); 9 wakes for 200,000 callbacks, so 22,000 wait at a time, too many "
-            "for a processor's cache: the interpreter's lock goes to the other thread after 5 ms"
-        ),
-    ),
-    ("loop_cycle", "loopcore makes its parts in Python when a loop begins; a program makes one loop"),
-    ("timer_late", "the kernel's timer slack (50 us) is in it, for every loop that does not spin"),
-    ("timer_memory", "what is left is rounding of whole pages"),
-    (
-        "timer",
-        "a timer is an object of Python with `cancel` and `when`, in a heap ordered by deadline and by registration",
-    ),
-    ("task_memory", "coroutine and frame, which the interpreter makes, are part of it"),
-    ("io_busy", "the poll may be put off for `poll_skip_time` while callbacks are ready; 0 polls in every tick: 5 us"),
-    (
-        "process",
-        (
-            "`subprocess.Popen` starts it for both, by the same system calls but for the reaping (strace); 340,559 "
-            "instructions are the loop's process's, 307,891 under rloop (callgrind, 3.13): the transport is Python"
-        ),
-    ),
-    ("pair_echo", "both ends are in one process, the peer's through `add_reader`: see `reader`"),
-    ("reader", "`recv` and `send` are the program's own calls of `socket`, the same for every loop"),
-    ("idle", "the kernel's TCP work is most of it: see the column of the C server"),
-    ("tcp", "the kernel's TCP work is most of it: see the column of the C server, and the system calls below"),
-    (
-        "unix",
-        "the system calls are those of the C server (see below); what is left is a call of Python and two objects",
-    ),
-    (
-        "buffered",
-        (
-            "2.14 system calls a request, the C server has 2.15: what is left are two calls of Python, "
-            "and a copy that the program makes"
-        ),
-    ),
-    ("sock", "each `sock_*` call is an awaitable of its own, and so a task's step each time it has to wait"),
-    ("split", "the system calls are the least (see below): both writes in one"),
-    ("udp", "one `sendto` and one `recvfrom` a datagram are most of it: see the column of the C server"),
-    ("tls", "encryption is the same library for all, and the standard library's `ssl` is the only way to it"),
-    (
-        "churn",
-        "9.3 system calls a connection over epoll, 5.3 over io_uring, 7.4 of the C server, 11.1 of uvloop (strace)",
-    ),
-    ("uvicorn", "most of the row is uvicorn and its HTTP parser"),
-    (
-        "aiohttp",
-        "2.0 system calls a request over epoll, 0.04 over io_uring, as blazio (strace): what is left is aiohttp",
-    ),
-    ("streams-own", "`await` of two coroutines of the program for each message, which are the interpreter's"),
-    ("streams", "`asyncio.StreamReader` and `StreamWriter` are Python code, the same for every loop"),
-)
-"""Reasons by the beginning of a row's name; the first that fits."""
 
 
 def read_data(folder: Path = DATA) -> dict[str, dict[str, Any]]:

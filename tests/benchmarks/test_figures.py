@@ -14,7 +14,7 @@ from loopcore_bench.cli import choose_rows
 from loopcore_bench.loops import LoopSpec
 from loopcore_bench.measure import Settings
 from loopcore_bench.rounds import Cell, interleave
-from tests.benchmarks import drawing, figures
+from tests.benchmarks import drawing, figures, reasons
 
 
 def document(rounds: int = 5, load: float = 0.1, row: str = "reader", **costs: float) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_what_stands_between_marks_is_replaced_and_the_rest_is_kept() -> None:
 
 def test_a_reason_belongs_to_a_row_that_there_is() -> None:
     rows = [row.name for row in choose_rows(figures.ROWS)]
-    assert [prefix for prefix, _ in drawing.BEHIND if not any(row.startswith(prefix) for row in rows)] == []
+    assert [prefix for prefix, _ in reasons.BEHIND if not any(row.startswith(prefix) for row in rows)] == []
 
 
 def test_what_is_stored_is_read_back_and_short(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""Why a row of the page is behind a peer, or misses its target: what was counted, row by row.
+
+Drawn only beside figures that say so (tests/benchmarks/drawing.py). Instructions are of one operation, kernel
+excluded, `tests/benchmarks/instructions.py --count 20000`; system calls are counted by strace.
+"""
+
+BEHIND = (
+    (
+        "call_soon_",
+        (
+            "3705 instructions, 3620 of blazio, 3877 of rloop (callgrind, 3.13): a Handle that the garbage collector "
+            "knows and a copy of the context, made and run"
+        ),
+    ),
+    (
+        "call_soon",
+        "2339 instructions, 2415 of blazio, 2353 of rloop (callgrind, 3.13), for a callback and the tick that runs it",
+    ),
+    (
+        "sleep0",
+        (
+            "4247 instructions, 5879 of rloop (callgrind, 3.13): `asyncio.sleep`, and a task's step from one tick to "
+            "the next"
+        ),
+    ),
+    (
+        "spawn",
+        ("7104 instructions, 19160 of rloop (callgrind, 3.13): a coroutine, a task, a copy of the context, two steps"),
+    ),
+    (
+        "gather",
+        "27 % of 10734 instructions is loopcore's (callgrind, 3.13), most of the rest is `asyncio.gather`",
+    ),
+    (
+        "taskgroup",
+        (
+            "12382 instructions, 2656 of them in loopcore's modules, 20903 of rloop (callgrind, 3.13): `TaskGroup` "
+            "is Python code, and each task has a done callback, which is a Handle and a copy of the context"
+        ),
+    ),
+    ("getaddrinfo", "the interface's coroutine, the resolver's, and a list with a tuple in it"),
+    ("executor", "two switches between threads, which the kernel makes, and `concurrent.futures` in Python"),
+    (
+        "threadsafe",
+        (
+            "2820 instructions of both threads, 2749 of blazio, 2138 of rloop, which copies no context for a callback "
+            "from another thread (callgrind, 3.13); 9 wakes for 200,000 callbacks, so 22,000 wait at a time, too many "
+            "for a processor's cache: the interpreter's lock goes to the other thread after 5 ms"
+        ),
+    ),
+    ("loop_cycle", "loopcore makes its parts in Python when a loop begins; a program makes one loop"),
+    ("timer_late", "the kernel's timer slack (50 us) is in it, for every loop that does not spin"),
+    ("timer_memory", "what is left is rounding of whole pages"),
+    (
+        "timer_cancel",
+        (
+            "5967 instructions, 1178 of them in loopcore's modules, 5872 of rloop (callgrind, 3.13): an object that "
+            "the garbage collector knows, and a place in a heap, made and given up"
+        ),
+    ),
+    (
+        "timer",
+        "a timer is an object of Python with `cancel` and `when`, in a heap ordered by deadline and by registration",
+    ),
+    ("task_memory", "coroutine and frame, which the interpreter makes, are part of it"),
+    ("io_busy", "the poll may be put off for `poll_skip_time` while callbacks are ready; 0 polls in every tick: 5 us"),
+    (
+        "process",
+        (
+            "`subprocess.Popen` starts it for both, by the same system calls but for the reaping (strace); 340,559 "
+            "instructions are the loop's process's, 307,891 under rloop (callgrind, 3.13): the transport is Python"
+        ),
+    ),
+    ("pair_echo", "both ends are in one process, the peer's through `add_reader`: see `reader`"),
+    ("reader", "`recv` and `send` are the program's own calls of `socket`, the same for every loop"),
+    ("idle", "the kernel's TCP work is most of it: see the column of the C server"),
+    ("tcp", "the kernel's TCP work is most of it: see the column of the C server, and the system calls below"),
+    (
+        "unix",
+        "the system calls are those of the C server (see below); what is left is a call of Python and two objects",
+    ),
+    (
+        "buffered",
+        (
+            "2.14 system calls a request, the C server has 2.15: what is left are two calls of Python, "
+            "and a copy that the program makes"
+        ),
+    ),
+    ("sock", "each `sock_*` call is an awaitable of its own, and so a task's step each time it has to wait"),
+    ("split", "the system calls are the least (see below): both writes in one"),
+    ("udp", "one `sendto` and one `recvfrom` a datagram are most of it: see the column of the C server"),
+    (
+        "tls-100k",
+        "1,561,065 instructions, 4,500 of them in loopcore's modules, 1,567,500 of uvloop (callgrind, 3.13)",
+    ),
+    (
+        "tls",
+        (
+            "38,446 instructions, of which OpenSSL's are 18,409 and loopcore's 3,260, 39,315 of uvloop "
+            "(callgrind, 3.13). 68 % of the time is the kernel's, 5 % loopcore's (perf)"
+        ),
+    ),
+    (
+        "churn",
+        "7.4 system calls a connection over epoll, as of the C server, 5.3 over io_uring, 11.1 of uvloop (strace)",
+    ),
+    ("uvicorn", "most of the row is uvicorn and its HTTP parser"),
+    (
+        "aiohttp",
+        "2.0 system calls a request over epoll, 0.04 over io_uring, as blazio (strace): what is left is aiohttp",
+    ),
+    ("streams-own", "`await` of two coroutines of the program for each message, which are the interpreter's"),
+    ("streams", "`asyncio.StreamReader` and `StreamWriter` are Python code, the same for every loop"),
+)
+"""Reasons by the beginning of a row's name; the first that fits."""
