@@ -108,6 +108,7 @@ class Dispatcher(TaskQueues):
             if self._flushes or self._closing:
                 self._run_close()
         except (SystemExit, KeyboardInterrupt):
+            self._steps_task = False
             self._put_off_timers()
             raise
         except BaseException as exc:

@@ -39,7 +39,11 @@ class Inbox:
         if not self._woken:
             self._woken = True
             self.wakes += 1
-            self._wake()
+            try:
+                self._wake()
+            except BaseException:
+                self._wake()  # an interrupt may have come before it: nobody wakes again while the flag is up
+                raise
 
     def interrupt(self) -> None:
         """Wake the loop without leaving anything. Thread: any; also from a signal handler."""
@@ -62,8 +66,12 @@ class Inbox:
         """Put what has come in on the ready queue, in order; return how much it was. Thread: the loop's own."""
         self._woken = False
         count = len(self._handles)
-        for _ in range(count):
-            ready.push(self._popleft())
+        try:
+            for _ in range(count):
+                ready.push(self._popleft())
+        except BaseException:
+            self._woken = True  # for what is left
+            raise
         return count
 
     def discard(self) -> None:

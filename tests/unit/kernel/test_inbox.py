@@ -54,6 +54,38 @@ def test_what_is_poured_out_is_ready_in_order_and_the_next_one_wakes_again() -> 
     assert inbox.wakes == 2
 
 
+def test_a_wake_that_is_interrupted_is_made_all_the_same() -> None:
+    woken = []
+
+    def wake() -> None:
+        woken.append(1)
+        if len(woken) == 1:
+            raise KeyboardInterrupt
+
+    inbox = Inbox(wake)
+    with pytest.raises(KeyboardInterrupt):
+        inbox.post(handle())
+    assert (len(woken), len(inbox)) == (2, 1)
+
+
+@needs_python
+def test_what_an_interrupt_leaves_in_the_inbox_is_looked_for() -> None:
+    class Interrupted(deque[Any]):
+        def popleft(self) -> Any:
+            if len(self) == 1:
+                raise KeyboardInterrupt
+            return deque.popleft(self)
+
+    inbox = Inbox(list)
+    use_queue(inbox, Interrupted())
+    for _ in range(2):
+        inbox.post(handle())
+    ready = ReadyQueue()
+    with pytest.raises(KeyboardInterrupt):
+        inbox.pour(ready)
+    assert (len(ready), len(inbox), inbox._woken) == (1, 1, True)
+
+
 def test_what_is_left_in_the_inbox_when_the_backend_changes_is_still_run() -> None:
     """The child of a fork: nobody will wake it for what was posted before."""
     reactor = Reactor(ScriptedBackend())
