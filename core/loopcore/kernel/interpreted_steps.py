@@ -7,7 +7,8 @@ sees whose it is. It is put on the ready queue as it is, with no handle around i
 who looks on is shown a TaskStep in its place.
 
 The interpreted classes are still taken where asyncio's would show less: for tasks that are made in debug mode, while
-plugins watch tasks or order the ready queue, or to start eagerly; for all, if LOOPCORE_TASKS=loopcore asks for them.
+plugins watch tasks or order the ready queue, or to start eagerly; for all, if LOOPCORE_TASKS=loopcore asks for them,
+and where asyncio's are interpreted, too (PyPy): they are no faster there, and a step of theirs is a method like others.
 
 Thread: the loop's own.
 """
@@ -19,6 +20,9 @@ from types import BuiltinMethodType
 from typing import Any
 
 from loopcore.kernel.runnable import Runnable
+
+IS_COMPILED = asyncio.Task is not asyncio.tasks._PyTask  # type: ignore[attr-defined]
+"""Whether asyncio's tasks are worth taking: in C, as with CPython."""
 
 KEEPS_CONTEXT = sys.version_info < (3, 12)
 """Whether asyncio's tasks do not tell their context by themselves."""
@@ -165,6 +169,10 @@ def _kind_of_first_step() -> type:
     return type(found.pop())
 
 
-STEP: type = _kind_of_first_step()
-WAKEUP = BuiltinMethodType
+class NoStep:
+    """The type of nothing: there is no step to be found where no task is asyncio's."""
+
+
+STEP: type = _kind_of_first_step() if IS_COMPILED else NoStep
+WAKEUP: type = BuiltinMethodType if IS_COMPILED else NoStep
 WAKEUP_NAME = "task_wakeup"

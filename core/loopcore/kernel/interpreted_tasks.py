@@ -1,11 +1,14 @@
 """Making tasks and futures in the pure build; what they are stands in `interpreted_steps`. Thread: the loop's own."""
 
 import asyncio
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any
 
+from loopcore.kernel import future as interpreted_future
+from loopcore.kernel import task as interpreted_task
 from loopcore.kernel.future import Future as InterpretedFuture
-from loopcore.kernel.interpreted_steps import KEEPS_CONTEXT, CountedTask
+from loopcore.kernel.interpreted_steps import IS_COMPILED, KEEPS_CONTEXT, CountedTask
 from loopcore.kernel.interpreted_steps import Task as ChosenTask
 from loopcore.kernel.task import Task as InterpretedTask
 
@@ -37,12 +40,12 @@ class Task(InterpretedTask, metaclass=_Known):
     __slots__ = ()
 
 
-def make_future(loop: Any) -> "asyncio.Future[Any]":
+def _make_future(loop: Any) -> "asyncio.Future[Any]":
     """Return a new pending future of `loop`."""
     return asyncio.Future(loop=loop)
 
 
-def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
+def _make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
     """Return a new task of `loop` that runs `coro`. Raises TypeError if `coro` is no coroutine."""
     if loop._order is not None:
         return InterpretedTask(coro, loop=loop, name=name, context=context)
@@ -54,3 +57,7 @@ def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
         task = ChosenTask(coro, loop=loop, name=name, context=context)
     loop.tally.tasks_created += 1
     return task
+
+
+make_future: Callable[[Any], Any] = _make_future if IS_COMPILED else interpreted_future.make_future
+make_task: Callable[[Any, Any, Any, Context | None], Any] = _make_task if IS_COMPILED else interpreted_task.make_task

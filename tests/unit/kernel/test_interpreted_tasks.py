@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.kernel.interpreted_steps import Task
+from loopcore.kernel.interpreted_steps import IS_COMPILED, Task
 from loopcore.kernel.scheduler import INTERPRETED
 
 pytestmark = [
     pytest.mark.loopcore_only,
-    pytest.mark.skipif(not INTERPRETED, reason="compiled tasks are loopcore's own"),
+    pytest.mark.skipif(not INTERPRETED or not IS_COMPILED, reason="there tasks are loopcore's own"),
 ]
 
 
