@@ -53,6 +53,7 @@ class ContextKeepingTask(CountedTask):
 CountedTask.__name__ = ContextKeepingTask.__name__ = "Task"  # in representations and reports
 
 Task: Any = ContextKeepingTask if KEEPS_CONTEXT else CountedTask
+Task.__name__ = "Task"  # what asyncio puts into reprs and reports
 
 
 class TaskStep(Runnable):

@@ -98,6 +98,19 @@ def test_a_task_that_is_garbage_before_its_end_is_counted(loop: Any) -> None:
     assert loop.counters().tasks_live == 0
 
 
+@pytest.mark.reports_errors
+def test_a_task_is_called_task_in_reprs_and_reports(loop: Any) -> None:
+    reports: list[Any] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
+    task = loop.create_task(failing())
+    assert repr(task).startswith("<Task pending name=")
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    del task
+    gc.collect()
+    assert reports == ["Task exception was never retrieved"]
+
+
 def test_asyncios_tasks_that_others_make_are_not_counted(loop: Any) -> None:
     async def main() -> None:
         await asyncio.Task(value(1), loop=loop)
