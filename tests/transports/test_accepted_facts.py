@@ -1,6 +1,8 @@
 """What is known of an accepted connection without asking the kernel, and what is asked."""
 
 import asyncio
+import errno
+import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -180,6 +182,31 @@ def test_a_socket_that_was_never_made_is_closed_once() -> None:
         assert near.fileno() == -1
         closed = real_socket(near)
         assert (closed.fileno(), closed.family) == (-1, far.family)
+
+
+def test_a_closed_socket_is_shown_also_where_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, far = accepted_socket()
+
+    def refuse(self: socket.socket, *args: Any, **options: Any) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with far:
+        near.close()
+        with monkeypatch.context() as patched:
+            patched.setattr(socket.socket, "__init__", refuse)
+            closed = real_socket(near)
+        assert closed.fileno() == -1
+        assert real_socket(near) is closed
+        closed.close()
+
+
+def test_a_socket_whose_descriptor_somebody_else_has_closed_is_shown_and_its_close_says_so() -> None:
+    near, far = accepted_socket()
+    with far:
+        os.close(near.fileno())
+        assert real_socket(near).fileno() == -1
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            near.close()
 
 
 def test_a_socket_that_nobody_closes_is_closed_with_a_warning() -> None:

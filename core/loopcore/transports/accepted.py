@@ -54,15 +54,28 @@ class AcceptedSocket:
             socket.close(self._fd)
 
     def made(self) -> socket.socket:
-        """Return the socket; always the same, and a closed one where the descriptor is closed. Raises OSError."""
+        """Return the socket; always the same, and a closed one where the descriptor is closed."""
         if self._made is None:
             if self._is_open:
-                self._made = socket.socket(*self._kind, fileno=self._fd)
+                try:
+                    self._made = socket.socket(*self._kind, fileno=self._fd)
+                except OSError:
+                    return closed_socket(*self._kind)  # somebody else has closed the descriptor; `close` will say so
                 self._is_open = False
             else:
-                self._made = socket.socket(*self._kind)
-                self._made.close()
+                self._made = closed_socket(*self._kind)
         return self._made
+
+
+def closed_socket(family: int, kind: int, proto: int) -> socket.socket:
+    """Return a closed socket. If no descriptor can be had for a moment it does not know its family."""
+    try:
+        sock = socket.socket(family, kind, proto)
+    except OSError:
+        sock = socket.socket.__new__(socket.socket)
+        sock._io_refs = 0  # type: ignore[attr-defined]  # what `__init__` sets, and `close` asks for
+    sock.close()
+    return sock
 
 
 def real_socket(sock: Any) -> Any:
