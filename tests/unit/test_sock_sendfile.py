@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from loopcore.backend import Capability
+from loopcore.services.sendfile import Sending
 
 Loop = asyncio.AbstractEventLoop
 Pair = tuple[socket.socket, socket.socket]
@@ -199,3 +200,27 @@ def test_a_peer_that_goes_away_is_an_error_of_the_connection(loop: Loop, pair: P
 
     loop.run_until_complete(main())
     assert 0 < file.tell() < len(CONTENT)
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.skipif(not hasattr(os, "sendfile"), reason="needs sendfile(2)")
+def test_what_is_left_does_not_go_to_another_socket_that_has_got_the_number(file: io.BufferedReader) -> None:
+    near, far = socket.socketpair()
+    other, receiver = socket.socketpair()
+    for sock in (near, other, receiver):
+        sock.setblocking(False)
+    sending = Sending(near, file.fileno(), 0, len(CONTENT), whole=True, note=None)
+    number = near.fileno()
+    with pytest.raises(BlockingIOError):
+        sending.step()
+    near.close()
+    os.dup2(other.fileno(), number)
+    with far, other, receiver:
+        try:
+            for goes_on in (sending.step, sending.part):
+                with pytest.raises(OSError, match="Bad file descriptor"):
+                    goes_on()
+            with pytest.raises(BlockingIOError):
+                receiver.recv(1)
+        finally:
+            os.close(number)

@@ -92,7 +92,7 @@ class SendFiles:
         to_send = size if count is None else count
         if not to_send:
             return 0
-        sending = _Sending(sock.fileno(), descriptor, offset, to_send, whole=count is None, note=note)
+        sending = Sending(sock, descriptor, offset, to_send, whole=count is None, note=note)
         try:
             if port is not None:
                 return await self._by_port(sock, sending, port, lend)
@@ -104,7 +104,7 @@ class SendFiles:
         finally:
             sending.set_position()
 
-    async def _by_port(self, sock: socket.socket, sending: "_Sending", port: Completions, lend: Lend | None) -> int:
+    async def _by_port(self, sock: socket.socket, sending: "Sending", port: Completions, lend: Lend | None) -> int:
         is_over = False
         while not is_over:
             if sock.fileno() < 0 and lend is not None:
@@ -176,12 +176,15 @@ class PartCall(OperationCall):
         OperationCall.end(self, outcome, error if self.loss is None else self.loss)
 
 
-class _Sending:
+class Sending:
     """How far one file has got."""
 
     __slots__ = ("_count", "_file", "_note", "_offset", "_socket", "_whole", "total")
 
-    def __init__(self, sock: int, file: int, offset: int, count: int, *, whole: bool, note: Note | None) -> None:
+    def __init__(
+        self, sock: socket.socket, file: int, offset: int, count: int, *, whole: bool, note: Note | None
+    ) -> None:
+        # Not its descriptor: if the program closes it in the middle, the number may soon be another connection's.
         self._socket = sock
         self._file = file
         self._offset = offset
@@ -197,7 +200,7 @@ class _Sending:
         One call a turn, even if the socket would take more: a fast reader must not hold up the loop.
         """
         try:
-            sent = os.sendfile(self._socket, self._file, self._offset, self._chunk())
+            sent = os.sendfile(self._socket.fileno(), self._file, self._offset, self._chunk())
         except (BlockingIOError, InterruptedError):
             raise
         except OSError as exc:
@@ -207,8 +210,11 @@ class _Sending:
         raise BlockingIOError
 
     def part(self) -> SendFile:
-        """Return the operation for what comes next."""
-        return SendFile(self._socket, self._file, self._offset, min(self._chunk(), PART))
+        """Return the operation for what comes next. Raises OSError if the socket is closed."""
+        number = self._socket.fileno()
+        if number < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return SendFile(number, self._file, self._offset, min(self._chunk(), PART))
 
     def took(self, sent: int) -> bool:
         """Take note that `sent` bytes have gone; return whether that was all."""
