@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import loopcore
+
 Loop = asyncio.AbstractEventLoop
 
 
@@ -112,7 +114,7 @@ def test_a_task_is_made_for_a_loop(loop: Loop) -> None:
 def test_an_eager_task_begins_at_once(loop: Loop, backend_name: str) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 12):
         pytest.skip("asyncio has eager tasks since Python 3.12")
-    make = task_class(loop)
+    make: Any = asyncio.Task if backend_name == "asyncio" else loopcore.Task
 
     async def main() -> None:
         task = make(nothing(), loop=loop, eager_start=True)

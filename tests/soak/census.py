@@ -99,7 +99,7 @@ async def _settle() -> None:
     while asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.sleep(0)
     for _ in range(10):
-        await asyncio.sleep(0)
+        await asyncio.sleep(1e-5)  # a wait of the backend each, and the proactor forgets a descriptor after eight
     for thread in threading.enumerate():
         if thread.name.startswith("loopcore_child"):
             thread.join()

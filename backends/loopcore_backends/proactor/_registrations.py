@@ -9,7 +9,7 @@ that has been idle is *modified* when it is used again, which the readiness port
 """
 
 import errno
-from collections import deque
+from collections import OrderedDict
 from typing import Final
 
 from loopcore.backend import ReadinessBackend
@@ -31,8 +31,8 @@ class Registrations:
         self._multiplexer: ReadinessBackend = multiplexer
         self._dirty: list[Association] = []
         """Those whose registration may have to change before the next wait."""
-        self._idle: deque[Association] = deque()
-        """Those that stay registered for a while, or did so when they came here; the oldest first."""
+        self._idle: OrderedDict[Association, None] = OrderedDict()
+        """Those that stay registered for a while, or did so when they came here; each once, the oldest first."""
         self._waits: int = 0
 
     def associate(self, fd: int) -> Association:
@@ -73,8 +73,11 @@ class Registrations:
             association.dirty = False
             dirty.pop()
         idle = self._idle
-        while idle and idle[0].rested <= self._waits - GRACE:
-            oldest = idle.popleft()
+        while idle:
+            oldest = next(iter(idle))
+            if oldest.rested > self._waits - GRACE:
+                break
+            del idle[oldest]
             if oldest.rested >= 0:
                 self.drop(oldest)
         return refused
@@ -136,4 +139,5 @@ class Registrations:
             self.drop(association)
         elif association.rested < 0:
             association.rested = self._waits
-            self._idle.append(association)
+            self._idle[association] = None
+            self._idle.move_to_end(association)  # it may be there from a rest before

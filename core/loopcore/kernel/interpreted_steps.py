@@ -15,7 +15,7 @@ Thread: the loop's own.
 
 import asyncio
 import sys
-from contextvars import Context
+from contextvars import Context, copy_context
 from types import BuiltinMethodType
 from typing import Any
 
@@ -45,6 +45,10 @@ class ContextKeepingTask(CountedTask):
 
     _kept_context: Context
 
+    def __init__(self, coro: Any, *, loop: Any = None, name: Any = None, context: Context | None = None) -> None:
+        self._kept_context = copy_context() if context is None else context
+        asyncio.Task.__init__(self, coro, loop=loop, name=name, context=self._kept_context)
+
     def get_context(self) -> Context:
         """Return the context that the coroutine runs in."""
         return self._kept_context
@@ -53,7 +57,6 @@ class ContextKeepingTask(CountedTask):
 CountedTask.__name__ = ContextKeepingTask.__name__ = "Task"  # in representations and reports
 
 Task: Any = ContextKeepingTask if KEEPS_CONTEXT else CountedTask
-Task.__name__ = "Task"  # what asyncio puts into reprs and reports
 
 
 class TaskStep(Runnable):

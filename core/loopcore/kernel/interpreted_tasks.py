@@ -12,6 +12,7 @@ from loopcore.kernel.interpreted_steps import IS_COMPILED, KEEPS_CONTEXT, Counte
 from loopcore.kernel.interpreted_steps import Task as ChosenTask
 from loopcore.kernel.task import Task as InterpretedTask
 
+_new, _init = asyncio.Task.__new__, asyncio.Task.__init__
 _MADE_HERE = (CountedTask, InterpretedTask)
 
 
@@ -50,9 +51,11 @@ def _make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
     if loop._order is not None:
         return InterpretedTask(coro, loop=loop, name=name, context=context)
     if KEEPS_CONTEXT:
+        # What its `__init__` does, without a call of Python.
         kept = copy_context() if context is None else context
-        task = ChosenTask(coro, loop=loop, name=name, context=kept)
+        task = _new(ChosenTask)
         task._kept_context = kept
+        _init(task, coro, loop=loop, name=name, context=kept)
     else:
         task = ChosenTask(coro, loop=loop, name=name, context=context)
     loop.tally.tasks_created += 1

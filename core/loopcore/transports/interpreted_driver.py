@@ -5,12 +5,15 @@ end of the tick. All else is ReadinessDriver's.
 """
 
 from loopcore.native.interpreted_sockets import RECEIVE_LIMIT
+from loopcore.transports import driver_readiness
 from loopcore.transports.driver_queue import READ_FAILED, WRITE_FAILED
-from loopcore.transports.driver_readiness import ReadinessDriver
 
 
-class InterpretedDriver(ReadinessDriver):
-    """One connected, non-blocking socket over a readiness port, for who has no compiler."""
+class ReadinessDriver(driver_readiness.ReadinessDriver):
+    """One connected, non-blocking socket over a readiness port, for who has no compiler.
+
+    Named as the one that it stands for, because hooks and reports show the name.
+    """
 
     __slots__ = ()
 
@@ -40,7 +43,7 @@ class InterpretedDriver(ReadinessDriver):
 
     def take_turn(self) -> None:
         if self._blocked or self._single is None or self._head:
-            ReadinessDriver.take_turn(self)
+            driver_readiness.ReadinessDriver.take_turn(self)
             return
         self._turn_asked = False
         sink = self.sink

@@ -9,6 +9,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel.scheduler import INTERPRETED
+from loopcore.transports import interpreted_driver
 from loopcore.transports.acceptor import Acceptor, CompletionAcceptor
 from loopcore.transports.driver import DatagramDriver, Sink, StreamDriver
 from loopcore.transports.driver_completion import CompletionDriver
@@ -17,7 +18,6 @@ from loopcore.transports.driver_completion_pipe import CompletionPipeReader, Com
 from loopcore.transports.driver_datagram import ReadinessDatagramDriver
 from loopcore.transports.driver_pipe import PipeDriver, PipeReader, PipeWriter
 from loopcore.transports.driver_readiness import ReadinessDriver
-from loopcore.transports.interpreted_driver import InterpretedDriver
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -30,7 +30,7 @@ def make_stream_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, 
     """Return the driver of a connected stream socket."""
     if scheduler.completions is None:
         if INTERPRETED:
-            return InterpretedDriver(scheduler, sink, sock, context)
+            return interpreted_driver.ReadinessDriver(scheduler, sink, sock, context)
         return ReadinessDriver(scheduler, sink, sock, context)
     return CompletionDriver(scheduler, sink, sock, context)
 

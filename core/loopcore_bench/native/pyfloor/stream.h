@@ -1,7 +1,7 @@
 /* A stream, shared by plain ones, TLS and the floor's own readers and writers. */
 #include "pyfloor.h"
 
-#define MAX_QUEUED 16
+#define MAX_QUEUED 256 /* pieces: a mebibyte that nobody reads comes in dozens */
 
 typedef struct {
     Source source;
