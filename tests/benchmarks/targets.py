@@ -112,6 +112,19 @@ def near_floor(row: str, most: float) -> Target:
     return Target(row, f"epoll: at most {most:g} x the C server", judge)
 
 
+def beside_epoll(row: str, most: float) -> Target:
+    """Over io_uring, at most so many times what epoll takes."""
+
+    def judge(medians: Medians) -> Verdict | None:
+        loops = medians.get(row, {})
+        if not {"loopcore", "loopcore:uring"} <= loops.keys():
+            return None
+        ratio = loops["loopcore:uring"]["primary"] / loops["loopcore"]["primary"]
+        return Verdict(f"{ratio:.2f} x epoll", ratio <= most)
+
+    return Target(row, f"loopcore:uring: at most {most:g} x epoll", judge)
+
+
 def at_most(row: str, metric: str, most: float, unit: str, text: str = "") -> Target:
     """A bound for one of the metrics."""
 
@@ -183,6 +196,7 @@ _FLAT = 0.9
 
 _NATIVE = ("uvloop", "rloop", "zloop")
 _ECHOES = ("tcp-64-10", "tcp-1k-1", "tcp-1k-10", "tcp-1k-100", "tcp-16k-10", "tcp-100k-10", "unix-1k-10")
+_OF_RINGS = ("split-1k-10", "udp-1k-10", "tls-1k-10", "tls-100k-10", "uvicorn-100", "idle-5k", "churn-10")
 
 TARGETS: tuple[Target, ...] = (
     *(ahead(row, 1.1) for row in ("call_soon", "call_soon_burst", "call_soon_args")),
@@ -203,6 +217,7 @@ TARGETS: tuple[Target, ...] = (
     *(near_floor(row, 1.2 if "100k" in row else 1.08) for row in _ECHOES),
     *(over(row, _NATIVE, 1, "loopcore") for row in _ECHOES),
     *(over(row, ("blazio",), 1, "loopcore:uring") for row in _ECHOES),
+    *(beside_epoll(row, 1.05) for row in (*_ECHOES, *_OF_RINGS)),
     ahead("split-1k-10", 1),
     at_most("io_busy", "wait_us", 25, "us"),
     at_most("io_busy", "wait_p99_us", 200, "us", "at most 200 us at 99 %"),

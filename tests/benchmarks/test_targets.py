@@ -62,6 +62,12 @@ def test_the_c_server_is_the_measure_of_epoll_alone(ours: float, met: bool) -> N
     assert verdict(targets.near_floor("row", 1.08), found) == (f"{ours / 100:.2f} x C", met)
 
 
+@pytest.mark.parametrize(("ours", "met"), [(105.0, True), (106.0, False)])
+def test_io_uring_is_held_against_epoll(ours: float, met: bool) -> None:
+    found = medians(uvloop=1.0, **{"loopcore": 100.0, "loopcore:uring": ours})
+    assert verdict(targets.beside_epoll("row", 1.05), found) == (f"{ours / 100:.2f} x epoll", met)
+
+
 def test_a_bound_is_for_a_metric_and_a_rate_for_the_wall() -> None:
     found = medians(uvloop={"cpu_ns": 1.0, "wall_ns": 30.0}, loopcore={"cpu_ns": 9.0, "wall_ns": 20.0})
     assert verdict(targets.at_most("row", "cpu_ns", 8, "ns"), found) == ("9 ns", False)
