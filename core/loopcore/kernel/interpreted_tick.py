@@ -40,7 +40,7 @@ class InterpretedReactor(Reactor):
                 call: Any = callback
                 task: Any = call.__self__
                 if type(task) is _Task and (
-                    kind is _STEP or (call.__name__ == WAKEUP_NAME and args[0] is call.__self__._fut_waiter)
+                    kind is _STEP or (call.__name__ == WAKEUP_NAME and args[0] is task._fut_waiter)
                 ):
                     if self._attention:
                         self._announce_step(task, callback, args)
@@ -186,7 +186,7 @@ class InterpretedReactor(Reactor):
                 else:
                     self.tally.callbacks += 1
                     try:
-                        reader._context.run(reader._callback, *reader._args)  # type: ignore[arg-type, misc]
+                        reader._kept_context.run(reader._callback, *reader._args)  # type: ignore[arg-type, misc]
                     except (SystemExit, KeyboardInterrupt):
                         raise
                     except BaseException as exc:

@@ -26,8 +26,8 @@ cdef class Reactor(PolicyDispatcher):
     cdef double _clock_resolution
 
     cdef object _begin_at_once(self)
-    @cython.locals(timeout=double)
     cdef object _demand_init(self)
+    @cython.locals(timeout=double)
     cdef object _begin_tick(self)
     @cython.locals(now=double)
     cdef bint _has_skipped_too_long(self) except -1

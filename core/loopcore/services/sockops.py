@@ -274,6 +274,7 @@ class SockOps:
             await call
         except OSError as exc:
             error = exc.errno
+            exc.__traceback__ = None  # interpreted, its frames know the call, and that knows it
         except GeneratorExit:
             call.cancel()  # or else the operation would hold the socket open that the program closes
             raise
