@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import sys
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -122,6 +121,7 @@ def test_a_second_reader_is_refused(loop: asyncio.AbstractEventLoop) -> None:
 
 def test_single_bytes_are_not_kept_as_objects(loop: asyncio.AbstractEventLoop) -> None:
     reader = StreamReader(loop=loop)
+    tracemalloc = pytest.importorskip("tracemalloc")  # PyPy has none
     tracemalloc.start()
     try:
         for number in range(100_000):
@@ -136,6 +136,8 @@ def test_single_bytes_are_not_kept_as_objects(loop: asyncio.AbstractEventLoop) -
 
 
 def test_what_was_read_does_not_pile_up_before_what_was_not(loop: asyncio.AbstractEventLoop) -> None:
+    tracemalloc = pytest.importorskip("tracemalloc")  # as above
+
     async def main() -> None:
         reader = StreamReader()
         tracemalloc.start()
