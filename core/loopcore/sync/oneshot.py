@@ -87,7 +87,8 @@ class Sender(Handle, Generic[T]):
             self.close()
 
     def abandoned(self) -> Coroutine[Any, Any, None]:
-        """Return when the receiver was closed."""
+        """Return when the receiver was closed. Raises Closed if this end was closed, which `send` does."""
+        self._check_open()
         return operate(self._abandonment)
 
 

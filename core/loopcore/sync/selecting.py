@@ -12,9 +12,9 @@ the loop's exception handler, and its result is in `selected.also`. If the winne
 of its error tells of the result, which is lost, as it is if `select` is cancelled. So let a task not take what must not
 be lost. A future or task that is passed in is cancelled like the others; pass `asyncio.shield(task)` to keep it.
 
-If several are ready, the first of them in the order of the arguments wins. What the
-winner has to give is reserved while the losers end, also where tasks share a receiver. Cancelled, `select` has taken
-nothing, and its tasks have ended.
+An operation is used once: one that was awaited, or is there twice, is a RuntimeError. If several are ready, the first
+of them in the order of the arguments wins. What the winner has to give is reserved while the losers end, also where
+tasks share a receiver. Cancelled, `select` has taken nothing, and its tasks have ended.
 """
 
 import asyncio
@@ -110,6 +110,9 @@ class _Race:
 
     async def winner(self) -> int:
         """Return the first branch that is ready, once one is."""
+        for branch in self._branches:
+            if isinstance(branch, Operation):
+                branch.take_over()
         index = self._enlist()
         if index is None:
             self._start()
@@ -124,10 +127,11 @@ class _Race:
     def _enlist(self) -> int | None:
         for index, branch in enumerate(self._branches):
             if isinstance(branch, Operation):
-                self._withdraw(index)
-                waiter = adopt(branch.subject, Waiter(self._loop, self._wake))
-                self._waiters[index] = waiter
+                if index not in self._waiters:
+                    self._waiters[index] = adopt(branch.subject, Waiter(self._loop, self._wake))
+                waiter = self._waiters[index]
                 with guard(branch.subject):
+                    waiter.wait_for(self._wake)
                     branch.subject.enlist(waiter)
                     if branch.subject.claim(waiter, branch.argument):
                         return index
@@ -191,8 +195,8 @@ class _Race:
             future.remove_done_callback(self._note)
             future.cancel()
         for index, branch in enumerate(self._branches):
-            if index not in self._futures and asyncio.iscoroutine(branch):
-                branch.close()  # an operation, which cannot be used again, or a coroutine that never began
+            if index not in self._futures and asyncio.iscoroutine(branch) and not isinstance(branch, Operation):
+                branch.close()  # it never began
         # The traceback of an error refers to us, and futures refer to the error.
         self._branches = ()
         self._futures = {}

@@ -52,6 +52,10 @@ class Waiter:
         self._future: Any = future
         self._across_threads: bool = False
 
+    def wait_for(self, future: "Future[None]") -> None:
+        """Have the task wait with another future, of the same loop: it was woken, and somebody else was quicker."""
+        self._future = future
+
     def wake(self) -> bool:
         """Let the task go on; False if it will not run any more, because it was cancelled or its loop closed."""
         if self._future.done():
@@ -96,7 +100,7 @@ class Subject:
         raise NotImplementedError
 
     def enlist(self, waiter: Waiter) -> bool:
-        """Have `waiter` woken when it is worth to try again; True if that is now."""
+        """Have `waiter` woken when it is worth to try again; True if that is now. Done again, it keeps its place."""
         raise NotImplementedError
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
@@ -164,6 +168,12 @@ class Operation:
                 f"an operation of loopcore.sync ({type(self.subject).__name__}) was never awaited: it has done nothing"
             )
             warnings.warn(text, RuntimeWarning, stacklevel=1 if cython.compiled else 2, source=self)
+
+    def take_over(self) -> None:
+        """Leave it to the caller to ask the subject. Raises RuntimeError if it was awaited already, or is."""
+        if self._is_over or self._waiter is not None:
+            raise RuntimeError("cannot reuse what has been awaited already: call the method again")
+        self._is_over = True
 
     def _step(self) -> Any:
         outcome = self._outcome()

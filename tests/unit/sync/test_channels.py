@@ -283,6 +283,10 @@ def test_oneshot_ends_without_a_value(run: Run) -> None:
         await abandoned
         with pytest.raises(Closed):
             unwanted.send(1)
+        sent, _kept = oneshot.Channel[int]()
+        sent.send(1)
+        with pytest.raises(Closed):
+            await sent.abandoned()
 
     run(main())
 

@@ -177,6 +177,42 @@ def test_a_select_that_is_dropped_gives_back(run: Run) -> None:
     run(main())
 
 
+def test_a_select_that_is_woken_for_nothing_keeps_its_place(run: Run) -> None:
+    async def main() -> None:
+        setting, shared = watch.Channel(0)
+        sender, receiver = mpsc.Channel[str](1)
+        quicker = asyncio.create_task(shared.changed())
+        waiting = asyncio.create_task(select(shared.changed(), receiver.recv()))
+        await settle()
+        later = asyncio.create_task(receiver.recv())
+        await settle()
+        setting.send(1)
+        assert await quicker == 1
+        await settle()
+        sender.try_send("to the first in line")
+        assert await waiting == (1, "to the first in line", ())
+        await cancelled(later)
+
+    run(main())
+
+
+def test_an_operation_is_selected_once(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        used, twice, awaited = receiver.recv(), receiver.recv(), receiver.recv()
+        sender.try_send("value")
+        assert await used == "value"
+        task = asyncio.create_task(awaited)
+        await settle()
+        for operations in ([used], [twice, twice], [awaited]):
+            with pytest.raises(RuntimeError, match="cannot reuse what has been awaited already"):
+                await select(*operations)
+        sender.try_send("for the one who waits")
+        assert await task == "for the one who waits"
+
+    run(main())
+
+
 def test_a_select_of_nothing_is_refused(run: Run) -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="wait for ever"):
