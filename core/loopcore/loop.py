@@ -362,8 +362,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         encoding: str | None = None, errors: str | None = None, text: bool | None = None, **kwargs: Any,
     ) -> Any:
         return await self._endpoints.processes.subprocess_exec(
-            protocol_factory, program, *args, stdin=stdin, stdout=stdout, stderr=stderr, shell=shell, bufsize=bufsize,
-            universal_newlines=universal_newlines, encoding=encoding, errors=errors, text=text, **kwargs,
+            protocol_factory, (program, *args), (stdin, stdout, stderr), shell,
+            (bufsize, universal_newlines, text, encoding, errors), kwargs,
         )
 
     async def subprocess_shell(
@@ -372,8 +372,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         errors: str | None = None, text: bool | None = None, **kwargs: Any,
     ) -> Any:
         return await self._endpoints.processes.subprocess_shell(
-            protocol_factory, cmd, stdin=stdin, stdout=stdout, stderr=stderr, shell=shell, bufsize=bufsize,
-            universal_newlines=universal_newlines, encoding=encoding, errors=errors, text=text, **kwargs,
+            protocol_factory, cmd, (stdin, stdout, stderr), shell,
+            (bufsize, universal_newlines, text, encoding, errors), kwargs,
         )
 
     async def start_tls(

@@ -19,7 +19,6 @@ from typing import Any
 
 from loopcore import new_event_loop
 from loopcore.backend import Capability
-from loopcore.endpoints.assembly import assemble_processes
 from loopcore.services.children import HAS_PIDFD, Children
 from tests.backends.ports import available_backends
 from tests.conftest import ORACLE
@@ -34,8 +33,7 @@ def make_loop(backend: str, watch: str) -> asyncio.AbstractEventLoop:
     if backend == ORACLE:
         return asyncio.SelectorEventLoop()
     loop: Any = new_event_loop(backend)
-    children = Children(loop, ways=[watch])
-    loop.subprocess_exec = assemble_processes(loop, children).subprocess_exec
+    loop._children = Children(loop, ways=[watch])
     return loop  # type: ignore[no-any-return]
 
 

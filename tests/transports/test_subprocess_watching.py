@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from loopcore.backend import Capability
-from loopcore.endpoints.assembly import assemble_processes
 from loopcore.services import children as module
 from loopcore.services.children import HAS_PIDFD, HAS_WAITID, Children
 from tests.transports.process_support import ProcessRecorder, ended
@@ -38,9 +37,7 @@ def children(request: pytest.FixtureRequest, loop: Any, monkeypatch: pytest.Monk
         pytest.skip("no waitid on this platform")
     monkeypatch.setattr(module, "HAS_WAITID", HAS_WAITID and request.param != "thread that reaps")
     made = Children(loop, ways=[request.param])
-    processes = assemble_processes(loop, made)
-    monkeypatch.setattr(loop, "subprocess_exec", processes.subprocess_exec)
-    monkeypatch.setattr(loop, "subprocess_shell", processes.subprocess_shell)
+    loop._children = made
     yield made
     made.close()
 
@@ -341,11 +338,11 @@ def test_thread_that_cannot_start_leaves_no_process(loop: Any, monkeypatch: pyte
         raise RuntimeError("can't start new thread")
 
     async def main() -> None:
-        processes = assemble_processes(loop, Children(loop, ways=[]))
+        loop._children = Children(loop, ways=[])
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
             with pytest.raises(RuntimeError, match="new thread"):
-                await processes.subprocess_exec(ProcessRecorder, "sleep", "60")
+                await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
         with pytest.raises(ChildProcessError):
             os.waitpid(-1, os.WNOHANG)
         await settle()

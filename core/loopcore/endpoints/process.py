@@ -10,11 +10,19 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from loopcore.endpoints.pipes import NO_PIPES
 from loopcore.log import logger
 
+Pipes: TypeAlias = tuple[Any, Any, Any]
+"""What was given as `stdin`, `stdout` and `stderr`."""
+Text: TypeAlias = tuple[Any, Any, Any, Any, Any]
+"""What was given as `bufsize`, `universal_newlines`, `text`, `encoding` and `errors`."""
+BYTES: Final[Text] = (0, False, None, None, None)
+"""All that is not refused, but for other spellings of it."""
+
+WINDOWS: Final = sys.platform == "win32"
 STDIN_IS_A_SOCKET: Final = sys.platform.startswith("aix")
 """Whether the child reads from a socket: AIX does not tell the writer of a pipe that its reader has left."""
 
@@ -45,32 +53,46 @@ class ProcessEndpoints:
         self._has_pipes = has_pipes
 
     def subprocess_exec(
-        self, protocol_factory: Callable[[], Any], program: Any, *args: Any, shell: bool = False, **options: Any
+        self,
+        protocol_factory: Callable[[], Any],
+        args: tuple[Any, ...],
+        pipes: Pipes,
+        shell: bool,
+        text: Text,
+        options: dict[str, Any],
     ) -> Coroutine[Any, Any, tuple[Any, Any]]:
-        """Run `program` with `args`; return the transport and the protocol."""
-        _refuse_text(options)
+        """Run the program that is the first of `args`, with the rest; return the transport and the protocol."""
+        if text != BYTES:
+            _refuse_text(*text)
         if shell:
             raise ValueError("shell must be False")
-        return self._start(protocol_factory, (program, *args), False, options)
+        return self._start(protocol_factory, args, False, pipes, options)
 
     def subprocess_shell(
-        self, protocol_factory: Callable[[], Any], cmd: Any, *, shell: bool = True, **options: Any
+        self,
+        protocol_factory: Callable[[], Any],
+        cmd: Any,
+        pipes: Pipes,
+        shell: bool,
+        text: Text,
+        options: dict[str, Any],
     ) -> Coroutine[Any, Any, tuple[Any, Any]]:
         """Run `cmd` by the shell; return the transport and the protocol."""
         if not isinstance(cmd, (bytes, str)):
             raise ValueError("cmd must be a string")
-        _refuse_text(options)
+        if text != BYTES:
+            _refuse_text(*text)
         if not shell:
             raise ValueError("shell must be True")
-        return self._start(protocol_factory, cmd, True, options)
+        return self._start(protocol_factory, cmd, True, pipes, options)
 
     async def _start(
-        self, protocol_factory: Callable[[], Any], args: Any, shell: bool, options: dict[str, Any]
+        self, protocol_factory: Callable[[], Any], args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]
     ) -> tuple[Any, Any]:
-        if not self._has_pipes and subprocess.PIPE in (options.get(name) for name in ("stdin", "stdout", "stderr")):
+        if not self._has_pipes and subprocess.PIPE in pipes:
             raise NotImplementedError(NO_PIPES)
         protocol = protocol_factory()
-        process = spawn(args, shell=shell, **options)
+        process = spawn(args, shell, pipes, options)
         try:
             transport = self._make_transport(process, protocol)
         except BaseException:
@@ -79,7 +101,9 @@ class ProcessEndpoints:
         if self._get_debug():
             logger.debug("process %r created: pid %s", args if shell else args[0], process.pid)
         try:
-            await transport.connect_pipes(self._pipes.connect_read_pipe, self._pipes.connect_write_pipe)
+            if transport.has_pipes:
+                await transport.connect_pipes(self._pipes.connect_read_pipe, self._pipes.connect_write_pipe)
+            await transport.open()
         except BaseException:
             transport.close()
             await transport._wait()
@@ -87,17 +111,18 @@ class ProcessEndpoints:
         return transport, protocol
 
 
-def _refuse_text(options: dict[str, Any]) -> None:
+def _refuse_text(bufsize: Any, universal_newlines: Any, text: Any, encoding: Any, errors: Any) -> None:
     """Raise ValueError, with asyncio's texts, for what would put something else than bytes into the pipes."""
-    if options.pop("universal_newlines", False):
+    if universal_newlines:
         raise ValueError("universal_newlines must be False")
-    if options.pop("bufsize", 0) != 0:
+    if bufsize != 0:
         raise ValueError("bufsize must be 0")
-    if options.pop("text", None):
+    if text:
         raise ValueError("text must be False")
-    for name in ("encoding", "errors"):
-        if options.pop(name, None) is not None:
-            raise ValueError(f"{name} must be None")
+    if encoding is not None:
+        raise ValueError("encoding must be None")
+    if errors is not None:
+        raise ValueError("errors must be None")
 
 
 def _popen_class() -> Any:
@@ -109,30 +134,27 @@ def _popen_class() -> Any:
     return subprocess.Popen
 
 
-def spawn(
-    args: Any,
-    *,
-    shell: bool,
-    stdin: Any = subprocess.PIPE,
-    stdout: Any = subprocess.PIPE,
-    stderr: Any = subprocess.PIPE,
-    **options: Any,
-) -> "subprocess.Popen[bytes]":
+def spawn(args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the process. Its pipes are not buffered."""
-    ours: socket.socket | None = None
-    if stdin == subprocess.PIPE and STDIN_IS_A_SOCKET:
-        stdin, ours = socket.socketpair()
+    stdin, stdout, stderr = pipes
+    if STDIN_IS_A_SOCKET and stdin == subprocess.PIPE:
+        return _spawn_with_a_socket(args, shell, pipes, options)
+    process: subprocess.Popen[bytes] = (_popen_class() if WINDOWS else subprocess.Popen)(
+        args, shell=shell, stdin=stdin, stdout=stdout, stderr=stderr, bufsize=0, **options
+    )
+    return process
+
+
+def _spawn_with_a_socket(args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "subprocess.Popen[bytes]":
+    """As `spawn`, but the child reads from a socket."""
+    stdin, ours = socket.socketpair()
     try:
-        process: subprocess.Popen[bytes] = _popen_class()(
-            args, shell=shell, stdin=stdin, stdout=stdout, stderr=stderr, bufsize=0, **options
-        )
-        if ours is not None:
-            process.stdin = open(ours.detach(), "wb", buffering=0)  # noqa: SIM115 - the transport closes it
+        process = spawn(args, shell, (stdin, *pipes[1:]), options)
+        process.stdin = open(ours.detach(), "wb", buffering=0)  # noqa: SIM115 - the transport closes it
         return process
     finally:
-        if ours is not None:
-            stdin.close()
-            ours.close()
+        stdin.close()
+        ours.close()
 
 
 def _give_up(process: "subprocess.Popen[bytes]") -> None:

@@ -72,13 +72,24 @@ class ChildHost(Protocol):
 class Child(Runnable):
     """One child that is watched. To run it is to look whether it has ended."""
 
-    __slots__ = ("_completions", "_exited", "_pidfd", "_readiness", "_waiting", "_watch_otherwise", "process")
+    __slots__ = (
+        "process",
+        "_exited",
+        "_watched",
+        "_readiness",
+        "_pidfd",
+        "_completions",
+        "_waiting",
+        "_watch_otherwise",
+    )
 
-    def __init__(self, process: Process, exited: Exited, readiness: Readiness) -> None:
+    def __init__(self, process: Process, exited: Exited, watched: "set[Child]", readiness: Readiness) -> None:
+        """`watched` is where it stands until it has ended."""
         self.process = process
         self._exited: Exited | None = exited
+        self._watched = watched
         self._readiness = readiness
-        self._pidfd = -1
+        self._pidfd: int = -1
         self._completions: Completions | None = None
         self._waiting: WaitProcess | None = None
         self._watch_otherwise: Callable[[Child], object] | None = None
@@ -147,6 +158,7 @@ class Child(Runnable):
         code = self._reap()
         if code is not None:
             self.stop()
+            self._watched.discard(self)
             exited(code)
         elif otherwise is not None:  # an error of the port's
             otherwise(self)
@@ -176,7 +188,7 @@ class Child(Runnable):
             # Popen's own, held while another thread asks it: one that has reaped and not noted the code yet has to be
             # waited for, and one that is told of a stranger, because we have reaped, would note 0.
             lock = process._waitpid_lock  # type: ignore[attr-defined]
-            held = lock.acquire(blocking=False)
+            held = lock.acquire(False)
             if not held:
                 if HAS_WAITID and self.is_running():
                     return None
@@ -227,7 +239,7 @@ class Child(Runnable):
 class Children:
     """The children of one loop. Thread: its own."""
 
-    __slots__ = ("_host", "_watched", "_ways", "survivors")
+    __slots__ = ("_host", "_ways", "_watched", "survivors")
 
     def __init__(self, host: ChildHost, *, ways: Container[str] = (PORT, PIDFD)) -> None:
         """Without any of the `ways` every child gets a thread; that is for tests, and for sandboxes."""
@@ -242,13 +254,9 @@ class Children:
 
         Raises RuntimeError if it takes a thread and none can be started.
         """
-
-        def end(code: int) -> None:
-            self._watched.discard(child)
-            exited(code)
-
-        child = Child(process, end, self._host.readiness)
-        completions = self._host.completions
+        host = self._host
+        child = Child(process, exited, self._watched, host.readiness)
+        completions = host.completions
         if (
             completions is None
             or PORT not in self._ways

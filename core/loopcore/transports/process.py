@@ -91,8 +91,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
     ) -> None:
         """Watch `process`; `connect_pipes` comes next. If this raises, the process is still the caller's."""
         self._closed = True  # until there is something to close
-        super().__init__(extra)
-        self._extra["subprocess"] = process
+        self._extra = {"subprocess": process} if extra is None else {**extra, "subprocess": process}
         self._loop = scheduler
         self._context = copy_context()
         self._protocol: Any = protocol
@@ -101,21 +100,32 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._returncode: int | None = None
         self._exit_waiters: list[asyncio.Future[int]] = []
         self._pipes: dict[int, Any] = {}
-        files = (process.stdin, process.stdout, process.stderr)
-        self._files = {fd: file for fd, file in enumerate(files) if file is not None}
+        self._files: dict[int, Any] = {}
         """The pipes that have no transport yet."""
+        if process.stdin is not None:
+            self._files[0] = process.stdin
+        if process.stdout is not None:
+            self._files[1] = process.stdout
+        if process.stderr is not None:
+            self._files[2] = process.stderr
         self._alive = set(self._files)
         """The child's descriptors whose pipes have not ended."""
         # What cannot be a protocol is refused here, before anything is done.
-        self._put_off: list[Callable[[], object]] | None = [partial(self._open, protocol.connection_made)]
-        """What the protocol is told once the pipes are connected; None from then on."""
+        self._connection_made = protocol.connection_made
+        self._put_off: list[Callable[[], object]] | None = []
+        """What else the protocol is told once the pipes are connected; None from then on."""
         self._survivors = children.survivors
         self._survives = False  # is among them
         self._child = children.watch(process, self._process_exited)
         self._closed = False
 
+    @property
+    def has_pipes(self) -> bool:
+        """Whether there are pipes to be connected."""
+        return bool(self._files)
+
     async def connect_pipes(self, connect_read_pipe: ConnectPipe, connect_write_pipe: ConnectPipe) -> None:
-        """Give each pipe a transport, then tell the protocol; return when it has been told.
+        """Give each pipe a transport; `open` comes next.
 
         If this raises, the caller closes the transport and waits for the end of the process.
         """
@@ -123,12 +133,19 @@ class ProcessTransport(asyncio.SubprocessTransport):
             connect = connect_read_pipe if fd else connect_write_pipe
             self._pipes[fd], _ = await connect(partial(PipeProtocol, self, fd), file)
             del self._files[fd]
-        put_off, self._put_off = self._put_off or [], None
+
+    def open(self) -> "asyncio.Future[None]":
+        """Tell the protocol, from now on; the future that is returned is resolved when it has been told.
+
+        If awaiting that raises, the caller closes the transport and waits for the end of the process.
+        """
+        put_off, self._put_off = self._put_off or (), None
+        self._call(self._open)
         for call in put_off:
             self._call(call)
-        told = self._loop.create_future()
+        told: asyncio.Future[None] = self._loop.create_future()
         self._call(resolve, told)
-        await told
+        return told
 
     def __repr__(self) -> str:
         info = [type(self).__name__]
@@ -188,8 +205,10 @@ class ProcessTransport(asyncio.SubprocessTransport):
             return
         self._closed = True
         self._survive_no_more()
-        for pipe in (*self._pipes.values(), *self._files.values()):
+        for pipe in self._pipes.values():
             pipe.close()
+        for file in self._files.values():
+            file.close()
         if self._proc is None or self._returncode is not None or not self._child.is_running():
             return
         if self._loop.get_debug():
@@ -212,7 +231,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
 
     def _tell(self, callback: Callable[..., object], *args: Any) -> None:
         if self._put_off is None:
-            self._call(callback, *args)
+            self._loop.call_soon(callback, *args, context=self._context)
         else:
             self._put_off.append(partial(callback, *args))
 
@@ -222,23 +241,22 @@ class ProcessTransport(asyncio.SubprocessTransport):
     def _pipe_lost(self, fd: int, exc: BaseException | None) -> None:
         self._tell(self._protocol.pipe_connection_lost, fd, exc)
         self._alive.discard(fd)
-        self._end_if_all_has_ended()
+        if self._returncode is not None and not self._alive:
+            self._tell(self._call_connection_lost)
 
     def _process_exited(self, code: int) -> None:
         if self._loop.get_debug():
             logger.info("%r exited with return code %r", self, code)
         self._returncode = code
         self._tell(self._protocol.process_exited)
-        self._end_if_all_has_ended()
-        if self._alive and not self._closed:
+        if not self._alive:
+            self._tell(self._call_connection_lost)
+            if self._put_off is None:
+                return  # it comes at once, and wakes them
+        elif not self._closed:
             self._survives = True
             self._survivors.add(self)
-        if self._alive or self._put_off is not None:  # else `connection_lost` comes at once, and wakes them
-            self._call(self._wake_waiters, TICKS_TO_STAND_BACK)
-
-    def _end_if_all_has_ended(self) -> None:
-        if self._returncode is not None and not self._alive:
-            self._tell(self._call_connection_lost)
+        self._call(self._stand_back, TICKS_TO_STAND_BACK)
 
     def _call_connection_lost(self) -> None:
         if self._loop.watching_transports:
@@ -247,7 +265,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._protocol.connection_lost(None)
         finally:
             self._survive_no_more()
-            self._wake_waiters(0)
+            self._wake_waiters()
             self._proc = None
             self._protocol = None
 
@@ -256,17 +274,22 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._survives = False
             self._survivors.discard(self)
 
-    def _open(self, connection_made: Callable[[Any], object]) -> None:
+    def _open(self) -> None:
         try:
-            connection_made(self)
+            self._connection_made(self)
         finally:
+            del self._connection_made
             if self._loop.watching_transports:
                 tell_of(self, "opened")
 
-    def _wake_waiters(self, ticks: int) -> None:
+    def _stand_back(self, ticks: int) -> None:
+        """Wake who waits when all is over, or these many ticks have gone by."""
         if ticks and self._proc is not None:
-            self._call(self._wake_waiters, ticks - 1)
-            return
+            self._call(self._stand_back, ticks - 1)
+        else:
+            self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         waiters, self._exit_waiters = self._exit_waiters, []
         for waiter in waiters:
             if not waiter.done():
