@@ -63,6 +63,41 @@ cdef extern from *:
     }
 
     static PyObject *
+    loopcore_make_epoll_event(int fd, uint32_t events)
+    {
+        PyObject *event = PyTuple_New(2);
+        PyObject *number = PyLong_FromLong(fd);
+        PyObject *bits = PyLong_FromUnsignedLong(events);
+        if (event == NULL || number == NULL || bits == NULL) {
+            Py_XDECREF(event);
+            Py_XDECREF(number);
+            Py_XDECREF(bits);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(event, 0, number);
+        PyTuple_SET_ITEM(event, 1, bits);
+        return event;
+    }
+
+    /* Nearly every event is one of a few: "readable", of a small number. Those are made once in the process. */
+    #define LOOPCORE_KEPT_EVENTS 1024
+    static PyObject *loopcore_readable[LOOPCORE_KEPT_EVENTS];
+
+    static inline PyObject *
+    loopcore_epoll_event(int fd, uint32_t events)
+    {
+    #ifndef Py_GIL_DISABLED
+        if (events == EPOLLIN && (unsigned int)fd < LOOPCORE_KEPT_EVENTS) {
+            if (loopcore_readable[fd] == NULL) {
+                loopcore_readable[fd] = loopcore_make_epoll_event(fd, events);
+            }
+            return Py_XNewRef(loopcore_readable[fd]);
+        }
+    #endif
+        return loopcore_make_epoll_event(fd, events);
+    }
+
+    static PyObject *
     loopcore_wait_for_events(PyObject *instance, int fd, double timeout, int batch)
     {
         struct epoll_event events[LOOPCORE_MAX_EVENTS];
@@ -101,18 +136,11 @@ cdef extern from *:
             return NULL;
         }
         for (int i = 0; i < count; i++) {
-            PyObject *event = PyTuple_New(2);
-            PyObject *number = PyLong_FromLong(events[i].data.fd);
-            PyObject *bits = PyLong_FromUnsignedLong(events[i].events);
-            if (event == NULL || number == NULL || bits == NULL) {
-                Py_XDECREF(event);
-                Py_XDECREF(number);
-                Py_XDECREF(bits);
+            PyObject *event = loopcore_epoll_event(events[i].data.fd, events[i].events);
+            if (event == NULL) {
                 Py_DECREF(found);
                 return NULL;
             }
-            PyTuple_SET_ITEM(event, 0, number);
-            PyTuple_SET_ITEM(event, 1, bits);
             PyList_SET_ITEM(found, i, event);
         }
         return found;

@@ -42,6 +42,7 @@ cdef class Dispatcher(TaskQueues):
     cdef int _source
     cdef object _events
     cdef list _due
+    cdef list _spare
     cdef public object _current_handle
 
     cdef object _finish_tick(self)
@@ -61,17 +62,16 @@ cdef class Dispatcher(TaskQueues):
     @cython.locals(operation=Operation, more=bint, tick=cython.longlong, count=int, position=Py_ssize_t)
     cdef int _run_completions(self, object events) except -1
     cdef int _run_completion(self, Operation operation, object result, bint more, long long tick) except -1
+    @cython.locals(immediates=list, position=Py_ssize_t, runnable=Runnable)
     cdef int _run_check(self) except -1
     @cython.locals(due=list, position=Py_ssize_t, runnable=Runnable)
     cdef int _run_timers(self) except -1
-    cdef int _run_close(self) except -1
     @cython.locals(outer=int)
     cdef object _flush_early(self)
+    @cython.locals(flushes=list, runnable=Runnable)
     cdef object _run_flushes(self)
     @cython.locals(closing=list, count=int)
     cdef int _run_closing(self) except -1
-    @cython.locals(position=Py_ssize_t, runnable=Runnable)
-    cdef int _run_batch(self, list batch) except -1
     cdef object _run_one(self, Runnable runnable)
     @cython.locals(left=Py_ssize_t, handle=Handle)
     cdef object _run_urgent(self)

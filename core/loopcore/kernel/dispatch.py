@@ -30,6 +30,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.handle import use_again
+    from cython.cimports.loopcore.native.ring import empty
 
 _DEBUG = 4
 _WATCHING_HANDLES = 8
@@ -67,6 +68,7 @@ class Dispatcher(TaskQueues):
         "_source",
         "_events",
         "_due",
+        "_spare",
         "_current_handle",
     )
 
@@ -87,9 +89,9 @@ class Dispatcher(TaskQueues):
         """Bytes that one receive of a stream over a readiness port takes at most; out of range is RECEIVE_LIMIT."""
         self._tick_observed: bool = False
         self._source: int = _READY
-        # Of the readiness port (fd, bits), of the completion port (operation, result, more).
-        self._events: Sequence[Any] = _NO_EVENTS
+        self._events: Sequence[Any] = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
         self._due: list[TimerHandle] = []
+        self._spare: list[Runnable] | None = None  # compiled: it takes turns with `_flushes`, and keeps its room
         self._current_handle: Runnable | None = None
         """What runs now, while somebody looks; for the reports of debug mode, which say where it comes from."""
 
@@ -105,8 +107,10 @@ class Dispatcher(TaskQueues):
                 self._run_check()
             if self._due:
                 self._run_timers()
-            if self._flushes or self._closing:
-                self._run_close()
+            if self._flushes:
+                self._run_flushes()
+            if self._closing:
+                self._run_closing()
         except (SystemExit, KeyboardInterrupt):
             self._steps_task = False
             self._put_off_timers()
@@ -162,7 +166,8 @@ class Dispatcher(TaskQueues):
             return self._run_timers()
         if phase == _CLOSE_PHASE:
             self._source = _FLUSH
-            return self._run_close()
+            self._run_flushes()
+            return self._run_closing()
         return self._run_phase_callbacks(phase)
 
     def _run_phase_callbacks(self, phase: int) -> int:
@@ -208,8 +213,7 @@ class Dispatcher(TaskQueues):
         return count
 
     def _run_io(self) -> int:
-        events = self._events
-        self._events = _NO_EVENTS
+        events, self._events = self._events, _NO_EVENTS
         if self.completions is not None:
             return self._run_completions(events)
         tick = self.readiness.tick
@@ -260,9 +264,17 @@ class Dispatcher(TaskQueues):
         return self._run_ready(operation.fd, self.completions.polls.take(operation), tick)
 
     def _run_check(self) -> int:
-        immediates = self._immediates
-        self._immediates = []
-        return self._run_batch(immediates) + self._run_phase_callbacks(_CHECK_PHASE)
+        immediates, self._immediates = self._immediates, []
+        position = 0
+        try:
+            for runnable in immediates:
+                position += 1
+                self._run_one(runnable)
+        except BaseException:
+            for runnable in immediates[position:]:
+                self.ready.push(runnable)
+            raise
+        return position + self._run_phase_callbacks(_CHECK_PHASE)
 
     def _run_timers(self) -> int:
         due: list[Any] = self._due
@@ -280,10 +292,6 @@ class Dispatcher(TaskQueues):
         runnable = None  # as in _run_pending
         return len(due)
 
-    def _run_close(self) -> int:
-        self._run_flushes()
-        return self._run_closing()
-
     def _flush_early(self) -> None:
         """Send between two callbacks what waits for the end of the tick: it has become much."""
         outer, self._source = self._source, _FLUSH
@@ -293,12 +301,17 @@ class Dispatcher(TaskQueues):
     def _run_flushes(self) -> None:
         self.unflushed = 0
         flushes = self._flushes
-        self._flushes = []
+        self._flushes = [] if self._spare is None else self._spare
+        self._spare = None  # until they have run: a callback may flush by itself
         try:
-            self._run_batch(flushes)
+            for runnable in flushes:
+                self._run_one(runnable)
         except BaseException:
             self._flushes = flushes + self._flushes  # to run one again that has run does nothing
             raise
+        if cython.compiled:
+            empty(flushes)
+            self._spare = flushes
 
     def _run_closing(self) -> int:
         closing = self._closing
@@ -316,18 +329,6 @@ class Dispatcher(TaskQueues):
             except BaseException as exc:
                 self.call_exception_handler({"message": f"Closing {resource!r} failed", "exception": exc})
         return count
-
-    def _run_batch(self, batch: list[Any]) -> int:
-        position = 0
-        try:
-            for runnable in batch:
-                position += 1
-                self._run_one(runnable)
-        except BaseException:
-            for runnable in batch[position:]:
-                self.ready.push(runnable)
-            raise
-        return position
 
     def _run_one(self, runnable: Runnable) -> None:
         self.tally.callbacks += 1
@@ -355,11 +356,10 @@ class Dispatcher(TaskQueues):
                 self._run_observed(handle, _MICROTASK if self.urgent._at_microtasks else _NEXT_TICK)
             else:
                 handle._run()
-        if len(self.urgent) == 0:
-            self._urgent_pending = False
-            return
-        self.starvations += 1
-        report_starvation(self)
+        self._urgent_pending = len(self.urgent) > 0
+        if self._urgent_pending:
+            self.starvations += 1
+            report_starvation(self)
 
     # When somebody looks on
 

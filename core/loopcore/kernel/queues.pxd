@@ -50,7 +50,7 @@ cdef class Queues:
 
     cdef double _now(self) except? -1
     cpdef object schedule(self, object callback, tuple args, object context)
-    cpdef object flush_soon(self, Runnable runnable)
+    cdef object _flush_soon(self, Runnable runnable)
     cpdef object close_soon(self, object resource)
     cdef object _check(self, object callback, str method)
     cdef object _announce(self, Handle handle, str source)

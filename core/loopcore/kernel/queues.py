@@ -37,8 +37,7 @@ else:
     from loopcore.kernel.handle import make_handle, make_timer
     from loopcore.kernel.interpreted_ready import DequeReadyQueue as ReadyQueue  # type: ignore[assignment]
 
-_CLOSED, _IDLE, _DEBUG = 1, 2, 4
-_WATCHING_HANDLES, _WATCHING_TICKS, _THREADSAFE = 8, 16, THREADSAFE
+_CLOSED, _IDLE, _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS, _THREADSAFE = 1, 2, 4, 8, 16, THREADSAFE
 
 URGENT_BUDGET = 1000
 """Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""
@@ -116,8 +115,7 @@ class Queues:
         self._native_clock: bool = type(clock) is MonotonicClock
         self._time_read: float = 0.0
         self._thread_id: int | None = None
-        # The same as a C integer, 0 for none: every post from another thread compares it.
-        self._owner: int = 0
+        self._owner: int = 0  # the same as a C integer, 0 for none: every post from another thread compares it
         self._waiting: bool = False
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
@@ -271,6 +269,9 @@ class Queues:
         """Run `runnable` at the end of this tick, when nobody will add to what it is about to write."""
         if runnable is None:  # compiled, it would be run
             raise TypeError("flush_soon() takes what is to be run, not None")
+        self._flush_soon(runnable)
+
+    def _flush_soon(self, runnable: Runnable) -> None:  # compiled, never looked up in the loop's own class
         self._flushes.append(runnable)
 
     def close_soon(self, resource: Closeable) -> None:
@@ -359,8 +360,7 @@ class Queues:
             self._check_closed()
 
     def _empty_inbox_while_idle(self) -> None:
-        # Before the run no tick fetches them, and what is scheduled after them must not overtake them.
-        if self._attention & _IDLE:
+        if self._attention & _IDLE:  # no tick fetches them, and what is scheduled after them must not overtake them
             self._empty_inbox()
 
     def _empty_inbox(self) -> None:

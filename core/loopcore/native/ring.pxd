@@ -21,6 +21,19 @@ cdef extern from *:
         PyList_SET_ITEM(list, index, item);
         Py_DECREF(Py_None);
     }
+
+    /* As list.clear(), but the list keeps its room. */
+    static inline void
+    loopcore_empty(PyObject *list)
+    {
+        while (PyList_GET_SIZE(list) > 0) {
+            Py_ssize_t last = PyList_GET_SIZE(list) - 1;
+            PyObject *item = PyList_GET_ITEM(list, last);
+            Py_SET_SIZE((PyVarObject *)list, last);
+            Py_DECREF(item);
+        }
+    }
     """
     object take_item "loopcore_take_item" (list ring, Py_ssize_t index)
     void put_item "loopcore_put_item" (list ring, Py_ssize_t index, object item) noexcept
+    void empty "loopcore_empty" (list items) noexcept

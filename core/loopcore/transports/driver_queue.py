@@ -84,7 +84,8 @@ class QueueingDriver(StreamDriver):
         if nbytes:
             if cython.compiled:
                 self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
-            self.count_received(nbytes)
+            self.received += nbytes
+            self.scheduler.bytes_received += nbytes
             sink._on_received(received)
         else:
             sink._end_of_file()
@@ -123,7 +124,8 @@ class QueueingDriver(StreamDriver):
             return
         sent = send_one(self.sock, self.fd, self._single, self._head)
         if sent > 0:
-            self.count_sent(sent)
+            self.sent += sent
+            self.scheduler.bytes_sent += sent
         if sent == self.unsent:
             self._single = None
             self._head = 0

@@ -218,7 +218,7 @@ class TlsTransport(TlsConnection):
             self._relieve()
         elif not self._turn_asked and not self._carrier_full:
             self._turn_asked = True
-            self._loop.flush_soon(self)
+            self._loop._flush_soon(self)
 
     def writelines(self, list_of_data: Any) -> None:
         """Encrypt and send the buffers one after the other, together. Otherwise as `write`."""
