@@ -206,7 +206,7 @@ def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(
     port.script.append([(operation, None, False)])
     reactor.completions.begin()
     reactor.close_scheduler()
-    os.fstat(one.fileno())  # stands for a file that has got the number since
+    one.getsockname()  # stands for a file that has got the number since
     one.close()
     other.close()
 
