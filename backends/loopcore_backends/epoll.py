@@ -48,7 +48,7 @@ from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore_backends import _refusals
 from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import Waker, make_waker
-from loopcore_backends.native.interpreted_epoll_wait import MAX_EVENTS
+from loopcore_backends.native.interpreted_epoll_wait import LONGEST, MAX_EVENTS
 
 try:
     import cython
@@ -147,9 +147,12 @@ class EpollBackend:
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         if self._fd < 0:
             raise _refusals.closed("epoll")
-        events: list[ReadyEvent] = wait_for_events(
-            self._epoll, self._fd, -1.0 if timeout is None else timeout, self._batch
-        )
+        if cython.compiled or (timeout is not None and timeout > LONGEST):
+            events: list[ReadyEvent] = wait_for_events(
+                self._epoll, self._fd, -1.0 if timeout is None else timeout, self._batch
+            )
+        else:
+            events = self._epoll.poll(timeout, self._batch)  # interpreted, a call less
         if self._sift:
             return self._sifted(events)
         return events

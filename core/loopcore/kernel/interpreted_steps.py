@@ -15,7 +15,7 @@ Thread: the loop's own.
 
 import asyncio
 import sys
-from contextvars import Context, copy_context
+from contextvars import Context
 from types import BuiltinMethodType
 from typing import Any
 
@@ -39,15 +39,11 @@ class CountedTask(asyncio.Task[Any]):
 
 
 class ContextKeepingTask(CountedTask):
-    """The same for Pythons whose tasks do not tell their context."""
+    """The same for Pythons whose tasks do not tell their context: `call_soon` is given it with each step."""
 
     __slots__ = ("_kept_context",)
 
     _kept_context: Context
-
-    def __init__(self, coro: Any, *, loop: Any = None, name: Any = None, context: Context | None = None) -> None:
-        self._kept_context = copy_context() if context is None else context
-        asyncio.Task.__init__(self, coro, loop=loop, name=name, context=self._kept_context)
 
     def get_context(self) -> Context:
         """Return the context that the coroutine runs in."""

@@ -2,17 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from contextvars import Context, copy_context
+from contextvars import Context
 from typing import Any
 
 from loopcore.kernel import future as interpreted_future
 from loopcore.kernel import task as interpreted_task
 from loopcore.kernel.future import Future as InterpretedFuture
-from loopcore.kernel.interpreted_steps import IS_COMPILED, KEEPS_CONTEXT, CountedTask
+from loopcore.kernel.interpreted_steps import IS_COMPILED, CountedTask
 from loopcore.kernel.interpreted_steps import Task as ChosenTask
 from loopcore.kernel.task import Task as InterpretedTask
 
-_new, _init = asyncio.Task.__new__, asyncio.Task.__init__
 _MADE_HERE = (CountedTask, InterpretedTask)
 
 
@@ -50,15 +49,20 @@ def _make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
     """Return a new task of `loop` that runs `coro`. Raises TypeError if `coro` is no coroutine."""
     if loop._order is not None:
         return InterpretedTask(coro, loop=loop, name=name, context=context)
-    if KEEPS_CONTEXT:
-        # What its `__init__` does, without a call of Python.
-        kept = copy_context() if context is None else context
-        task = _new(ChosenTask)
-        task._kept_context = kept
-        _init(task, coro, loop=loop, name=name, context=kept)
-    else:
-        task = ChosenTask(coro, loop=loop, name=name, context=context)
+    task = ChosenTask(coro, loop=loop, name=name, context=context)
     loop.tally.tasks_created += 1
+    return task
+
+
+def create_task(self: Any, coro: Any, *, name: Any = None, context: Context | None = None, **kwargs: Any) -> Any:
+    """Return a new task that runs `coro`: `Scheduler.create_task`, written out."""
+    if self._attention or kwargs or self._task_factory is not None or not self._own_tasks or self._order is not None:
+        return self._create_by_rule(coro, name, context, kwargs)
+    if name is None and context is None:
+        task = ChosenTask(coro, loop=self)
+    else:
+        task = ChosenTask(coro, loop=self, name=name, context=context)
+    self.tally.tasks_created += 1
     return task
 
 

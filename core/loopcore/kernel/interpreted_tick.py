@@ -15,23 +15,37 @@ from typing import Any
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.interpreted_ready import as_runnable
-from loopcore.kernel.interpreted_steps import STEP, WAKEUP, WAKEUP_NAME, Task, note_end, step_failed
+from loopcore.kernel.interpreted_steps import KEEPS_CONTEXT, STEP, WAKEUP, WAKEUP_NAME, Task, note_end, step_failed
 from loopcore.kernel.limits import CLOCK_TICKS
 from loopcore.kernel.reactor import Reactor
 
+_DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
+_OBSERVING = _DEBUG | _WATCHING_HANDLES | _WATCHING_TICKS
 _READABLE = READ | ERROR | HANGUP
 _WRITABLE = WRITE | ERROR | HANGUP
 _NEVER = float("inf")
 _NO_EVENTS: Sequence[Any] = ()
 _CLOCK_TICKS = CLOCK_TICKS
-_STEP, _WAKEUP, _Task = STEP, WAKEUP, Task
+_STEP, _WAKEUP, _Task, _KEEPS_CONTEXT = STEP, WAKEUP, Task, KEEPS_CONTEXT
 _new = object.__new__
+
+_LONG_TICKS = 3
+"""A tick is long from this part of `poll_skip_time` on: interpreted, a poll is cheap beside it, and is not put off."""
 
 
 class InterpretedReactor(Reactor):
     """A reactor for who has no compiler."""
 
     __slots__ = ()
+
+    def get_debug(self) -> bool:
+        return self._attention & _DEBUG != 0  # each task and future of asyncio's asks
+
+    def _set_attention(self, flag: int, on: bool) -> None:
+        before = self._attention
+        self._attention = now = before | flag if on else before & ~flag
+        if (before ^ now) & _OBSERVING:
+            self._note_observers()
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         if context is not None:
@@ -42,6 +56,8 @@ class InterpretedReactor(Reactor):
                 if type(task) is _Task and (
                     kind is _STEP or (call.__name__ == WAKEUP_NAME and args[0] is task._fut_waiter)
                 ):
+                    if _KEEPS_CONTEXT:
+                        task._kept_context = context
                     if self._attention:
                         self._announce_step(task, callback, args)
                     # With no entry of its own: the task knows its context and what it waits for.
@@ -87,8 +103,12 @@ class InterpretedReactor(Reactor):
         self._skipped = skipped = self._skipped + 1
         if self._stopping or skipped > self.poll_skip_ticks:
             return self._poll(0.0)
-        if (skipped % _CLOCK_TICKS == 0 or not skipped & (skipped - 1)) and self._has_skipped_too_long():
-            return self._poll(0.0)
+        if skipped % _CLOCK_TICKS == 0 or not skipped & (skipped - 1):
+            now = self._now()
+            if skipped == 1:
+                self._skipping_since = now
+            elif now - self._skipping_since >= self.poll_skip_time / (_LONG_TICKS if skipped == 2 else 1):
+                return self._poll(0.0)
         if self.completions is not None and self.completions.submitted:
             return self._poll(0.0)
         self.tally.polls_skipped += 1
@@ -109,6 +129,50 @@ class InterpretedReactor(Reactor):
             self._collect_due(self._now())
         return events
 
+    def _finish_tick(self) -> None:
+        if self._tick_observed:
+            Reactor._finish_tick(self)
+            return
+        try:
+            inbox = self.inbox
+            ready: Any = self.ready
+            if ready._entries or inbox._woken or inbox._handles or self._urgent_pending:
+                self._run_pending()
+            if self._events:
+                self._run_io()
+            if self._immediates or self._has_phase_callbacks:
+                self._run_check()
+            if self._due:
+                self._run_timers()
+            if self._flushes:
+                self._run_flushes()
+            if self._closing:
+                self._run_closing()
+        except (SystemExit, KeyboardInterrupt):
+            self._put_off_timers()
+            raise
+        except BaseException as exc:
+            self._put_off_timers()
+            self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
+
+    def _run_flushes(self) -> None:
+        if self._observed:
+            Reactor._run_flushes(self)
+            return
+        self.unflushed = 0
+        flushes = self._flushes
+        self._flushes = []
+        tally = self.tally
+        try:
+            for runnable in flushes:
+                tally.callbacks += 1
+                runnable._run()
+                if self._urgent_pending:
+                    self._run_urgent()
+        except BaseException:
+            self._flushes = flushes + self._flushes  # to run one again that has run does nothing
+            raise
+
     def _run_pending(self) -> int:
         inbox = self.inbox
         if inbox._woken or inbox._handles:
@@ -118,6 +182,7 @@ class InterpretedReactor(Reactor):
         ready: Any = self.ready
         runnable: Any
         task: Any
+        context: Any = None
         tally = self.tally
         count = len(ready._entries)
         for _ in range(count):
@@ -132,11 +197,12 @@ class InterpretedReactor(Reactor):
             elif kind is _STEP or kind is _WAKEUP:
                 tally.task_steps += 1
                 task = runnable.__self__
+                context = task._kept_context if _KEEPS_CONTEXT else task.get_context()
                 try:
                     if kind is _STEP:
-                        task.get_context().run(runnable)
+                        context.run(runnable)
                     else:
-                        task.get_context().run(runnable, task._fut_waiter)
+                        context.run(runnable, task._fut_waiter)
                 except (SystemExit, KeyboardInterrupt):
                     if task.done():  # else a signal handler has raised it, before the coroutine had its turn
                         note_end(task, self)
@@ -144,7 +210,10 @@ class InterpretedReactor(Reactor):
                 except BaseException as exc:
                     step_failed(runnable, exc)
                 if task.done():
-                    note_end(task, self)
+                    if self.watching or task.cancelled() or task._exception is not None:
+                        note_end(task, self)
+                    else:
+                        tally.tasks_finished += 1
             elif kind is not Handle:
                 runnable._run()
             elif not runnable._cancelled:
@@ -161,7 +230,7 @@ class InterpretedReactor(Reactor):
                 self._run_urgent()
             if self.unflushed > self.flush_limit:
                 self._flush_early()
-        runnable = task = None  # an error that lives on keeps this frame, and it a task that has ended
+        runnable = task = context = None  # an error that lives on keeps this frame, and it a task that has ended
         return count
 
     def _run_io(self) -> int:
@@ -172,6 +241,7 @@ class InterpretedReactor(Reactor):
         readiness = self.readiness
         table = readiness._table
         tick = readiness.tick
+        tally = self.tally
         count = 0
         reader: Any = None
         for fd, bits in events:
@@ -181,16 +251,22 @@ class InterpretedReactor(Reactor):
             if bits & _READABLE and entry.reader is not None and entry.reader_tick < tick:
                 count += 1
                 reader = entry.reader
-                if type(reader) is not Handle or self._observed or reader._cancelled:
+                if self._observed:
                     self._run_one(reader)
                 else:
-                    self.tally.callbacks += 1
-                    try:
-                        reader._kept_context.run(reader._callback, *reader._args)  # type: ignore[arg-type, misc]
-                    except (SystemExit, KeyboardInterrupt):
-                        raise
-                    except BaseException as exc:
-                        reader._report(exc)
+                    tally.callbacks += 1
+                    if type(reader) is not Handle or reader._cancelled:
+                        reader._run()
+                    else:
+                        try:
+                            if reader._args:
+                                reader._kept_context.run(reader._callback, *reader._args)  # type: ignore[arg-type]
+                            else:
+                                reader._kept_context.run(reader._callback)  # type: ignore[arg-type]
+                        except (SystemExit, KeyboardInterrupt):
+                            raise
+                        except BaseException as exc:
+                            reader._report(exc)
                     if self._urgent_pending:
                         self._run_urgent()
             if bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:

@@ -26,7 +26,8 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.future import make_future
     from cython.cimports.loopcore.kernel.task import make_task
 else:
-    from loopcore.kernel.interpreted_tasks import make_future, make_task
+    from loopcore.kernel.interpreted_steps import IS_COMPILED
+    from loopcore.kernel.interpreted_tasks import create_task, make_future, make_task
     from loopcore.kernel.interpreted_tick import InterpretedReactor as Reactor
 
 
@@ -109,3 +110,7 @@ class Scheduler(Reactor):
     def get_task_factory(self) -> Any:
         """Return the task factory, or None."""
         return self._task_factory
+
+
+if not cython.compiled and IS_COMPILED:
+    Scheduler.create_task = create_task  # type: ignore[method-assign]

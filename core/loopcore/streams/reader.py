@@ -24,6 +24,7 @@ if cython.compiled:
     from cython.cimports.loopcore.streams.reader import give_instance_dicts
     from cython.cimports.loopcore.streams.reading import new_read, new_readexactly
 else:
+    from loopcore.streams import interpreted_calls
     from loopcore.streams.reading import new_read, new_readexactly
 
 
@@ -146,3 +147,6 @@ class StreamReader(Intake):
 
 if cython.compiled:
     give_instance_dicts()
+else:
+    StreamReader.read = interpreted_calls.read  # type: ignore[method-assign]
+    StreamReader.readexactly = interpreted_calls.readexactly  # type: ignore[method-assign]

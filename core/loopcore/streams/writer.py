@@ -24,6 +24,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.streams.writer import give_instance_dicts
+else:
+    from loopcore.streams import interpreted_calls
 
 _OPEN = 0  # of transports
 
@@ -197,3 +199,5 @@ def new_drain(writer: StreamWriter, control: WriteControl) -> Any:
 
 if cython.compiled:
     give_instance_dicts()
+else:
+    StreamWriter.drain = interpreted_calls.drain  # type: ignore[method-assign]

@@ -4,9 +4,14 @@ What comes with every message is here in one piece: a receive and the protocol's
 end of the tick. All else is ReadinessDriver's.
 """
 
+from typing import Any, Final
+
 from loopcore.native.interpreted_sockets import RECEIVE_LIMIT
 from loopcore.transports import driver_readiness
+from loopcore.transports.driver import Buffer
 from loopcore.transports.driver_queue import READ_FAILED, WRITE_FAILED
+
+DATA_FAILED: Final = "Fatal error: protocol.data_received() call failed."
 
 
 class ReadinessDriver(driver_readiness.ReadinessDriver):
@@ -20,8 +25,9 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
     def _receive(self) -> int:
         if self.buffered:
             return self._receive_into_buffer()
-        sink = self.sink
-        limit = self.scheduler.receive_limit
+        sink: Any = self.sink
+        scheduler = self.scheduler
+        limit = scheduler.receive_limit
         try:
             # Straight into a `bytes`: below malloc's mmap threshold that costs less than a buffer and a copy.
             received = self.sock.recv(limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)
@@ -33,20 +39,39 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
             sink._failed(exc, READ_FAILED)
             return 0
         nbytes = len(received)
-        if nbytes:
-            self.received += nbytes
-            self.scheduler.bytes_received += nbytes
-            sink._on_received(received)
-        else:
+        if not nbytes:
             sink._end_of_file()
+            return 0
+        self.received += nbytes
+        scheduler.bytes_received += nbytes
+        try:
+            sink._on_data(received)  # `_on_received`, written out
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._failed(exc, DATA_FAILED)
         return nbytes
+
+    def write(self, item: Buffer, size: int) -> None:
+        if self.unsent:
+            driver_readiness.ReadinessDriver.write(self, item, size)
+            return
+        self._single = item
+        self.unsent = size
+        if self._blocked:
+            return
+        scheduler = self.scheduler
+        scheduler.unflushed += size
+        if not self._turn_asked:
+            self._turn_asked = True
+            scheduler._flushes.append(self.sink)
 
     def take_turn(self) -> None:
         if self._blocked or self._single is None or self._head:
             driver_readiness.ReadinessDriver.take_turn(self)
             return
         self._turn_asked = False
-        sink = self.sink
+        sink: Any = self.sink
         try:
             sent = self.sock.send(self._single)
         except (BlockingIOError, InterruptedError):
@@ -74,4 +99,5 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
                 self.discard()
                 sink._failed(exc, WRITE_FAILED)
                 return
-        sink._on_written()
+        if sink._protocol_paused or sink._awaits_drain:
+            sink._on_written()
