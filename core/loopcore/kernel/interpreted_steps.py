@@ -143,30 +143,53 @@ def note_end(task: Any, reactor: Any) -> None:
         reactor.probes.fire("loopcore_task_done", reactor, task)
 
 
+class _NoLoop:
+    """What a task is made in that nobody will run; keeps what it has scheduled."""
+
+    def __init__(self) -> None:
+        self.scheduled: Any = None
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return False
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> None:
+        self.scheduled = callback
+
+    def call_exception_handler(self, context: Any) -> None:
+        """Nobody is told that such a task has gone."""
+
+
+async def _nothing() -> None:
+    pass
+
+
 def _kind_of_first_step() -> type:
     """Return the type of what asyncio's tasks schedule as their first step; a task that nobody runs says it."""
-    found: list[Any] = []
-
-    class Loop:
-        def get_debug(self) -> bool:
-            return False
-
-        def is_running(self) -> bool:
-            return False
-
-        def call_soon(self, callback: Any, *args: Any, context: Any = None) -> None:
-            found.append(callback)
-
-        def call_exception_handler(self, context: Any) -> None:
-            pass
-
-    async def nothing() -> None:
-        pass
-
-    coro = nothing()
-    asyncio.Task(coro, loop=Loop(), name="")  # type: ignore[arg-type]  # with a name it takes no number
+    loop: Any = _NoLoop()
+    coro = _nothing()
+    asyncio.Task(coro, loop=loop, name="")  # with a name it takes no number
     coro.close()
-    return type(found.pop())
+    return type(loop.scheduled)
+
+
+class TaskNumbers:
+    """The numbers by which tasks are called that nobody has named: asyncio's, which only its compiled code counts.
+
+    So a task that nobody runs is made for each, and no two tasks of a program have the same name.
+    """
+
+    def __iter__(self) -> "TaskNumbers":
+        return self
+
+    def __next__(self) -> int:
+        loop: Any = _NoLoop()
+        coro = _nothing()
+        task = asyncio.Task(coro, loop=loop)
+        coro.close()
+        return int(task.get_name().rpartition("-")[2])
 
 
 class NoStep:

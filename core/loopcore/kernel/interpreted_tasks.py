@@ -6,9 +6,10 @@ from contextvars import Context
 from typing import Any
 
 from loopcore.kernel import future as interpreted_future
+from loopcore.kernel import registry
 from loopcore.kernel import task as interpreted_task
 from loopcore.kernel.future import Future as InterpretedFuture
-from loopcore.kernel.interpreted_steps import IS_COMPILED, CountedTask
+from loopcore.kernel.interpreted_steps import IS_COMPILED, CountedTask, TaskNumbers
 from loopcore.kernel.interpreted_steps import Task as ChosenTask
 from loopcore.kernel.task import Task as InterpretedTask
 
@@ -68,3 +69,6 @@ def create_task(self: Any, coro: Any, *, name: Any = None, context: Context | No
 
 make_future: Callable[[Any], Any] = _make_future if IS_COMPILED else interpreted_future.make_future
 make_task: Callable[[Any, Any, Any, Context | None], Any] = _make_task if IS_COMPILED else interpreted_task.make_task
+
+if IS_COMPILED:
+    registry._numbers = TaskNumbers()  # type: ignore[assignment]  # for the interpreted classes

@@ -203,3 +203,13 @@ def test_an_interrupt_that_did_not_end_the_task_does_not_count_as_its_end(loop: 
     assert not task.done()
     assert loop.counters().tasks_finished == 0
     task._log_destroy_pending = False
+
+
+def test_tasks_of_both_makers_are_numbered_together(loop: Any) -> None:
+    async def main() -> None:
+        tasks = [loop.create_task(value(0)), loopcore.Task(value(0), loop=loop), loop.create_task(value(0))]
+        first, second, third = [int(task.get_name().removeprefix("Task-")) for task in tasks]
+        assert (second, third) == (first + 1, first + 2)
+        await asyncio.gather(*tasks)
+
+    loop.run_until_complete(main())
