@@ -138,10 +138,24 @@ class Handle(Runnable):
         return f"<{' '.join(self._describe())}>"
 
 
+class TimerKeeper:
+    """Where timers wait: what a timer that is set tells of its cancellation."""
+
+    __slots__ = ("debug",)
+
+    def __init__(self) -> None:
+        self.debug: bool = False
+        """Whether a timer that is cancelled shall remember what it was: the loop is in debug mode."""
+
+    def note_cancelled(self, timer: "TimerHandle") -> None:
+        """Hear that `timer`, which is not marked yet, is being cancelled."""
+        raise NotImplementedError
+
+
 class TimerHandle(Handle):
     """A callback that is due at a deadline: what `call_later` and `call_at` return."""
 
-    __slots__ = ("_when", "_place", "_scheduled")
+    __slots__ = ("_when", "_place", "_scheduled", "_keeper")
 
     def __init__(
         self,
@@ -151,10 +165,13 @@ class TimerHandle(Handle):
         loop: "Queues",
         context: Context | None = None,
     ) -> None:
+        if getattr(self, "_scheduled", False):
+            raise RuntimeError(f"{self!r} is set: cancel it and make another, in place of calling its __init__ again")
         Handle.__init__(self, callback, args, loop, context)
         self._when: float = when
         self._place: int = 0
         self._scheduled: bool = False
+        self._keeper: TimerKeeper | None = None
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -165,9 +182,20 @@ class TimerHandle(Handle):
         return self._when
 
     def cancel(self) -> None:
-        if not self._cancelled:
+        if self._cancelled:
+            return
+        keeper = self._keeper
+        if not self._scheduled or keeper is None:
             self._loop._timer_handle_cancelled(self)
-        Handle.cancel(self)
+            Handle.cancel(self)
+            return
+        # As `Handle.cancel`, without a question to the loop: almost every timeout ends here.
+        keeper.note_cancelled(self)
+        self._cancelled = True
+        if keeper.debug:
+            self._repr = repr(self)
+        self._callback = None
+        self._args = None
 
     def _describe(self) -> list[str]:
         info = Handle._describe(self)
@@ -256,4 +284,5 @@ def make_timer(
     timer._when = when
     timer._place = 0
     timer._scheduled = False
+    timer._keeper = None
     return timer

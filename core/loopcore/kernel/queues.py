@@ -135,6 +135,7 @@ class Queues:
     def set_debug(self, enabled: bool) -> None:
         """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from a wrong thread."""
         self._set_attention(_DEBUG, bool(enabled))
+        self.timers.debug = self.get_debug()
 
     def is_closed(self) -> bool:
         """Tell whether the loop was closed."""
@@ -383,8 +384,7 @@ class Queues:
         self._attention = self._attention | flag if on else self._attention & ~flag
         self._note_observers()
 
-    def _note_observers(self) -> None:
-        # Kept apart from `_attention`, which sends whoever schedules the long way round.
+    def _note_observers(self) -> None:  # kept apart from `_attention`, which sends who schedules the long way round
         self._observed = self._timing or bool(self._attention & (_DEBUG | _WATCHING_HANDLES))
 
     def _set_timing(self, on: bool) -> None:

@@ -4,16 +4,17 @@ A heap ordered by (deadline, sequence): equal deadlines fire in the order in whi
 open. A cancelled timer stays in the heap until it surfaces; once more than half of the heap is cancelled it is
 rebuilt, so it holds at most twice the live timers (and a few).
 
-Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire, which costs a flag here.
-The heap itself is `native/deadlines.pxd`, compiled, and heapq, interpreted (docs/adr/0026). Compiled, the timers in it
-are kept alive by a list, in no order, in which each knows its place.
+Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire. The heap is
+`native/deadlines.pxd`, compiled, and heapq, interpreted (docs/adr/0026). Compiled, timers are *fresh* until the loop
+asks what is due or when to wake: in a list in the order in which they were set, which a cancelled one leaves at once.
+Then they go into the heap, or, many at once, are sorted into a *run* (docs/adr/0040). Lists keep all of them alive.
 
 A timer that is let go of may be the last to know its context, and so run a finalizer, which may set and cancel timers.
 """
 
 from contextvars import Context
 
-from loopcore.kernel.handle import TimerHandle
+from loopcore.kernel.handle import TimerHandle, TimerKeeper
 
 try:
     import cython
@@ -25,17 +26,31 @@ if cython.compiled:
     from cython.cimports.loopcore.native.cpython import copy_context
     from cython.cimports.loopcore.native.deadlines import (
         Deadlines,
+        add_to_run,
+        advance_run,
         count_deadlines,
+        count_run,
         cut_deadlines,
+        cut_run,
         first_deadline,
+        first_of_run,
         free_deadlines,
+        free_run,
         keep_deadline,
+        keep_of_run,
         make_deadlines,
+        make_run,
         pop_deadline,
         push_deadline,
         reserve_deadline,
+        run_deadline,
+        run_is_first,
+        run_sequence,
+        sort_run,
         timer_at,
+        trim_run,
     )
+    from cython.cimports.loopcore.native.ring import put_item, take_item
 else:
     from loopcore.native.interpreted_deadlines import (
         Deadlines,
@@ -56,24 +71,45 @@ else:
 COMPACT_ABOVE = 64
 """Heaps smaller than this are not worth a rebuild."""
 
+SORT_ABOVE = 256
+"""From how many timers on those that come in together are worth a run of their own."""
 
+_FEW = COMPACT_ABOVE
+_MANY = SORT_ABOVE
 _NEVER = float("inf")
 
 
-class TimerHeap:
+class TimerHeap(TimerKeeper):
     """Every timer that was set and has not fired. Times are seconds of the loop's clock."""
 
-    __slots__ = ("earliest", "_timers", "_heap", "_next_sequence", "cancelled_count", "_common_context")
+    __slots__ = (
+        "earliest",
+        "_fresh",
+        "_fresh_count",
+        "_holes",
+        "_run",
+        "_timers",
+        "_heap",
+        "_next_sequence",
+        "cancelled_count",
+        "_common_context",
+    )
 
     def __init__(self) -> None:
+        TimerKeeper.__init__(self)
         self.earliest: float = _NEVER
-        """Deadline of the first timer, cancelled or not; infinity if there is none. Looked at in every tick."""
-        self._timers: list[TimerHandle] = []  # interpreted, the heap's tuples keep the timers
+        """No timer is due before; infinity if there is none. Looked at in every tick."""
+        # The first `_fresh_count` places are timers, but for the holes of those that were cancelled; then come Nones.
+        self._fresh: list[TimerHandle | None] = []
+        self._fresh_count: int = 0
+        self._holes: int = 0
+        self._run: list[TimerHandle | None] = []
+        self._timers: list[TimerHandle] = []  # of the heap, each with -1 - its place; interpreted, the tuples keep them
         if not cython.compiled:
             self._heap: Deadlines = make_deadlines()
         self._next_sequence: int = 0
         self.cancelled_count: int = 0
-        """How many of the timers in the heap are cancelled."""
+        """How many of the timers in here are cancelled."""
         self._common_context: Context | None = None
 
     def __cinit__(self) -> None:
@@ -85,8 +121,7 @@ class TimerHeap:
         free_deadlines(self._heap)
 
     def __len__(self) -> int:
-        count: int = count_deadlines(self._heap)
-        return count
+        return self._sorted_count() + self._fresh_count - self._holes
 
     def common_context(self) -> Context:
         """Return a copy of the current context that timers set in a row have in common, and nobody enters.
@@ -111,19 +146,26 @@ class TimerHeap:
         """Add a timer. Raises ValueError for one that is in a heap already: it has one place."""
         if timer._scheduled:
             raise ValueError(f"{timer!r} is set already")
-        reserve_deadline(self._heap)
+        timer._keeper = self
         if cython.compiled:
-            timer._place = len(self._timers)
-            self._timers.append(timer)
+            if self._fresh_count == len(self._fresh):
+                self._fresh.append(None)
+            put_item(self._fresh, self._fresh_count, timer)
+            timer._place = self._fresh_count
+            self._fresh_count += 1
+        else:
+            self._next_sequence += 1
+            push_deadline(self._heap, timer._when, self._next_sequence, timer)
         timer._scheduled = True
-        self._next_sequence += 1
-        push_deadline(self._heap, timer._when, self._next_sequence, timer)
         if timer._when < self.earliest:
             self.earliest = timer._when
 
     def note_cancelled(self, timer: TimerHandle) -> None:
-        """Count a timer that is being cancelled; rebuild the heap when they are the greater part of it."""
+        """Let go of a timer that is being cancelled, or count it, and rebuild when such are the greater part."""
         if not timer._scheduled:
+            return
+        if cython.compiled and timer._place >= 0:
+            self._drop_fresh(timer)
             return
         self.cancelled_count += 1
         if self._is_mostly_cancelled():
@@ -132,42 +174,169 @@ class TimerHeap:
     def next_deadline(self) -> float:
         """Return the earliest deadline of a timer not cancelled, or infinity if there is none. Asked before a wait."""
         self._forget_context()  # its variables shall not live for nothing
-        while count_deadlines(self._heap):
-            timer: TimerHandle = timer_at(self._heap, 0)
+        while True:
+            if self._fresh_count:
+                self._sort_in()
+            if self.earliest == _NEVER:
+                return _NEVER
+            timer = self._first()
             if not timer._cancelled:
                 return timer._when
             self._pop()
             del timer  # before the next one is looked at: a finalizer may set one that is earlier, or rebuild the heap
-        return _NEVER
 
     def pop_due(self, limit: float) -> list[TimerHandle]:
         """Take out and return the timers with a deadline before `limit`, in the order in which they fire."""
         due: list[TimerHandle] = []
         while self.earliest < limit:
+            if self._fresh_count:
+                self._sort_in()  # and there may be none that is due
+                continue
             timer = self._pop()
             if not timer._cancelled:
                 due.append(timer)
+        if cython.compiled:
+            self._trim()
         if self._is_mostly_cancelled():
             self._compact(None)
         return due
 
     def clear(self) -> None:
         """Forget every timer."""
-        fresh: list[TimerHandle] = []  # made first: to make it may run the collector, and a finalizer that sets a timer
-        dropped = self._timers
-        if not cython.compiled:
-            dropped = timers_of(self._heap)
-        for timer in dropped:
-            timer._scheduled = False
+        # Made first: to make them may run the collector, and a finalizer that sets a timer.
+        fresh: list[TimerHandle | None] = []
+        run: list[TimerHandle | None] = []
+        timers: list[TimerHandle] = []
+        dropped = (self._fresh, self._run, self._timers if cython.compiled else timers_of(self._heap))
+        for several in dropped:
+            for timer in several:
+                if timer is not None:
+                    timer._scheduled = False
         self.earliest = _NEVER
         self.cancelled_count = 0
         cut_deadlines(self._heap, 0)
+        if cython.compiled:
+            free_run(self._heap)
+        self._fresh_count = self._holes = 0
+        self._fresh = fresh  # what is dropped may set timers while it is destroyed, which is at the end of this
+        self._run = run
+        self._timers = timers
         self._forget_context()
-        self._timers = fresh  # what is dropped may set timers while it is destroyed, so it comes last
+
+    def _sorted_count(self) -> int:
+        count: int = count_deadlines(self._heap)
+        return count + count_run(self._heap) if cython.compiled else count
 
     def _is_mostly_cancelled(self) -> bool:
-        count: int = count_deadlines(self._heap)
-        return count > COMPACT_ABOVE and self.cancelled_count * 2 > count
+        count = self._sorted_count()
+        return count > _FEW and self.cancelled_count * 2 > count
+
+    # Fresh timers: compiled only
+
+    def _drop_fresh(self, timer: TimerHandle) -> None:
+        timer._scheduled = False
+        take_item(self._fresh, timer._place)  # the caller knows the timer, so it is not freed here
+        self._holes += 1
+        while self._fresh_count and self._fresh[self._fresh_count - 1] is None:
+            self._fresh_count -= 1
+            self._holes -= 1
+        if self._fresh_count == 0:
+            self.earliest = first_deadline(self._heap)
+        elif self._holes > _FEW and self._holes * 2 > self._fresh_count:
+            self._close_holes()
+
+    def _close_holes(self) -> None:
+        kept = 0
+        for position in range(self._fresh_count):
+            timer = self._fresh[position]
+            if timer is not None:
+                timer._place = kept
+                put_item(self._fresh, kept, take_item(self._fresh, position))
+                kept += 1
+        self._fresh_count = kept
+        self._holes = 0
+
+    def _sort_in(self) -> None:
+        """Have no fresh timers any more."""
+        count = self._fresh_count - self._holes
+        if count >= _MANY and count >= count_run(self._heap):
+            self._make_run()
+        else:
+            for position in range(self._fresh_count):
+                timer = self._fresh[position]
+                if timer is not None:
+                    self._next_sequence += 1
+                    self._put_into_heap(timer, timer._when, self._next_sequence)
+                    take_item(self._fresh, position)
+                    self._holes += 1
+            self._fresh_count = self._holes = 0
+        self.earliest = first_deadline(self._heap)
+        if len(self._fresh) > _MANY:
+            self._fresh.clear()  # of None alone; a new list might be made while the collector runs a finalizer
+
+    def _make_run(self) -> None:
+        fresh: list[TimerHandle | None] = []  # made first, see `clear`
+        while count_run(self._heap):
+            position = first_of_run(self._heap)
+            timer: TimerHandle = self._run[position]
+            self._put_into_heap(timer, run_deadline(self._heap, position), run_sequence(self._heap, position))
+            advance_run(self._heap)
+            take_item(self._run, position)
+        make_run(self._heap, self._fresh_count - self._holes)
+        for position in range(self._fresh_count):
+            new = self._fresh[position]
+            if new is not None:
+                new._place = -1
+                add_to_run(self._heap, new._when, new)
+        sort_run(self._heap, self._fresh, self._next_sequence + 1)
+        self._next_sequence += self._fresh_count
+        self._run = self._fresh
+        self._fresh = fresh
+        self._fresh_count = self._holes = 0
+
+    def _put_into_heap(self, timer: TimerHandle, when: float, sequence: int) -> None:
+        reserve_deadline(self._heap)
+        self._timers.append(timer)
+        timer._place = -len(self._timers)
+        push_deadline(self._heap, when, sequence, timer)
+
+    def _first(self) -> TimerHandle:
+        if cython.compiled and run_is_first(self._heap):
+            timer: TimerHandle = self._run[first_of_run(self._heap)]
+        else:
+            timer = timer_at(self._heap, 0)
+        return timer
+
+    def _pop(self) -> TimerHandle:
+        if cython.compiled and run_is_first(self._heap):
+            timer: TimerHandle = take_item(self._run, advance_run(self._heap))
+            timer._scheduled = False
+        else:
+            timer = pop_deadline(self._heap)
+            self._leave(timer)
+        if timer._cancelled:
+            self.cancelled_count -= 1
+        self.earliest = first_deadline(self._heap)
+        return timer
+
+    def _leave(self, timer: TimerHandle) -> None:
+        if cython.compiled:
+            last = self._timers.pop()
+            if last is not timer:
+                self._timers[-1 - timer._place] = last
+                last._place = timer._place
+        timer._scheduled = False
+
+    def _trim(self) -> None:
+        # By halves: to move what is left costs no more than to have taken the rest.
+        first = first_of_run(self._heap)
+        if first == 0:
+            return
+        if count_run(self._heap) == 0:
+            free_run(self._heap)
+            self._run.clear()
+        elif first > _MANY and first > count_run(self._heap):
+            trim_run(self._heap, self._run)
 
     def _compact(self, cancelling: TimerHandle | None) -> None:
         # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others.
@@ -197,24 +366,25 @@ class TimerHeap:
         cut_deadlines(self._heap, kept)
         for timer in dropped:
             self._leave(timer)
-        self.earliest = first_deadline(self._heap)
+        self._compact_run(cancelling, dropped)
+        if self._fresh_count == 0:
+            self.earliest = first_deadline(self._heap)
         self.cancelled_count = 0
 
-    def _pop(self) -> TimerHandle:
-        timer: TimerHandle = pop_deadline(self._heap)
-        self._leave(timer)
-        if timer._cancelled:
-            self.cancelled_count -= 1
-        self.earliest = first_deadline(self._heap)
-        return timer
-
-    def _leave(self, timer: TimerHandle) -> None:
-        if cython.compiled:
-            last = self._timers.pop()
-            if last is not timer:
-                self._timers[timer._place] = last
-                last._place = timer._place
-        timer._scheduled = False
+    def _compact_run(self, cancelling: TimerHandle | None, dropped: list[TimerHandle]) -> None:
+        kept = first_of_run(self._heap)
+        for position in range(kept, kept + count_run(self._heap)):
+            timer: TimerHandle = take_item(self._run, position)
+            if timer._cancelled or timer is cancelling:
+                timer._scheduled = False
+                dropped.append(timer)
+            else:
+                put_item(self._run, kept, timer)
+                keep_of_run(self._heap, kept, position)
+                kept += 1
+        cut_run(self._heap, kept)
+        if len(self._run):
+            trim_run(self._heap, self._run)
 
 
 def share_contexts(wanted: bool) -> bool:

@@ -4,6 +4,9 @@
 # of them each timer would be a cache miss. Four children a node: half the levels of a binary heap, and the children lie
 # side by side. The pointers are borrowed; who calls keeps the timers alive as long as they are in here. All is inline,
 # because each module that knows the timer heap includes it.
+#
+# Beside the heap there may be one *run*: many timers that were new at the same time, sorted once (docs/adr/0040). To take
+# its first costs nothing, and which timers are the next is known early enough to fetch them into the cache.
 
 cdef extern from *:
     """
@@ -14,9 +17,18 @@ cdef extern from *:
     } loopcore_deadline;
 
     typedef struct {
+        double when;
+        PyObject *timer;
+    } loopcore_sorted;
+
+    typedef struct {
         loopcore_deadline *items;
         Py_ssize_t count;
         Py_ssize_t room;
+        loopcore_sorted *run;
+        Py_ssize_t run_first;
+        Py_ssize_t run_end;
+        long long run_sequence;  /* of what would be at index 0; the run's are younger than those before it in the heap */
     } loopcore_deadlines, *Deadlines;
 
     #define LOOPCORE_FEW_DEADLINES 64
@@ -36,6 +48,7 @@ cdef extern from *:
     {
         if (heap != NULL) {
             PyMem_RawFree(heap->items);
+            PyMem_RawFree(heap->run);
             PyMem_RawFree(heap);
         }
     }
@@ -87,18 +100,17 @@ cdef extern from *:
     loopcore_push_deadline(loopcore_deadlines *heap, double when, long long sequence, PyObject *timer)
     {
         loopcore_deadline *items = heap->items;
+        loopcore_deadline rising = {when, sequence, timer};
         Py_ssize_t at = heap->count++;
         while (at > 0) {
             Py_ssize_t above = (at - 1) >> 2;
-            if (items[above].when <= when) {
-                break;  /* a new timer is the youngest: at an equal deadline it stays below */
+            if (!loopcore_fires_before(&rising, &items[above])) {
+                break;
             }
             items[at] = items[above];
             at = above;
         }
-        items[at].when = when;
-        items[at].sequence = sequence;
-        items[at].timer = timer;
+        items[at] = rising;
     }
 
     static inline void
@@ -138,9 +150,30 @@ cdef extern from *:
         return Py_NewRef(timer);
     }
 
-    static inline double
-    loopcore_first_deadline(loopcore_deadlines *heap)
+    static inline Py_ssize_t
+    loopcore_count_run(const loopcore_deadlines *heap)
     {
+        return heap->run_end - heap->run_first;
+    }
+
+    /* Whether the first of all is the first of the run. */
+    static inline int
+    loopcore_run_is_first(const loopcore_deadlines *heap)
+    {
+        const loopcore_sorted *first = &heap->run[heap->run_first];
+        if (heap->run_first == heap->run_end) {
+            return 0;
+        }
+        return heap->count == 0 || first->when < heap->items[0].when
+            || (first->when == heap->items[0].when && heap->run_sequence < heap->items[0].sequence);
+    }
+
+    static inline double
+    loopcore_first_deadline(const loopcore_deadlines *heap)
+    {
+        if (loopcore_run_is_first(heap)) {
+            return heap->run[heap->run_first].when;
+        }
         return heap->count ? heap->items[0].when : Py_HUGE_VAL;
     }
 
@@ -148,6 +181,164 @@ cdef extern from *:
     loopcore_count_deadlines(const loopcore_deadlines *heap)
     {
         return heap->count;
+    }
+
+    /* An empty run with room for `count`, and for as many while they are sorted. */
+    static inline int
+    loopcore_make_run(loopcore_deadlines *heap, Py_ssize_t count)
+    {
+        PyMem_RawFree(heap->run);
+        heap->run_first = heap->run_end = 0;
+        heap->run = PyMem_RawMalloc(2 * (size_t)count * sizeof(loopcore_sorted));
+        if (heap->run == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        return 0;
+    }
+
+    static inline void
+    loopcore_free_run(loopcore_deadlines *heap)
+    {
+        PyMem_RawFree(heap->run);
+        heap->run = NULL;
+        heap->run_first = heap->run_end = 0;
+    }
+
+    static inline void
+    loopcore_add_to_run(loopcore_deadlines *heap, double when, PyObject *timer)
+    {
+        heap->run[heap->run_end].when = when;
+        heap->run[heap->run_end++].timer = timer;
+    }
+
+    /* A number that is in the order of the deadlines: the bits of a double, those below zero turned round. */
+    static inline unsigned long long
+    loopcore_key_of(const loopcore_sorted *item)
+    {
+        unsigned long long bits;
+        double when = item->when + 0.0;  /* of the two zeros one */
+        memcpy(&bits, &when, sizeof(bits));
+        return bits >> 63 ? ~bits : bits | 1ULL << 63;
+    }
+
+    /* Sort a run that was just filled, byte by byte from the least, so that equal deadlines stay in their order; and put the
+     * list that owns its timers into the same order. None of that calls the interpreter. */
+    static inline void
+    loopcore_sort_run(loopcore_deadlines *heap, PyObject *owners, long long sequence)
+    {
+        size_t counts[8][256];
+        size_t count = (size_t)heap->run_end;
+        loopcore_sorted *from = heap->run, *to = heap->run + count;
+        heap->run_sequence = sequence;
+        if (count == 0) {
+            return;  /* a finalizer has cancelled them all */
+        }
+        memset(counts, 0, sizeof(counts));
+        for (size_t at = 0; at < count; at++) {
+            unsigned long long key = loopcore_key_of(&from[at]);
+            for (int byte = 0; byte < 8; byte++) {
+                counts[byte][key >> 8 * byte & 255]++;
+            }
+        }
+        for (int byte = 0; byte < 8; byte++) {
+            size_t place = 0;
+            loopcore_sorted *other = from;
+            if (counts[byte][loopcore_key_of(from) >> 8 * byte & 255] == count) {
+                continue;  /* all have the same here, as deadlines of the same hour have in their highest bytes */
+            }
+            for (int value = 0; value < 256; value++) {
+                size_t many = counts[byte][value];
+                counts[byte][value] = place;
+                place += many;
+            }
+            for (size_t at = 0; at < count; at++) {
+                to[counts[byte][loopcore_key_of(&from[at]) >> 8 * byte & 255]++] = from[at];
+            }
+            from = to;
+            to = other;
+        }
+        if (from != heap->run) {
+            memcpy(heap->run, from, count * sizeof(loopcore_sorted));
+        }
+        from = PyMem_RawRealloc(heap->run, count * sizeof(loopcore_sorted));
+        heap->run = from == NULL ? heap->run : from;
+        for (Py_ssize_t at = 0; at < PyList_GET_SIZE(owners); at++) {
+            PyList_SET_ITEM(owners, at, at < heap->run_end ? heap->run[at].timer : Py_None);
+        }
+    }
+
+    static inline void
+    loopcore_fetch(const void *address)
+    {
+    #if defined(__GNUC__) || defined(__clang__)
+        __builtin_prefetch(address, 1);
+    #else
+        (void)address;
+    #endif
+    }
+
+    /* Where the first of the run is in the list of its owners; it is out of the run now. */
+    static inline Py_ssize_t
+    loopcore_advance_run(loopcore_deadlines *heap)
+    {
+        Py_ssize_t ahead = heap->run_first + 8;
+        if (ahead < heap->run_end) {
+            /* The collector's part in front, and the two lines behind it. */
+            loopcore_fetch((const char *)heap->run[ahead].timer - 16);
+            loopcore_fetch((const char *)heap->run[ahead].timer + 48);
+        }
+        return heap->run_first++;
+    }
+
+    /* Give back what the timers took that are gone; their places among the owners hold None. */
+    static inline void
+    loopcore_trim_run(loopcore_deadlines *heap, PyObject *owners)
+    {
+        Py_ssize_t left = loopcore_count_run(heap);
+        loopcore_sorted *moved;
+        if (PyList_SetSlice(owners, heap->run_end, PyList_GET_SIZE(owners), NULL) < 0
+                || PyList_SetSlice(owners, 0, heap->run_first, NULL) < 0) {
+            PyErr_Clear();  /* it stays as large as it is; should only the end have gone, nobody looks there */
+            return;
+        }
+        memmove(heap->run, heap->run + heap->run_first, (size_t)left * sizeof(loopcore_sorted));
+        heap->run_sequence += heap->run_first;
+        heap->run_first = 0;
+        heap->run_end = left;
+        moved = PyMem_RawRealloc(heap->run, (size_t)left * sizeof(loopcore_sorted));
+        heap->run = moved == NULL ? heap->run : moved;
+    }
+
+    static inline Py_ssize_t
+    loopcore_first_of_run(const loopcore_deadlines *heap)
+    {
+        return heap->run_first;
+    }
+
+    static inline double
+    loopcore_run_deadline(const loopcore_deadlines *heap, Py_ssize_t position)
+    {
+        return heap->run[position].when;
+    }
+
+    static inline long long
+    loopcore_run_sequence(const loopcore_deadlines *heap, Py_ssize_t position)
+    {
+        return heap->run_sequence + position;
+    }
+
+    static inline void
+    loopcore_keep_of_run(loopcore_deadlines *heap, Py_ssize_t to, Py_ssize_t position)
+    {
+        heap->run[to] = heap->run[position];
+    }
+
+    /* Let the run end at `end`, which is not beyond where it ends. */
+    static inline void
+    loopcore_cut_run(loopcore_deadlines *heap, Py_ssize_t end)
+    {
+        heap->run_end = end;
     }
 
     static inline PyObject *
@@ -183,6 +374,19 @@ cdef extern from *:
     void push_deadline "loopcore_push_deadline" (Deadlines heap, double when, long long sequence, object timer) noexcept
     object pop_deadline "loopcore_pop_deadline" (Deadlines heap)
     double first_deadline "loopcore_first_deadline" (Deadlines heap) noexcept
+    bint run_is_first "loopcore_run_is_first" (Deadlines heap) noexcept
+    Py_ssize_t count_run "loopcore_count_run" (Deadlines heap) noexcept
+    int make_run "loopcore_make_run" (Deadlines heap, Py_ssize_t count) except -1
+    void free_run "loopcore_free_run" (Deadlines heap) noexcept
+    void add_to_run "loopcore_add_to_run" (Deadlines heap, double when, object timer) noexcept
+    void sort_run "loopcore_sort_run" (Deadlines heap, list owners, long long sequence) noexcept
+    Py_ssize_t advance_run "loopcore_advance_run" (Deadlines heap) noexcept
+    void trim_run "loopcore_trim_run" (Deadlines heap, list owners) noexcept
+    Py_ssize_t first_of_run "loopcore_first_of_run" (Deadlines heap) noexcept
+    double run_deadline "loopcore_run_deadline" (Deadlines heap, Py_ssize_t position) noexcept
+    long long run_sequence "loopcore_run_sequence" (Deadlines heap, Py_ssize_t position) noexcept
+    void keep_of_run "loopcore_keep_of_run" (Deadlines heap, Py_ssize_t to, Py_ssize_t position) noexcept
+    void cut_run "loopcore_cut_run" (Deadlines heap, Py_ssize_t end) noexcept
     Py_ssize_t count_deadlines "loopcore_count_deadlines" (Deadlines heap) noexcept
     object timer_at "loopcore_timer_at" (Deadlines heap, Py_ssize_t position)
     void keep_deadline "loopcore_keep_deadline" (Deadlines heap, Py_ssize_t to, Py_ssize_t position) noexcept

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar, copy_context
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from loopcore.kernel.handle import TimerHandle
-from loopcore.kernel.timers import COMPACT_ABOVE, TimerHeap
+from loopcore.kernel.timers import COMPACT_ABOVE, SORT_ABOVE, TimerHeap
 
 NEVER = float("inf")
 
@@ -66,6 +67,16 @@ class TimerHeapMachine(RuleBasedStateMachine):
             else:
                 self.live.append(timer)
 
+    @rule(count=st.integers(SORT_ABOVE, 2 * SORT_ABOVE), step=st.integers(1, 40))
+    def push_a_crowd(self, count: int, step: int) -> None:
+        self.live += [self.owner.set(float(-number * step % 41 - 10)) for number in range(count)]
+
+    @rule(share=st.integers(2, 5))
+    def cancel_a_share_of_all(self, share: int) -> None:
+        for timer in self.live[::share]:
+            timer.cancel()
+        self.live = [timer for timer in self.live if not timer.cancelled()]
+
     @rule(timer=handles)
     def cancel(self, timer: TimerHandle) -> None:
         timer.cancel()
@@ -111,6 +122,64 @@ def test_equal_deadlines_fire_in_the_order_they_were_set_also_after_a_rebuild() 
     assert [id(timer) for timer in owner.timers.pop_due(6.0)] == [id(timer) for timer in timers[3::2]]
 
 
+@pytest.mark.parametrize("count", [SORT_ABOVE // 2, 2 * SORT_ABOVE])
+def test_those_of_one_deadline_fire_in_order_however_many_come_in_together(count: int) -> None:
+    owner = Owner()
+    timers = []
+    for _ in range(3):
+        timers += [owner.set(5.0) for _ in range(count)]
+        owner.timers.next_deadline()
+    timers.append(owner.set(5.0))
+    for timer in timers[::3]:
+        timer.cancel()
+    expected = [timer for timer in timers if not timer.cancelled()]
+    assert [id(timer) for timer in owner.timers.pop_due(6.0)] == [id(timer) for timer in expected]
+
+
+def test_deadlines_of_every_sign_and_size_fire_in_order() -> None:
+    owner = Owner()
+    sizes = [0.0, -0.0, 5e-324, 1e-9, 1.0, 1e300, NEVER]
+    for number in range(2 * SORT_ABOVE):
+        size = sizes[number % len(sizes)]
+        owner.set(size * (number + 1) if number % 2 else -size)
+    fired = [timer.when() for timer in owner.timers.pop_due(NEVER)]
+    assert fired == sorted(fired)
+    assert fired[0] == -NEVER
+    assert len(fired) + len(owner.timers) == 2 * SORT_ABOVE
+
+
+def test_a_crowd_of_which_most_are_cancelled_is_let_go() -> None:
+    class Seen:
+        def __call__(self) -> None:
+            """Nothing: it matters when this goes."""
+
+    owner = Owner()
+    callbacks = [Seen() for _ in range(2 * SORT_ABOVE)]
+    gone = [weakref.ref(callback) for callback in callbacks]
+    timers = []
+    for number, callback in enumerate(callbacks):
+        timers.append(TimerHandle(float(number), callback, (), owner))
+        owner.timers.push(timers[-1])
+    del callback, callbacks
+    assert owner.timers.next_deadline() == 0.0
+    while len(timers) > 1:
+        timers.pop().cancel()
+    gc.collect()
+    assert [place for place, seen in enumerate(gone) if seen() is not None] == [0]
+    assert len(owner.timers) <= COMPACT_ABOVE
+    assert owner.timers.pop_due(NEVER) == timers
+
+
+def test_a_timer_that_is_set_cannot_be_made_again() -> None:
+    owner = Owner()
+    timer = owner.set(5.0)
+    with pytest.raises(RuntimeError, match="is set"):
+        timer.__init__(1.0, print, (), owner)  # type: ignore[misc]
+    assert owner.timers.pop_due(6.0) == [timer]
+    timer.__init__(1.0, print, (), owner)  # type: ignore[misc]
+    assert timer.when() == 1.0
+
+
 def test_a_timer_is_not_due_at_the_limit_itself() -> None:
     owner = Owner()
     timer = owner.set(5.0)
@@ -141,7 +210,7 @@ def test_cancelling_twice_counts_once() -> None:
     timers = [owner.set(float(number)) for number in range(100)]
     for _ in range(100):
         timers[0].cancel()
-    assert len(owner.timers) == 100
+    assert len(owner.timers) - owner.timers.cancelled_count == 99
     assert owner.timers.next_deadline() == 1.0
 
 

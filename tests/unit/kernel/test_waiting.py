@@ -80,7 +80,9 @@ def test_what_goes_with_a_cancelled_timer_may_schedule_before_the_wait() -> None
 
     def cancel_one() -> None:
         variable.set(Schedules(scheduler, log))
-        scheduler.call_later(60, log.append, "never").cancel()
+        timer = scheduler.call_later(60, log.append, "never")
+        scheduler.timers.next_deadline()  # now it stays, cancelled, until the loop comes across it
+        timer.cancel()
 
     Context().run(cancel_one)
     scheduler.call_later(60, log.append, "never").cancel()
