@@ -1,6 +1,7 @@
 cimport cython
 from cpython.object cimport PyObject
 
+from loopcore.kernel.handle cimport make_handle
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.attributes cimport open_dict
@@ -57,6 +58,16 @@ cdef object _iterate(Future future)
 
 @cython.locals(future=Future)
 cpdef Future make_future(Reactor loop)
+
+
+# What `call_soon` does with a callback of a future that is done, where nobody looks on and no class overrides it
+# (docs/adr/0039); False if it has to be called.
+cdef inline bint notify_directly(Future future, object callback, object context) except -1:
+    cdef Reactor reactor = future._reactor
+    if reactor is None or reactor._attention or not reactor._has_own_call_soon:
+        return False
+    reactor.ready.push(make_handle(callback, (future,), reactor, context))
+    return True
 
 
 cdef inline object give_instance_dicts():

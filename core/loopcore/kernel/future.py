@@ -1,3 +1,4 @@
+# cython: always_allow_keywords=False
 """Future: a result that is not there yet.
 
 asyncio.Future's interface and messages; accepted wherever asyncio accepts its own (`asyncio.isfuture` and
@@ -29,7 +30,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.future import give_instance_dicts
+    from cython.cimports.loopcore.kernel.future import give_instance_dicts, notify_directly
 
 _PENDING = 0
 _CANCELLED = 1
@@ -266,7 +267,8 @@ class Future(Runnable):
 
     def _notify(self, callback: Any, context: Context | None) -> None:
         if context is not None:
-            self._loop.call_soon(callback, self, context=context)
+            if not cython.compiled or not notify_directly(self, callback, context):
+                self._loop.call_soon(callback, self, context=context)
             return
         self._reactor.ready.push(callback)  # a task: this is how one hands over to another
         if self._reactor.watching:
@@ -302,11 +304,8 @@ class Future(Runnable):
     def _report_unseen(self) -> None:
         if not self._log_traceback_flag:
             return
-        context: dict[str, Any] = {
-            "message": f"{type(self).__name__} exception was never retrieved",
-            "exception": self._exception,
-            "future": self,
-        }
+        message = f"{type(self).__name__} exception was never retrieved"
+        context: dict[str, Any] = {"message": message, "exception": self._exception, "future": self}
         if self._source_traceback:
             context["source_traceback"] = self._source_traceback
         self._loop.call_exception_handler(context)

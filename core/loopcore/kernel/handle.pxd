@@ -18,6 +18,7 @@ cdef class Handle(Runnable):
     cdef object __weakref__
 
     cpdef object _run(self)
+    cdef object _fail(self)
     cdef object _stop_sharing(self)
     cpdef object _report(self, object exc)
     cpdef object cancel(self)

@@ -1,3 +1,4 @@
+# cython: always_allow_keywords=False
 """Handle and TimerHandle: a callback with its arguments and its context, cancellable.
 
 Both pass `isinstance` for asyncio's classes through `__class__`, because libraries test for them; they
@@ -21,7 +22,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.handle import own_context
-    from cython.cimports.loopcore.native.cpython import copy_context, run_in_context
+    from cython.cimports.loopcore.native.contexts import call_in_context
+    from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
     from cython.cimports.loopcore.native.spares import is_known_elsewhere, keep_spare, spare_count, take_spare
 else:
     copy_context = python_copy_context
@@ -69,20 +71,29 @@ class Handle(Runnable):
     def _run(self) -> None:
         if self._cancelled:
             return
-        try:
-            if cython.compiled:
-                if self._shares_context:
-                    self._stop_sharing()
-                run_in_context(self._kept_context, self._callback, self._args)
-            else:
+        if cython.compiled:
+            if self._shares_context:
+                self._stop_sharing()
+            if call_in_context(self._kept_context, self._callback, self._args):
+                self._fail()
+        else:
+            try:
                 self._kept_context.run(self._callback, *self._args)  # type: ignore[arg-type, misc]
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                self._report(exc)
+            # The frames below keep this one alive as long as a traceback does: an exception must not hold its handle.
+            del self
+
+    def _fail(self) -> None:
+        # Compiled only, with the exception of the callback pending: nothing is set up to catch where none is raised.
+        try:
+            raise_pending()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
             self._report(exc)
-        if not cython.compiled:
-            # The frames below keep this one alive as long as a traceback does: an exception must not hold its handle.
-            del self
 
     def _report(self, exc: BaseException) -> None:
         what = describe_callback(self._callback, self._args, self._loop.get_debug())
@@ -240,10 +251,11 @@ def make_handle(
     handle._args = args
     handle._kept_context = copy_context() if context is None else context
     handle._loop = loop
-    handle._cancelled = False
-    handle._shares_context = False
-    handle._source_traceback = None
-    handle._repr = None
+    if not cython.compiled:  # else all of it is zero or None already
+        handle._cancelled = False
+        handle._shares_context = False
+        handle._source_traceback = None
+        handle._repr = None
     return handle
 
 
@@ -255,8 +267,12 @@ def use_again(handle: Handle) -> None:
     handle._args = None
     handle._kept_context = None  # type: ignore[assignment]  # until it is used again
     handle._loop = None  # type: ignore[assignment]
-    handle._source_traceback = None
-    handle._repr = None
+    handle._cancelled = False
+    handle._shares_context = False
+    if handle._source_traceback is not None:
+        handle._source_traceback = None
+    if handle._repr is not None:
+        handle._repr = None
     keep_spare(handle)
 
 

@@ -3,9 +3,15 @@ cimport cython
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.runnable cimport Runnable
+from loopcore.native.ring cimport take_item
 
 cdef int _READY
 cdef Py_ssize_t _LARGE_MASK
+
+
+# Only what `push` has taken for a Runnable is in a ring: to ask again would be to walk through the bases of its class.
+cdef inline Runnable take_runnable(list ring, Py_ssize_t index):
+    return <Runnable>take_item(ring, index)
 
 
 @cython.final

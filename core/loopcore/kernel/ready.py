@@ -20,7 +20,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.ring import put_item, take_item
+    from cython.cimports.loopcore.kernel.ready import take_runnable
+    from cython.cimports.loopcore.native.ring import put_item
 
 SMALL_RING = 64
 """Entries of a new ring; a power of two, as every ring's size is."""
@@ -80,7 +81,7 @@ class ReadyQueue:
             return None
         runnable: Runnable | None
         if cython.compiled:
-            runnable = take_item(self._ring, self._first)
+            runnable = take_runnable(self._ring, self._first)
         else:
             runnable = self._ring[self._first]
             self._ring[self._first] = None

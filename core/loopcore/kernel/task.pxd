@@ -62,6 +62,12 @@ cdef inline bint may_stay(Reactor reactor) noexcept:
     return not reactor._observed and not reactor._tick_observed  # the step may have begun to watch
 
 
+# Whether the task may be left as the current one: it is not done, or nobody will be told anything when it goes, which is
+# while the next task is the current one.
+cdef inline bint ends_quietly(Task task) noexcept:
+    return task._status == _PENDING or (task._result is None and task._exception is None and task._status == _FINISHED)
+
+
 # A step in which nothing is thrown: `advance` in loopcore/native/interpreted.py and what follows it, over PyIter_Send. No
 # StopIteration is raised and caught, and nothing is set up to catch: what the coroutine raises is `_advance`'s.
 cdef inline int resume(Task task) except -1:

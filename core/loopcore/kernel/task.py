@@ -1,12 +1,12 @@
+# cython: always_allow_keywords=False
 """Task: drives a coroutine, one step each time the tick runs it.
 
 A Task is an entry of the ready queue itself. A coroutine suspends by handing out a future; if that is
 loopcore's, the task leaves itself there as a waiter and is put back on the ready queue when the future is
 done. Futures of other makers call `_wakeup` through their loop, as asyncio's tasks are woken.
 
-Semantics are asyncio.Task's: cancellation is thrown in at the next step, requests are counted
-(`cancelling`, `uncancel`), the context is copied once, and `asyncio.current_task` and `asyncio.all_tasks`
-see the task. Thread: the loop's own.
+Semantics are asyncio.Task's: cancellation is thrown in at the next step, requests to cancel are counted, the context
+is copied once, and `asyncio.current_task` and `asyncio.all_tasks` see the task. Thread: the loop's own.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.kernel.failure import failure_of
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
-    from cython.cimports.loopcore.kernel.task import enter_after, may_stay, resume
+    from cython.cimports.loopcore.kernel.task import ends_quietly, enter_after, may_stay, resume
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit, copy_context, raise_pending
     from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
@@ -228,7 +228,7 @@ class Task(Future):
             else:
                 self._advance(thrown)
         finally:
-            if by_tick and previous is None and self._status == _PENDING and may_stay(self._reactor):
+            if by_tick and previous is None and ends_quietly(self) and may_stay(self._reactor):
                 self._reactor._task_left = True
             else:
                 leave_task(self._loop, previous)

@@ -113,7 +113,27 @@ cdef extern from *:
     #endif
         return PyContext_Copy(context);
     }
+
+    /* Enter the context, call with the arguments where they are, leave: 0, or -1 and an exception is pending. */
+    static inline int
+    loopcore_call_in_context(PyObject *context, PyObject *callback, PyObject *args)
+    {
+        PyObject *result;
+        if (PyContext_Enter(context) < 0) {
+            return -1;
+        }
+        result = PyObject_Vectorcall(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
+        if (PyContext_Exit(context) < 0) {
+            Py_CLEAR(result);
+        }
+        if (result == NULL) {
+            return -1;
+        }
+        Py_DECREF(result);
+        return 0;
+    }
     """
+    int call_in_context "loopcore_call_in_context" (object context, object callback, tuple args) noexcept
     bint doubt_contexts "loopcore_doubt_contexts" () noexcept
     bint know_contexts "loopcore_know_contexts" () except -1
     bint is_as_current "loopcore_is_as_current" (object context) noexcept

@@ -1,0 +1,155 @@
+"""Callbacks of futures that are done, and what is seen while tasks come and go: as in asyncio, however it is called."""
+
+import asyncio
+import contextvars
+import weakref
+from typing import Any
+
+import pytest
+
+import loopcore
+from loopcore.loop import EventLoop
+
+Loop = asyncio.AbstractEventLoop
+
+
+def test_a_class_that_overrides_call_soon_has_the_callbacks_of_its_futures() -> None:
+    class Recording(EventLoop):
+        def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+            scheduled.append(callback)
+            return super().call_soon(callback, *args, context=context)
+
+    scheduled: list[Any] = []
+    called: list[Any] = []
+    loop = Recording()
+    future = loop.create_future()
+    future.add_done_callback(called.append)
+
+    async def main() -> None:
+        future.set_result(1)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    loop.close()
+    assert called == [future]
+    assert called.append in scheduled
+
+
+def test_each_callback_has_its_own_context_and_runs_in_order(loop: Loop) -> None:
+    variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=0)
+    seen: list[tuple[str, int]] = []
+
+    async def main() -> None:
+        future = loop.create_future()
+        for number in (1, 2, 3):
+            variable.set(number)
+            future.add_done_callback(lambda _: seen.append(("callback", variable.get())))
+        variable.set(4)
+        future.set_result(None)
+        loop.call_soon(lambda: seen.append(("later", variable.get())))
+        variable.set(5)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert seen == [("callback", 1), ("callback", 2), ("callback", 3), ("later", 4)]
+
+
+def test_a_callback_that_fails_is_reported_with_its_handle_and_others_run(loop: Loop) -> None:
+    reports: list[dict[str, Any]] = []
+    called: list[Any] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context))
+
+    def fail(_: Any) -> None:
+        raise ValueError("of the callback")
+
+    async def main() -> None:
+        future = loop.create_future()
+        future.add_done_callback(fail)
+        future.add_done_callback(called.append)
+        future.cancel()
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert len(called) == 1
+    assert [str(report["exception"]) for report in reports] == ["of the callback"]
+    assert isinstance(reports[0]["handle"], asyncio.Handle)
+    assert "fail" in reports[0]["message"]
+    assert reports[0]["exception"].__context__ is None
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_a_callback_ends_the_run_and_what_follows_it_stays(loop: Loop, error: type[BaseException]) -> None:
+    called: list[str] = []
+
+    def fail() -> None:
+        raise error
+
+    loop.call_soon(fail)
+    loop.call_soon(called.append, "after")
+    with pytest.raises(error):
+        loop.run_forever()
+    assert called == []
+    loop.run_until_complete(asyncio.sleep(0))
+    assert called == ["after"]
+
+
+def test_a_handle_is_not_cancelled_because_another_was() -> None:
+    loop = loopcore.new_event_loop()
+    called: list[int] = []
+
+    async def main() -> None:
+        for _ in range(3):  # handles that have run are used again
+            loop.call_soon(called.append, 0).cancel()
+            await asyncio.sleep(0)
+            handle = loop.call_soon(called.append, 1)
+            assert not handle.cancelled()
+            del handle
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    loop.close()
+    assert called == [1, 1, 1]
+
+
+def test_what_a_task_has_returned_goes_while_no_task_is_the_current_one(loop: Loop) -> None:
+    seen: list[Any] = []
+
+    class Result:
+        def __del__(self) -> None:
+            seen.append(asyncio.current_task(loop))
+
+    async def give() -> Result:
+        return Result()
+
+    async def main() -> None:
+        loop.create_task(give())
+        loop.create_task(asyncio.sleep(0))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert seen == [None]
+
+
+def test_a_task_that_is_done_is_gone_before_another_steps_and_before_a_callback(loop: Loop) -> None:
+    known: list[Any] = []
+    seen: list[tuple[bool, bool]] = []
+
+    def look() -> None:
+        seen.append((known[-1]() is None, asyncio.current_task(loop) in (None, asyncio.current_task())))
+
+    async def step() -> None:
+        look()
+
+    async def nothing() -> None:
+        pass
+
+    async def main() -> None:
+        known.append(weakref.ref(loop.create_task(nothing())))
+        loop.create_task(step())
+        loop.call_soon(look)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert seen == [(True, True), (True, True)]
