@@ -34,7 +34,7 @@ BEHIND = (
     (
         "taskgroup",
         (
-            "12382 instructions, 2656 of them in loopcore's modules, 20903 of rloop (callgrind, 3.13): `TaskGroup` "
+            "11,210 instructions, 8,213 of C and Python, 20,903 of rloop (callgrind, 3.13): `TaskGroup` "
             "is Python code, and each task has a done callback, which is a Handle and a copy of the context"
         ),
     ),
