@@ -201,6 +201,7 @@ def test_a_handler_that_is_cancelled_ends_its_connection(loop: asyncio.AbstractE
         tasks: list[Any] = []
 
         async def handler(reader: Any, writer: Any) -> None:
+            assert await reader.readexactly(1) == b"x"  # a socket that is closed with something unread is reset
             tasks.append(asyncio.current_task())
             await reader.read()
 
