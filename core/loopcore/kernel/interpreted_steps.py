@@ -144,10 +144,10 @@ def note_end(task: Any, reactor: Any) -> None:
 
 
 class _NoLoop:
-    """What a task is made in that nobody will run; keeps what it has scheduled."""
+    """What a task is made in that nobody will run; notes of which type its first step is."""
 
     def __init__(self) -> None:
-        self.scheduled: Any = None
+        self.kind_of_step: Any = None
 
     def get_debug(self) -> bool:
         return False
@@ -156,7 +156,7 @@ class _NoLoop:
         return False
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> None:
-        self.scheduled = callback
+        self.kind_of_step = type(callback)  # not the step itself: it knows its task, and that this loop
 
     def call_exception_handler(self, context: Any) -> None:
         """Nobody is told that such a task has gone."""
@@ -172,7 +172,8 @@ def _kind_of_first_step() -> type:
     coro = _nothing()
     asyncio.Task(coro, loop=loop, name="")  # with a name it takes no number
     coro.close()
-    return type(loop.scheduled)
+    kind: type = loop.kind_of_step
+    return kind
 
 
 class TaskNumbers:

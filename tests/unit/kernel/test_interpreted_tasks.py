@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import loopcore
+from loopcore.kernel import registry
 from loopcore.kernel.interpreted_steps import IS_COMPILED, Task
 from loopcore.kernel.scheduler import INTERPRETED
 
@@ -213,3 +214,17 @@ def test_tasks_of_both_makers_are_numbered_together(loop: Any) -> None:
         await asyncio.gather(*tasks)
 
     loop.run_until_complete(main())
+
+
+def test_a_number_leaves_nothing_to_the_collector() -> None:
+    def tasks() -> int:
+        return sum(type(each) is asyncio.Task for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = tasks()
+        assert registry.next_number() < registry.next_number()
+        assert tasks() == before
+    finally:
+        gc.enable()
