@@ -59,7 +59,7 @@ class Waiter:
     def wake(self) -> bool:
         """Let the task go on; False if it will not run any more, because it was cancelled or its loop closed."""
         if self._future.done():
-            return False
+            return not self._future.cancelled()  # it goes on already: another waiter of it was woken
         if not self._across_threads or _current_loop() is self._loop:
             self._future.set_result(None)
             return True
@@ -344,8 +344,8 @@ class Permits:
         return False
 
     def enlist(self, waiter: Waiter) -> bool:
-        """Reserve a permit for `waiter`: now, which is True, or when its turn comes."""
-        if self.take():
+        """Reserve a permit for `waiter`: now, which is True, or when its turn comes. It may have one already."""
+        if waiter.granted or self.take():
             waiter.granted = True
             return True
         self._waiters[waiter] = None

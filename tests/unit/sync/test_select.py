@@ -196,19 +196,22 @@ def test_a_select_that_is_woken_for_nothing_keeps_its_place(run: Run) -> None:
     run(main())
 
 
-def test_an_operation_is_selected_once(run: Run) -> None:
+def test_a_select_that_is_woken_for_nothing_gets_what_comes_before_it_runs(run: Run) -> None:
     async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        used, twice, awaited = receiver.recv(), receiver.recv(), receiver.recv()
-        sender.try_send("value")
-        assert await used == "value"
-        task = asyncio.create_task(awaited)
+        setting, shared = watch.Channel(0)
+        sender, receiver = mpsc.Channel[str](2)
+        quicker = asyncio.create_task(shared.changed())
+        waiting = asyncio.create_task(select(shared.changed(), receiver.recv()))
         await settle()
-        for operations in ([used], [twice, twice], [awaited]):
-            with pytest.raises(RuntimeError, match="cannot reuse what has been awaited already"):
-                await select(*operations)
-        sender.try_send("for the one who waits")
-        assert await task == "for the one who waits"
+        later = asyncio.create_task(receiver.recv())
+        await settle()
+        setting.send(1)
+        sender.try_send("to the first in line")
+        await settle()
+        assert not later.done()
+        assert await quicker == 1
+        assert await waiting == (1, "to the first in line", ())
+        await cancelled(later)
 
     run(main())
 

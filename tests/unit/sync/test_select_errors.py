@@ -104,3 +104,20 @@ def test_the_error_of_the_winner_is_raised(run: Run) -> None:
             await select(receiver.recv(), asyncio.Event().wait())
 
     run(main())
+
+
+def test_an_operation_is_selected_once(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        used, twice, awaited = receiver.recv(), receiver.recv(), receiver.recv()
+        sender.try_send("value")
+        assert await used == "value"
+        task = asyncio.create_task(awaited)
+        await settle()
+        for operations in ([used], [twice, twice], [awaited]):
+            with pytest.raises(RuntimeError, match="cannot reuse what has been awaited already"):
+                await select(*operations)
+        sender.try_send("for the one who waits")
+        assert await task == "for the one who waits"
+
+    run(main())
