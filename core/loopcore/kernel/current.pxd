@@ -1,5 +1,23 @@
+from cpython.object cimport PyObject
+
 from loopcore.kernel.queues cimport Queues
 from loopcore.kernel.registry cimport leave_task
+
+
+cdef extern from *:
+    """
+    /* Whether an object goes with one reference. Without the GIL nobody can say, so the answer is yes. */
+    static inline int
+    loopcore_goes_with_one(PyObject *object)
+    {
+    #ifdef Py_GIL_DISABLED
+        return 1;
+    #else
+        return Py_REFCNT(object) == 1;
+    #endif
+    }
+    """
+    bint goes_with_one "loopcore_goes_with_one" (PyObject *object) noexcept
 
 
 cdef class TaskQueues(Queues):
@@ -7,5 +25,12 @@ cdef class TaskQueues(Queues):
     cdef bint _steps_task
     cdef bint _task_left
     cdef bint _has_own_call_soon
+    cdef PyObject *_left
 
     cdef object _hide_task(self)
+
+
+# Whether the task that was left as the current one would be destroyed by the next one's taking its place. Its pointer is
+# borrowed from asyncio's dict, and set while `_task_left` is up.
+cdef inline bint goes_with_the_next(TaskQueues queues) noexcept:
+    return goes_with_one(queues._left)

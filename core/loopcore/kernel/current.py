@@ -19,7 +19,7 @@ from loopcore.kernel.registry import leave_task
 class TaskQueues(Queues):
     """Queues that know which task in them was left as the current one. Thread: the loop's own."""
 
-    __slots__ = ("_task_type", "_steps_task", "_task_left", "_has_own_call_soon")
+    __slots__ = ("_task_type", "_steps_task", "_task_left", "_has_own_call_soon", "_left")
 
     def __init__(self, wake: Callable[[], None], clock: Clock, probes: Probes) -> None:
         Queues.__init__(self, wake, clock, probes)
@@ -33,4 +33,7 @@ class TaskQueues(Queues):
 
     def _hide_task(self) -> None:
         self._task_left = False
+        # With the task may go what a program runs then: nothing that it begins is the step that is to come.
+        steps_task, self._steps_task = self._steps_task, False
         leave_task(self, None)
+        self._steps_task = steps_task

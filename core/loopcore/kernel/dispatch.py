@@ -29,12 +29,11 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.kernel.current import goes_with_the_next
     from cython.cimports.loopcore.kernel.handle import use_again
     from cython.cimports.loopcore.native.ring import empty
 
-_DEBUG = 4
-_WATCHING_HANDLES = 8
-_WATCHING_TICKS = 16
+_DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
 
 _READABLE = READ | ERROR | HANGUP
 _WRITABLE = WRITE | ERROR | HANGUP
@@ -197,7 +196,7 @@ class Dispatcher(TaskQueues):
             # `_run_one`, written out: this is where a loop spends its time.
             self.tally.callbacks += 1
             self._steps_task = type(runnable) is self._task_type and not self._observed
-            if self._task_left and not self._steps_task:
+            if self._task_left and (not self._steps_task or goes_with_the_next(self)):
                 self._hide_task()
             if self._observed:
                 self._run_observed(runnable, self._source)

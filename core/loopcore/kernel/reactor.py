@@ -335,6 +335,8 @@ class Reactor(PolicyDispatcher):
     def _collect_due(self, now: float) -> None:
         # What is due within one step of the clock is due now: waiting for it would be a wait of zero.
         if self.timers.earliest < now + self._clock_resolution:
+            if self._task_left:
+                self._hide_task()  # with a cancelled timer may go what looks
             due = self.timers.pop_due(now + self._clock_resolution)
             self.tally.timers_fired += len(due)
             if self._stopwatch is not None:

@@ -62,8 +62,13 @@ cdef inline bint may_stay(Reactor reactor) noexcept:
     return not reactor._observed and not reactor._tick_observed  # the step may have begun to watch
 
 
-# Whether the task may be left as the current one: it is not done, or nobody will be told anything when it goes, which is
-# while the next task is the current one.
+cdef inline void leave_late(Task task) noexcept:
+    cdef Reactor reactor = task._reactor
+    reactor._task_left = True
+    reactor._left = <PyObject *>task
+
+
+# Whether the task may be left as the current one: it is not done, or has nothing to tell.
 cdef inline bint ends_quietly(Task task) noexcept:
     return task._status == _PENDING or (task._result is None and task._exception is None and task._status == _FINISHED)
 

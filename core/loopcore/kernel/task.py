@@ -31,7 +31,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.kernel.failure import failure_of
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
-    from cython.cimports.loopcore.kernel.task import ends_quietly, enter_after, may_stay, resume
+    from cython.cimports.loopcore.kernel.task import ends_quietly, enter_after, leave_late, may_stay, resume
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit, copy_context, raise_pending
     from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
@@ -229,7 +229,7 @@ class Task(Future):
                 self._advance(thrown)
         finally:
             if by_tick and previous is None and ends_quietly(self) and may_stay(self._reactor):
-                self._reactor._task_left = True
+                leave_late(self)
             else:
                 leave_task(self._loop, previous)
             if not cython.compiled:
