@@ -106,7 +106,7 @@ class Counters(NamedTuple):
     timers: int
     """Timers set now, those that were cancelled and still stand in the heap included."""
     timers_cancelled: int
-    """How many of those are cancelled."""
+    """How many of those are cancelled. Compiled, one that is cancelled before the loop looks at it is none of them."""
 
     @property
     def tasks_live(self) -> int:

@@ -162,7 +162,7 @@ class TimerHeap(TimerKeeper):
 
     def note_cancelled(self, timer: TimerHandle) -> None:
         """Let go of a timer that is being cancelled, or count it, and rebuild when such are the greater part."""
-        if not timer._scheduled:
+        if not timer._scheduled or timer._keeper is not self:  # a place is one in its own heap
             return
         if cython.compiled and timer._place >= 0:
             self._drop_fresh(timer)

@@ -318,3 +318,11 @@ def test_the_collector_may_run_while_the_heap_is_rebuilt(threshold: None) -> Non
         del made, spent, timer, timers
     assert [id(timer) for timer in owner.timers.pop_due(NEVER)] == [id(timer) for timer in survivors]
     assert len(owner.timers) == 0
+
+
+def test_a_timer_of_another_heap_is_none_of_this_ones_business() -> None:
+    owner, other = Owner(), Owner()
+    timers = [owner.set(float(number)) for number in range(3)]
+    other.timers.note_cancelled(timers[2])  # compiled, its place would be beyond the end of an empty list
+    assert (len(other.timers), other.timers.cancelled_count) == (0, 0)
+    assert owner.timers.pop_due(6.0) == timers
