@@ -16,7 +16,26 @@ cdef extern from *:
         return Py_REFCNT(object) == 1;
     #endif
     }
+
+    /* Whether an object itself has an attribute of this name, and not only its class. */
+    static inline int
+    loopcore_has_itself(PyObject *object, PyObject *name)
+    {
+        PyObject *dict;
+        int found;
+        if (Py_TYPE(object)->tp_dictoffset == 0) {
+            return 0;
+        }
+        dict = PyObject_GenericGetDict(object, NULL);
+        if (dict == NULL) {
+            return -1;
+        }
+        found = PyDict_Contains(dict, name);
+        Py_DECREF(dict);
+        return found;
+    }
     """
+    bint has_itself "loopcore_has_itself" (object object, object name) except -1
     bint goes_with_one "loopcore_goes_with_one" (PyObject *object) noexcept
 
 

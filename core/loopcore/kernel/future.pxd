@@ -1,6 +1,7 @@
 cimport cython
 from cpython.object cimport PyObject
 
+from loopcore.kernel.current cimport has_itself
 from loopcore.kernel.handle cimport make_handle
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.runnable cimport Runnable
@@ -60,11 +61,11 @@ cdef object _iterate(Future future)
 cpdef Future make_future(Reactor loop)
 
 
-# What `call_soon` does with a callback of a future that is done, where nobody looks on and no class overrides it
+# What `call_soon` does with a callback of a future that is done, where nobody looks on and nobody has replaced it
 # (docs/adr/0039); False if it has to be called.
 cdef inline bint notify_directly(Future future, object callback, object context) except -1:
     cdef Reactor reactor = future._reactor
-    if reactor is None or reactor._attention or not reactor._has_own_call_soon:
+    if reactor is None or reactor._attention or not reactor._has_own_call_soon or has_itself(reactor, "call_soon"):
         return False
     reactor.ready.push(make_handle(callback, (future,), reactor, context))
     return True

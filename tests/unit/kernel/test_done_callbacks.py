@@ -133,10 +133,11 @@ def test_what_a_task_has_returned_goes_while_no_task_is_the_current_one(loop: Lo
 
 def test_a_task_that_is_done_is_gone_before_another_steps_and_before_a_callback(loop: Loop) -> None:
     known: list[Any] = []
-    seen: list[tuple[bool, bool]] = []
+    seen: list[tuple[bool, Any]] = []
 
     def look() -> None:
-        seen.append((known[-1]() is None, asyncio.current_task(loop) in (None, asyncio.current_task())))
+        current = asyncio.current_task(loop)
+        seen.append((known[-1]() is None, current and current.get_name()))
 
     async def step() -> None:
         look()
@@ -146,10 +147,39 @@ def test_a_task_that_is_done_is_gone_before_another_steps_and_before_a_callback(
 
     async def main() -> None:
         known.append(weakref.ref(loop.create_task(nothing())))
-        loop.create_task(step())
+        loop.create_task(step(), name="step")
         loop.call_soon(look)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     loop.run_until_complete(main())
-    assert seen == [(True, True), (True, True)]
+    assert seen == [(True, "step"), (True, None)]
+
+
+def test_a_call_soon_that_is_set_on_one_loop_has_the_callbacks_of_its_futures(loop: Any) -> None:
+    scheduled: list[Any] = []
+    called: list[Any] = []
+
+    def record(callback: Any, *args: Any, context: Any = None) -> Any:
+        scheduled.append(callback)
+        return type(loop).call_soon(loop, callback, *args, context=context)
+
+    async def finish_one(callback: Any) -> None:
+        future = loop.create_future()
+        future.add_done_callback(callback)
+        future.set_result(None)
+        await asyncio.sleep(0)
+
+    async def main() -> None:
+        await finish_one(called.append)
+        loop.call_soon = record
+        await finish_one(called.append)
+        assert scheduled.count(called.append) == 1
+        del loop.call_soon
+        await finish_one(called.append)
+
+    loop.run_until_complete(main())
+    assert scheduled.count(called.append) == 1
+    assert len(called) == 3
+    with pytest.raises(AttributeError):
+        del loop.call_soon
