@@ -22,7 +22,6 @@ Text: TypeAlias = tuple[Any, Any, Any, Any, Any]
 BYTES: Final[Text] = (0, False, None, None, None)
 """All that is not refused, but for other spellings of it."""
 
-WINDOWS: Final = sys.platform == "win32"
 STDIN_IS_A_SOCKET: Final = sys.platform.startswith("aix")
 """Whether the child reads from a socket: AIX does not tell the writer of a pipe that its reader has left."""
 
@@ -139,7 +138,7 @@ def spawn(args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "sub
     stdin, stdout, stderr = pipes
     if STDIN_IS_A_SOCKET and stdin == subprocess.PIPE:
         return _spawn_with_a_socket(args, shell, pipes, options)
-    process: subprocess.Popen[bytes] = (_popen_class() if WINDOWS else subprocess.Popen)(
+    process: subprocess.Popen[bytes] = _popen_class()(
         args, shell=shell, stdin=stdin, stdout=stdout, stderr=stderr, bufsize=0, **options
     )
     return process

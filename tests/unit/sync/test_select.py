@@ -177,26 +177,8 @@ def test_a_select_that_is_dropped_gives_back(run: Run) -> None:
     run(main())
 
 
-def test_a_select_that_is_woken_for_nothing_keeps_its_place(run: Run) -> None:
-    async def main() -> None:
-        setting, shared = watch.Channel(0)
-        sender, receiver = mpsc.Channel[str](1)
-        quicker = asyncio.create_task(shared.changed())
-        waiting = asyncio.create_task(select(shared.changed(), receiver.recv()))
-        await settle()
-        later = asyncio.create_task(receiver.recv())
-        await settle()
-        setting.send(1)
-        assert await quicker == 1
-        await settle()
-        sender.try_send("to the first in line")
-        assert await waiting == (1, "to the first in line", ())
-        await cancelled(later)
-
-    run(main())
-
-
-def test_a_select_that_is_woken_for_nothing_gets_what_comes_before_it_runs(run: Run) -> None:
+@pytest.mark.parametrize("sent", ["after it has looked", "before it runs"])
+def test_a_select_that_is_woken_for_nothing_keeps_its_place(run: Run, sent: str) -> None:
     async def main() -> None:
         setting, shared = watch.Channel(0)
         sender, receiver = mpsc.Channel[str](2)
@@ -206,6 +188,8 @@ def test_a_select_that_is_woken_for_nothing_gets_what_comes_before_it_runs(run: 
         later = asyncio.create_task(receiver.recv())
         await settle()
         setting.send(1)
+        if sent == "after it has looked":
+            await settle()
         sender.try_send("to the first in line")
         await settle()
         assert not later.done()
