@@ -223,7 +223,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         proto: int = 0,
         flags: int = 0,
     ) -> Any:
-        return await self._resolver.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+        return await self._resolver.getaddrinfo(host, port, family, type, proto, flags)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
         return await self._resolver.getnameinfo(sockaddr, flags)

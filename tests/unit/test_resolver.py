@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.services.resolver import Resolver, resolve_literal
+from loopcore.services.literals import resolve_literal
+from loopcore.services.resolver import Resolver
 
 Loop = asyncio.AbstractEventLoop
 
@@ -34,6 +35,10 @@ BAD = [
     (1, 80, 0), ("127.0.0.1", [], 0),
 ]
 # fmt: on
+
+
+class Spelled(str):
+    """A host that is a str, but not exactly one."""
 
 
 def outcome(function: Any, *args: Any) -> Any:
@@ -85,9 +90,9 @@ class NoThreads:
     ("host", "port"), [("127.0.0.1", 80), ("::1", "80"), ("fe80::1%lo", 80), (None, 0), (b"::", None)]
 )
 def test_literals_need_no_thread(host: Any, port: Any) -> None:
-    asking = Resolver(NoThreads()).getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    asking = Resolver(NoThreads()).getaddrinfo(host, port, type=socket.SOCK_STREAM).__await__()
     with pytest.raises(StopIteration) as done:
-        asking.send(None)
+        next(asking)
     assert done.value.value == socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
@@ -129,6 +134,30 @@ def test_names_are_looked_up_in_a_thread(loop: Loop, monkeypatch: pytest.MonkeyP
     assert loop.run_until_complete(loop.getaddrinfo("a.name", 80)) == []
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "127.0.0.1\0", "\uff11.2.3.4", Spelled("127.0.0.1")])
+@pytest.mark.parametrize("port", [80, True, 65536, 2**70])
+def test_literals_that_are_nearly_plain_are_asked_as_by_socket(loop: Loop, host: str, port: int) -> None:
+    question = (host, port, 0, socket.SOCK_STREAM)
+    answer = outcome(loop.run_until_complete, loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    assert answer == outcome(socket.getaddrinfo, *question)
+
+
+def test_an_answer_that_nobody_wants_in_the_end_is_warned_of(loop: Loop) -> None:
+    with pytest.warns(RuntimeWarning, match="getaddrinfo' was never awaited"):
+        loop.getaddrinfo("127.0.0.1", 80)
+
+
+def test_an_answer_to_a_literal_can_be_waited_for_in_every_way(loop: Loop) -> None:
+    async def main() -> None:
+        wanted = socket.getaddrinfo("127.0.0.1", 80)
+        assert await asyncio.create_task(loop.getaddrinfo("127.0.0.1", 80)) == wanted
+        assert await asyncio.ensure_future(loop.getaddrinfo("127.0.0.1", 80)) == wanted
+        assert await asyncio.wait_for(loop.getaddrinfo("127.0.0.1", 80), 60) == wanted
+        assert await asyncio.gather(loop.getaddrinfo("127.0.0.1", 80)) == [wanted]
+
+    loop.run_until_complete(main())
 
 
 @pytest.mark.covers("EventLoop.getnameinfo(flags)")

@@ -1,3 +1,7 @@
+cimport cython
+
+from loopcore.services.attempts cimport Settled, settled
+
 cdef dict _KINDS
 cdef object _ASK_NOBODY
 cdef object _OF_CONSEQUENCE
@@ -9,4 +13,6 @@ cdef object _inet_pton
 
 cpdef object numeric_host(object host, object family)
 cpdef object numeric_info(object address, object family, object kind, object proto)
-cpdef object resolve_literal(object host, object port, object family, object kind, object proto, object flags)
+@cython.locals(known=tuple)
+cpdef list resolve_literal(object host, object port, object family, object kind, object proto, object flags)
+cpdef Settled settle_literal(object host, object port, object family, object kind, object proto, object flags)

@@ -9,6 +9,18 @@ import socket
 from socket import AF_INET, AF_INET6, AF_UNSPEC, SOCK_DGRAM, SOCK_STREAM
 from typing import Any, TypeAlias
 
+from loopcore.services.attempts import Settled, settled
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.addresses import is_ipv4, is_port
+else:
+    from loopcore.native.interpreted_addresses import is_ipv4, is_port
+
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 
 # Plain numbers: to combine the flags of `socket`, which are enumerations, costs as much as the answer.
@@ -69,7 +81,11 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
 
     No host at all (the wildcard or loopback addresses) counts as a literal.
     """
-    if type(port) is int and 0 <= port <= 0xFFFF and (flags == 0 or not flags & _OF_CONSEQUENCE):
+    if is_port(port) and (flags == 0 or not flags & _OF_CONSEQUENCE):
+        if family in (_ANY, _IPV4) and is_ipv4(host):
+            known = _KINDS.get(kind)
+            if known is not None and (proto == 0 or proto == known[1]):
+                return [(_FOUR, known[0], known[1], "", (host, port))]
         row = numeric_info((host, port), family, kind, proto)
         if row is not None:
             return [row]
@@ -79,3 +95,9 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
         return socket.getaddrinfo(host, port, family, kind, proto, flags | _ASK_NOBODY)  # type: ignore[return-value]
     except (OSError, ValueError, TypeError, OverflowError):
         return None
+
+
+def settle_literal(host: Any, port: Any, family: int, kind: int, proto: int, flags: int) -> Settled | None:
+    """Return what `resolve_literal` answers, to be awaited, or None if somebody must be asked."""
+    answer = resolve_literal(host, port, family, kind, proto, flags)
+    return None if answer is None else settled(answer)

@@ -11,10 +11,10 @@ import asyncio
 import functools
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from loopcore.services.literals import AddressInfo, resolve_literal
+from loopcore.services.literals import AddressInfo, settle_literal
 
 logger = logging.getLogger("asyncio")
 
@@ -41,21 +41,22 @@ class Resolver:
     def __init__(self, host: ResolverHost) -> None:
         self._host = host
 
-    async def getaddrinfo(
+    def getaddrinfo(
         self,
         host: bytes | str | None,
         port: bytes | str | int | None,
-        *,
         family: int = 0,
         type: int = 0,  # noqa: A002 - asyncio's name
         proto: int = 0,
         flags: int = 0,
-    ) -> list[AddressInfo]:
-        """Return what `socket.getaddrinfo` returns; raise what it raises, socket.gaierror first of all."""
-        answer = resolve_literal(host, port, family, type, proto, flags)
-        if answer is None:
-            look_up = self._timed(socket.getaddrinfo) if self._host.get_debug() else socket.getaddrinfo
-            answer = await self._host.run_in_executor(None, look_up, host, port, family, type, proto, flags)
+    ) -> Awaitable[list[AddressInfo]]:
+        """Return, to be awaited at once, what `socket.getaddrinfo` returns; that raises what it raises."""
+        answer = settle_literal(host, port, family, type, proto, flags)
+        return self._look_up(host, port, family, type, proto, flags) if answer is None else answer
+
+    async def _look_up(self, *question: Any) -> list[AddressInfo]:
+        look_up = self._timed(socket.getaddrinfo) if self._host.get_debug() else socket.getaddrinfo
+        answer: list[AddressInfo] = await self._host.run_in_executor(None, look_up, *question)
         return answer
 
     async def getnameinfo(self, sockaddr: tuple[Any, ...], flags: int = 0) -> tuple[str, str]:
