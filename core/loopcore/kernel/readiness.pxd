@@ -3,6 +3,7 @@ cimport cython
 from loopcore.kernel.runnable cimport Runnable
 
 cdef int _SWEEPS_KEPT
+cdef int _NEAR
 cdef int _KEPT
 cdef int _DRAINED
 
@@ -25,6 +26,7 @@ cdef class Readiness:
     cdef public bint keeps
     cdef object _backend
     cdef dict _table
+    cdef list _near
     cdef list _kept
     cdef long long _sweeps
 
@@ -60,4 +62,7 @@ cdef class Readiness:
     cpdef list watched(self)
     @cython.locals(entry=Registration, wanted=int)
     cpdef Registration _entry(self, object fd, int interest)
+    @cython.locals(near=list)
+    cdef object _put_in(self, object fd, Registration entry)
+    cdef object _take_out(self, object fd)
     cpdef object _shrink(self, object fd, int interest)

@@ -21,10 +21,21 @@ from typing import Any, Final, Protocol
 from loopcore.interest import READ, WRITE
 from loopcore.kernel.runnable import Runnable
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.near import find_near
+
 SWEEPS_KEPT: Final = 5
 """How many sweeps a registration is kept for. A task that was woken resumes it in the next tick; one that awaits
 `asyncio.wait_for` of Python 3.11, which makes a task for each operation, in the fourth."""
 _SWEEPS_KEPT = SWEEPS_KEPT
+
+_NEAR = 1024
+"""Descriptors below it have their entries in a list, too, compiled: an event is looked up with every message."""
 
 _KEPT = 1
 _DRAINED = 2
@@ -62,7 +73,7 @@ class Registration:
 class Readiness:
     """The table of a loop. Thread: the loop's own."""
 
-    __slots__ = ("tick", "keeps", "_backend", "_table", "_kept", "_sweeps")
+    __slots__ = ("tick", "keeps", "_backend", "_table", "_near", "_kept", "_sweeps")
 
     def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
@@ -71,6 +82,7 @@ class Readiness:
         """Whether `keep_reader` does what it says; else it is `clear_reader`."""
         self._backend: Registrar = backend
         self._table: dict[int, Registration] = {}
+        self._near: list[Registration | None] = []
         self._kept: list[int] = []
         """Descriptors that may have a registration that is kept; perhaps twice, perhaps no longer."""
         self._sweeps: int = 0
@@ -181,8 +193,9 @@ class Readiness:
 
     def forget(self, fd: int) -> None:
         """Stop watching `fd` altogether; to be called before it is closed. Unknown descriptors are fine."""
-        entry = self._table.pop(fd, None)
+        entry = self._table.get(fd)
         if entry is not None:
+            self._take_out(fd)
             # The entry may be in the hands of a dispatch that is about to call the writer.
             entry.reader = None
             entry.writer = None
@@ -192,6 +205,7 @@ class Readiness:
     def clear(self) -> None:
         """Forget everything without telling the backend, which is being closed."""
         self._table.clear()
+        self._near.clear()
 
     def use(self, backend: Registrar) -> None:
         """Tell `backend` from now on; the one before is closed."""
@@ -203,15 +217,19 @@ class Readiness:
             entry._kept = 0
             interest = (READ if entry.reader is not None else 0) | (WRITE if entry.writer is not None else 0)
             if not interest:
-                del self._table[fd]
+                self._take_out(fd)
                 continue
             try:
                 self._backend.register(fd, interest)
             except OSError:
-                del self._table[fd]  # closed by somebody else, and not unregistered yet
+                self._take_out(fd)  # closed by somebody else, and not unregistered yet
 
     def lookup(self, fd: int) -> Registration | None:
         """Return the entry of `fd`, or None. An event of the current tick is not for those who came in this tick."""
+        if cython.compiled:
+            entry: Registration | None = find_near(self._near, fd)
+            if entry is not None:
+                return entry
         return self._table.get(fd)
 
     def note_fileobj(self, fd: int, fileobj: object) -> None:
@@ -240,7 +258,7 @@ class Readiness:
         if entry is None:
             self._backend.register(fd, interest)
             entry = Registration()
-            self._table[fd] = entry
+            self._put_in(fd, entry)
             return entry
         wanted = interest
         if entry.reader is not None:
@@ -258,5 +276,18 @@ class Readiness:
             except OSError:
                 pass  # the descriptor was closed meanwhile: nothing more is reported for it, and it can be unregistered
         else:
-            del self._table[fd]
+            self._take_out(fd)
             self._backend.unregister(fd)
+
+    def _put_in(self, fd: int, entry: Registration) -> None:
+        self._table[fd] = entry
+        if cython.compiled and 0 <= fd < _NEAR:
+            near = self._near
+            while len(near) <= fd:
+                near.append(None)
+            near[fd] = entry
+
+    def _take_out(self, fd: int) -> None:
+        del self._table[fd]
+        if cython.compiled and 0 <= fd < len(self._near):
+            self._near[fd] = None

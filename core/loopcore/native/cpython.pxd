@@ -22,6 +22,26 @@ cdef extern from *:
         return result;
     }
 
+    /* Call with one argument, a bound method without its wrapper: 0, or -1 and an exception is pending. */
+    static inline int
+    loopcore_call_with(PyObject *callback, PyObject *argument)
+    {
+        PyObject *args[] = {NULL, argument};
+        PyObject *result;
+        if (PyMethod_Check(callback)) {
+            args[0] = PyMethod_GET_SELF(callback);
+            result = PyObject_Vectorcall(PyMethod_GET_FUNCTION(callback), args, 2, NULL);
+        }
+        else {
+            result = PyObject_Vectorcall(callback, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        }
+        if (result == NULL) {
+            return -1;
+        }
+        Py_DECREF(result);
+        return 0;
+    }
+
     /* Seconds on CLOCK_MONOTONIC, the clock of time.monotonic(). */
     static inline double
     loopcore_monotonic(void)
@@ -78,6 +98,7 @@ cdef extern from *:
     """
     object raise_pending "loopcore_raise_pending" ()
     object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
+    int call_with "loopcore_call_with" (object callback, object argument) noexcept
     double monotonic "loopcore_monotonic" () noexcept
     long long monotonic_ns "loopcore_monotonic_ns" () noexcept
     long long to_ns "loopcore_to_ns" (double seconds) noexcept

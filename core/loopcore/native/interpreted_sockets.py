@@ -34,8 +34,8 @@ class _Buffers(threading.local):
 _buffers = _Buffers()
 
 
-def receive(sock: socket.socket, fd: int, limit: int, expected: int = 0) -> bytes | None:
-    """Return what has arrived; b"" is the end of the stream, None "not yet".
+def receive(sock: socket.socket, fd: int, limit: int, expected: int = 0) -> bytes | BaseException | None:
+    """Return what has arrived; b"" is the end of the stream, None "not yet", an exception why it failed.
 
     At most `limit` bytes, or RECEIVE_LIMIT where that is less, or where `limit` is none. How many are `expected`
     changes nothing but the time it takes in C.
@@ -45,6 +45,10 @@ def receive(sock: socket.socket, fd: int, limit: int, expected: int = 0) -> byte
         return bytes(view[: sock.recv_into(view, limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)])
     except (BlockingIOError, InterruptedError):
         return None
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as exc:
+        return exc
 
 
 def receive_into(sock: socket.socket, fd: int, buffer: Any) -> int:

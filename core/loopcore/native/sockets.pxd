@@ -4,7 +4,8 @@
 # which takes microseconds. Releasing and taking the GIL costs two lock operations when nobody wants it, and when
 # another thread does, up to the switch interval (5 ms) until it comes back: far more than the call itself.
 #
-# Results, as in `interpreted_sockets.py`: None or -1 stand for "would block"; any other failure is an OSError.
+# Results, as in `interpreted_sockets.py`: None or -1 stand for "would block"; any other failure is an OSError, which
+# `receive` returns and `try_send_one` leaves pending: who calls them sets up nothing to catch it.
 # `sock` is what the Python twins need; C needs `fd` alone.
 
 from cpython.object cimport PyObject
@@ -25,6 +26,16 @@ cdef extern from *:
     #define MSG_NOSIGNAL 0
     #endif
 
+    /* What bytes remember of themselves beside their size. */
+    #if defined(__GNUC__) || defined(__clang__)
+    #define LOOPCORE_FORGET_HASH(item) \\
+        _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \\"-Wdeprecated-declarations\\"") \\
+        ((PyBytesObject *)(item))->ob_shash = -1; \\
+        _Pragma("GCC diagnostic pop")
+    #else
+    #define LOOPCORE_FORGET_HASH(item) ((PyBytesObject *)(item))->ob_shash = -1
+    #endif
+
     /* Below 128 KiB, where malloc turns to mmap(2): the `bytes` that are handed out must not be mapped (ADR 0005). */
     #define LOOPCORE_RECEIVE_LIMIT (120 * 1024)
     #if defined(IOV_MAX) && IOV_MAX < 1024
@@ -42,13 +53,69 @@ cdef extern from *:
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
     }
 
-    static inline PyObject *
+    /* The exception that is pending, which is no longer. */
+    static PyObject *
+    loopcore_take_exception(void)
+    {
+    #if PY_VERSION_HEX >= 0x030C0000
+        return PyErr_GetRaisedException();
+    #else
+        PyObject *type, *error, *trace;
+        PyErr_Fetch(&type, &error, &trace);
+        PyErr_NormalizeException(&type, &error, &trace);
+        if (trace != NULL) {
+            PyException_SetTraceback(error, trace);
+        }
+        Py_XDECREF(type);
+        Py_XDECREF(trace);
+        return error;
+    #endif
+    }
+
+    static PyObject *
     loopcore_nothing_received(void)
     {
         if (loopcore_would_block()) {
             Py_RETURN_NONE;
         }
-        return PyErr_SetFromErrno(PyExc_OSError);
+        PyErr_SetFromErrno(PyExc_OSError);
+        return loopcore_take_exception();
+    }
+
+    /* One object that held a message which has gone, and which nobody has a reference to: the next message is put into it.
+     * A server's messages come and go one by one, and are of a size; malloc(3) and free(3) of a message cost as much as
+     * the call that receives it. Not without the GIL. */
+    #define LOOPCORE_SPARE_FROM 64
+    static PyObject *loopcore_spare_bytes;
+
+    /* The holder of `item` is about to let go of it. */
+    static inline void
+    loopcore_keep_spare(PyObject *item)
+    {
+    #ifndef Py_GIL_DISABLED
+        if (Py_REFCNT(item) == 1 && PyBytes_CheckExact(item) && PyBytes_GET_SIZE(item) >= LOOPCORE_SPARE_FROM) {
+            PyObject *before = loopcore_spare_bytes;
+            loopcore_spare_bytes = Py_NewRef(item);
+            Py_XDECREF(before);
+        }
+    #endif
+    }
+
+    /* As PyBytes_FromStringAndSize(NULL, size). The spare one serves if it is large enough, and not twice that. */
+    static inline PyObject *
+    loopcore_make_bytes(Py_ssize_t size)
+    {
+    #ifndef Py_GIL_DISABLED
+        PyObject *spare = loopcore_spare_bytes;
+        if (spare != NULL && size <= PyBytes_GET_SIZE(spare) && size > PyBytes_GET_SIZE(spare) / 2) {
+            loopcore_spare_bytes = NULL;
+            Py_SET_SIZE((PyVarObject *)spare, size);
+            LOOPCORE_FORGET_HASH(spare);
+            PyBytes_AS_STRING(spare)[size] = '\\0';
+            return spare;
+        }
+    #endif
+        return PyBytes_FromStringAndSize(NULL, size);
     }
 
     /* Receive as many bytes as the last time, without a copy of them; if there are more, they are one message all the
@@ -56,11 +123,11 @@ cdef extern from *:
     static PyObject *
     loopcore_receive_expected(int fd, size_t most, size_t expected)
     {
-        PyObject *received = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)expected), *whole;
+        PyObject *received = loopcore_make_bytes((Py_ssize_t)expected), *whole;
         struct iovec parts[2];
         ssize_t got;
         if (received == NULL) {
-            return NULL;
+            return loopcore_take_exception();
         }
         parts[0].iov_base = PyBytes_AS_STRING(received);
         parts[0].iov_len = expected;
@@ -77,8 +144,7 @@ cdef extern from *:
             return received;
         }
         if ((size_t)got < expected) {
-            _PyBytes_Resize(&received, got); /* NULL, with MemoryError, if it failed */
-            return received;
+            return _PyBytes_Resize(&received, got) < 0 ? loopcore_take_exception() : received;
         }
         whole = PyBytes_FromStringAndSize(NULL, got);
         if (whole != NULL) {
@@ -86,7 +152,7 @@ cdef extern from *:
             memcpy(PyBytes_AS_STRING(whole) + expected, loopcore_receive_buffer, (size_t)got - expected);
         }
         Py_DECREF(received);
-        return whole;
+        return whole == NULL ? loopcore_take_exception() : whole;
     }
 
     static inline PyObject *
@@ -100,7 +166,12 @@ cdef extern from *:
         }
         got = recv(fd, loopcore_receive_buffer, most, 0);
         if (got >= 0) {
-            return PyBytes_FromStringAndSize(loopcore_receive_buffer, got);
+            PyObject *received = loopcore_make_bytes(got);
+            if (received == NULL) {
+                return loopcore_take_exception();
+            }
+            memcpy(PyBytes_AS_STRING(received), loopcore_receive_buffer, (size_t)got);
+            return received;
         }
         return loopcore_nothing_received();
     }
@@ -206,4 +277,7 @@ cdef extern from *:
     Py_ssize_t receive_into "loopcore_receive_into" (object sock, int fd, object buffer) except -2
     Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1
     Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2
+    Py_ssize_t try_send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) noexcept
+    # Of an attribute, which may hold the only reference: no temporary one may be taken to call this.
+    void keep_spare "loopcore_keep_spare" (PyObject *item) noexcept
     Py_ssize_t send_many "loopcore_send_many" (object sock, int fd, list queue, Py_ssize_t head) except -2

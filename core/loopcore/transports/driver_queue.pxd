@@ -1,6 +1,8 @@
 cimport cython
+from cpython.object cimport PyObject
 
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.native.sockets cimport keep_spare
 from loopcore.transports.driver cimport Sink, StreamDriver
 
 cdef Py_ssize_t _VECTOR_LIMIT
@@ -18,12 +20,14 @@ cdef class QueueingDriver(StreamDriver):
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_some(self, object item) except -1
     cpdef object shut_down_writing(self)
-    @cython.locals(sink=Sink, received=bytes, nbytes=Py_ssize_t)
+    @cython.locals(received=object, item=bytes, nbytes=Py_ssize_t)
     cdef Py_ssize_t _receive(self) except -1
     @cython.locals(sink=Sink, nbytes=Py_ssize_t)
     cdef Py_ssize_t _receive_into_buffer(self) except -1
-    @cython.locals(sent=Py_ssize_t)
     cdef object _send_queued(self)
+    @cython.locals(sent=Py_ssize_t)
+    cdef Py_ssize_t _send_single(self) noexcept
+    cdef object _note_single(self, Py_ssize_t sent)
     @cython.locals(queue=list, sent=Py_ssize_t, count=Py_ssize_t)
     cdef object _send_many(self)
     @cython.locals(queue=list, first=list, left=Py_ssize_t, size=Py_ssize_t)
@@ -31,3 +35,8 @@ cdef class QueueingDriver(StreamDriver):
     @cython.locals(queue=list, gone=Py_ssize_t, size=Py_ssize_t)
     cdef object _drop(self, Py_ssize_t sent)
     cdef object _drop_all(self)
+
+
+cdef inline void let_go_of_single(QueueingDriver driver) noexcept:
+    keep_spare(<PyObject *>driver._single)
+    driver._single = None

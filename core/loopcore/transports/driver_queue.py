@@ -17,7 +17,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.sockets import receive, receive_into, send_many, send_one
+    from cython.cimports.loopcore.native.sockets import receive, receive_into, send_many, send_one, try_send_one
+    from cython.cimports.loopcore.transports.driver_queue import let_go_of_single
 else:
     from loopcore.native.interpreted_sockets import receive, receive_into, send_many, send_one
 
@@ -70,25 +71,21 @@ class QueueingDriver(StreamDriver):
         """Receive what has come in, once, and hand it to the sink; return how many bytes that was."""
         if self.buffered:
             return self._receive_into_buffer()
-        sink = self.sink
-        try:
-            received = receive(self.sock, self.fd, self.scheduler.receive_limit, self._expected)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            sink._failed(exc, READ_FAILED)
+        received = receive(self.sock, self.fd, self.scheduler.receive_limit, self._expected)
+        if type(received) is not bytes:
+            if received is not None:
+                self.sink._failed(received, READ_FAILED)
             return 0
-        if received is None:
-            return 0
-        nbytes = len(received)
+        item: bytes = received
+        nbytes = len(item)
         if nbytes:
             if cython.compiled:
                 self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
             self.received += nbytes
             self.scheduler.bytes_received += nbytes
-            sink._on_received(received)
+            self.sink._on_received(item)
         else:
-            sink._end_of_file()
+            self.sink._end_of_file()
         return nbytes
 
     def _receive_into_buffer(self) -> int:
@@ -122,7 +119,21 @@ class QueueingDriver(StreamDriver):
         if self._single is None:
             self._send_many()
             return
-        sent = send_one(self.sock, self.fd, self._single, self._head)
+        self._note_single(send_one(self.sock, self.fd, self._single, self._head))
+
+    def _send_single(self) -> int:
+        """Send the single item. -1: the kernel took nothing; -2: an exception is pending. Compiled only."""
+        sent: int = try_send_one(self.sock, self.fd, self._single, self._head)
+        if sent == self.unsent:
+            self.sent += sent
+            self.scheduler.bytes_sent += sent
+            let_go_of_single(self)
+            self._head = 0
+            self.unsent = 0
+        return sent
+
+    def _note_single(self, sent: int) -> None:
+        """Take note of the `sent` bytes of the single item that the kernel took; -1 is none."""
         if sent > 0:
             self.sent += sent
             self.scheduler.bytes_sent += sent

@@ -5,6 +5,9 @@ from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_queue cimport QueueingDriver
 
+cdef int _FAILED
+cdef int _UNTRIED
+
 
 cdef class ReadinessDriver(QueueingDriver):
     cdef Readiness _readiness
@@ -14,13 +17,16 @@ cdef class ReadinessDriver(QueueingDriver):
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
-    cpdef object _run(self)
+    cdef object _run(self)
     cpdef object write(self, object item, Py_ssize_t size)
     @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)
     cpdef object take_turn(self)
+    @cython.locals(sent=Py_ssize_t)
     cdef object _send(self)
+    cdef object _send_rest(self, Py_ssize_t sent)
+    cdef object _answer(self)
     cdef object _unblock(self)
     cpdef object discard(self)
     cpdef object release(self)

@@ -5,7 +5,8 @@ level-triggered, after every other connection has had its turn. The bytes pass t
 reach the protocol as `bytes` of their own size (docs/adr/0005); a BufferedProtocol gets them straight into its
 buffer.
 
-Sending: the kernel nearly always has room, so a flush first sends and asks for writability only about what was
+Sending: what was written goes at the end of the tick, or, compiled, when the event that it answers has been dealt with
+(docs/adr/0044). The kernel nearly always has room, so a flush first sends and asks for writability only about what was
 refused. While that is awaited (`blocked`) nothing else is tried: the order of bytes is the order of writes.
 
 Both roles of the write side, "end of the tick" and "writable", are played by the sink: a connection costs two
@@ -25,12 +26,15 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+    from cython.cimports.loopcore.native.cpython import context_enter, context_exit, raise_pending
+    from cython.cimports.loopcore.native.flushes import take_last
 
 if TYPE_CHECKING:
     from contextvars import Context
 
     from loopcore.kernel.scheduler import Scheduler
+
+_FAILED, _UNTRIED = -2, -3
 
 
 class ReadinessDriver(QueueingDriver):
@@ -64,8 +68,25 @@ class ReadinessDriver(QueueingDriver):
                 self._receive()
             finally:
                 context_exit(self.context)
+            if self._turn_asked:
+                self._answer()
         else:
             self.context.run(self._receive)
+
+    def _answer(self) -> None:
+        """Send what the sink has written to what has just come in, if nobody else has written since.
+
+        The end of the tick would bring the same turn, but after the other events: by then neither the socket nor the
+        bytes are in the processor's cache (docs/adr/0044). Who looks on has each send as a callback of its own, then.
+        """
+        scheduler = self.scheduler
+        if scheduler._observed or not take_last(scheduler._flushes, self.sink):
+            return
+        self._turn_asked = False
+        scheduler.tally.callbacks += 1
+        if self.unsent and not self._blocked:
+            scheduler.unflushed -= self.unsent
+            self._send()
 
     def write(self, item: Buffer, size: int) -> None:
         if self.unsent == 0:
@@ -103,8 +124,25 @@ class ReadinessDriver(QueueingDriver):
 
     def _send(self) -> None:
         """Send as much of the queue as the kernel takes, then wait for writability if that was not all."""
+        sent = _UNTRIED
+        if cython.compiled and self._single is not None:
+            sent = self._send_single()
+            if self.unsent == 0:  # nearly always: no handler is set up
+                if self._blocked:
+                    self._unblock()
+                self.sink._on_written()
+                return
+        self._send_rest(sent)
+
+    def _send_rest(self, sent: int) -> None:
+        """Do what is left of `_send`, where the single item's send has returned `sent`, or was not tried."""
         try:
-            self._send_queued()
+            if cython.compiled and sent == _FAILED:
+                raise_pending()
+            if sent == _UNTRIED:
+                self._send_queued()
+            else:
+                self._note_single(sent)
             if self.unsent == 0:
                 self._unblock()
             elif not self._blocked:

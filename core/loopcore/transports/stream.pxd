@@ -20,6 +20,7 @@ cdef class StreamTransport(Connection):
     @cython.locals(driver=StreamDriver)
     cpdef object set_protocol(self, object protocol)
     cdef object _on_received(self, bytes data)
+    cdef object _data_failed(self)
     cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
     cdef object _buffer_updated(self, Py_ssize_t nbytes)

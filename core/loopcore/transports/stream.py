@@ -1,9 +1,9 @@
 """StreamTransport: the transport of a connected TCP or Unix socket, as asyncio's programs know it.
 
 What a program sees is asyncio's selector transport: the same calls in the same order, the same errors. The
-differences are these: writes of one tick are joined and leave together at its end (or when they pass 64 KiB, or
-at `close`, `write_eof`), so the write buffer's size counts them until then; all methods of the protocol run in
-one context, the copy taken when the transport was made.
+differences are these: writes of one tick are joined and leave together at its end (or after the `data_received`
+that made them, or when they pass 64 KiB, or at `close`, `write_eof`), so the write buffer's size counts them until
+then; all methods of the protocol run in one context, the copy taken when the transport was made.
 
 isinstance(transport, asyncio.Transport) holds through `__class__`. Inheriting is impossible: a compiled class with
 attributes of its own and asyncio's class with its slot have no common layout ("multiple bases have instance lay-out
@@ -28,6 +28,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import call_with, raise_pending
     from cython.cimports.loopcore.transports.ports import make_stream_driver
     from cython.cimports.loopcore.transports.stream import give_instance_dicts
 else:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 LOST_WRITES_BEFORE_WARNING: Final = 5
 """Writes to a lost connection that pass silently: the protocol may not have heard of the loss yet."""
+
+DATA_FAILED: Final = "Fatal error: protocol.data_received() call failed."
 
 COPY_LIMIT: Final = 4096
 """Bytes below which a copy is cheaper than a view."""
@@ -174,12 +177,25 @@ class StreamTransport(Connection):
         self._on_received(data)
 
     def _on_received(self, data: bytes) -> None:
+        if cython.compiled:
+            if call_with(self._on_data, data):
+                self._data_failed()
+            return
         try:
             self._on_data(data)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._failed(exc, "Fatal error: protocol.data_received() call failed.")
+            self._failed(exc, DATA_FAILED)
+
+    def _data_failed(self) -> None:
+        # Compiled only, with the exception of the protocol pending: nothing is set up to catch where none is raised.
+        try:
+            raise_pending()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._failed(exc, DATA_FAILED)
 
     def _get_buffer(self) -> Any:
         try:
