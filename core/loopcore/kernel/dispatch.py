@@ -30,6 +30,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
+    from cython.cimports.loopcore.kernel.dispatch import tracked
     from cython.cimports.loopcore.kernel.handle import use_again
     from cython.cimports.loopcore.native.ring import empty
 
@@ -190,7 +191,7 @@ class Dispatcher(TaskQueues):
             self._run_urgent()
         count = self.ready._count
         for _ in range(count):
-            runnable = self.ready.pop()
+            runnable = self.ready.pop_as_is() if cython.compiled else self.ready.pop()
             if runnable is None:
                 break  # a callback ran the loop itself, or closed it
             # `_run_one`, written out: this is where a loop spends its time.
@@ -199,7 +200,7 @@ class Dispatcher(TaskQueues):
             if self._task_left and (not self._steps_task or goes_with_the_next(self)):
                 self._hide_task()
             if self._observed:
-                self._run_observed(runnable, self._source)
+                self._run_observed(tracked(runnable) if cython.compiled else runnable, self._source)
             else:
                 runnable._run()
                 if cython.compiled and type(runnable) is Handle:

@@ -2,7 +2,7 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore.kernel.current cimport has_itself
-from loopcore.kernel.handle cimport make_handle
+from loopcore.kernel.handle cimport make_soon
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.attributes cimport open_dict
@@ -67,7 +67,7 @@ cdef inline bint notify_directly(Future future, object callback, object context)
     cdef Reactor reactor = future._reactor
     if reactor is None or reactor._attention or not reactor._has_own_call_soon or has_itself(reactor, "call_soon"):
         return False
-    reactor.ready.push(make_handle(callback, (future,), reactor, context))
+    reactor.ready.push(make_soon(callback, (future,), reactor, context))
     return True
 
 

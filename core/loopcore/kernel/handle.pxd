@@ -48,6 +48,8 @@ cdef class TimerHandle(Handle):
 
 @cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
+@cython.locals(handle=Handle)
+cdef Handle make_soon(object callback, tuple args, object loop, object context)
 cdef object use_again(Handle handle)
 @cython.locals(timer=TimerHandle)
 cpdef TimerHandle make_timer(

@@ -24,7 +24,8 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.handle import own_context
     from cython.cimports.loopcore.native.contexts import call_in_context
     from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
-    from cython.cimports.loopcore.native.spares import is_known_elsewhere, keep_spare, spare_count, take_spare
+    from cython.cimports.loopcore.native.spares import keep_spare, spare_count, take_spare
+    from cython.cimports.loopcore.native.tracking import is_known_elsewhere, track, untrack
 else:
     copy_context = python_copy_context
 
@@ -88,6 +89,7 @@ class Handle(Runnable):
 
     def _fail(self) -> None:
         # Compiled only, with the exception of the callback pending: nothing is set up to catch where none is raised.
+        track(self)  # it may end the run, and then nobody looks who else has this
         try:
             raise_pending()
         except (SystemExit, KeyboardInterrupt):
@@ -243,25 +245,46 @@ def make_handle(
     callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
 ) -> Handle:
     """Make a Handle as its constructor does outside debug mode, without the price of a constructor call."""
-    if cython.compiled and spare_count:
-        handle: Handle = take_spare()
-    else:
-        handle = Handle.__new__(Handle)
+    if cython.compiled:
+        handle: Handle = make_soon(callback, args, loop, context)
+        track(handle)
+        return handle
+    handle = Handle.__new__(Handle)
     handle._callback = callback
     handle._args = args
     handle._kept_context = copy_context() if context is None else context
     handle._loop = loop
-    if not cython.compiled:  # else all of it is zero or None already
-        handle._cancelled = False
-        handle._shares_context = False
-        handle._source_traceback = None
-        handle._repr = None
+    handle._cancelled = False
+    handle._shares_context = False
+    handle._source_traceback = None
+    handle._repr = None
+    return handle
+
+
+def make_soon(
+    callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
+) -> Handle:
+    """Make a Handle for the ready queue of a loop that runs, which the collector need not know. Compiled only.
+
+    Who takes it out of the queue calls `use_again` or `track`; so does who ends the run (docs/adr/0022).
+    """
+    if spare_count:
+        handle: Handle = take_spare()
+    else:
+        handle = Handle.__new__(Handle)
+        untrack(handle)
+    # What is not set here is zero or None already.
+    handle._callback = callback
+    handle._args = args
+    handle._kept_context = copy_context() if context is None else context
+    handle._loop = loop
     return handle
 
 
 def use_again(handle: Handle) -> None:
-    """Keep a Handle that has run for `make_handle`, if only the caller knows it (docs/adr/0022). Compiled only."""
+    """Keep a Handle that has run for `make_soon`, if only the caller knows it (docs/adr/0022). Compiled only."""
     if is_known_elsewhere(handle):
+        track(handle)
         return
     handle._callback = None
     handle._args = None
@@ -302,3 +325,11 @@ def make_timer(
     timer._scheduled = False
     timer._keeper = None
     return timer
+
+
+def check_callback(callback: object, method: str) -> None:
+    """Raise TypeError, with asyncio's text, for what cannot be a callback."""
+    if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
+        raise TypeError(f"coroutines cannot be used with {method}()")
+    if not callable(callback):
+        raise TypeError(f"a callable object was expected by {method}(), got {callback!r}")

@@ -15,9 +15,11 @@ cdef class Inbox:
 
     cpdef object post(self, Handle handle)
     cpdef object interrupt(self)
-    @cython.locals(batch=list, _=Py_ssize_t)
+    @cython.locals(batch=list, handle=Handle, _=Py_ssize_t)
     cpdef list take(self)
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
     cpdef Py_ssize_t pour(self, ReadyQueue ready) except -1
+    @cython.locals(handles=list, handle=Handle)
+    cdef object track_all(self)
     @cython.locals(handle=Handle)
     cpdef object discard(self)

@@ -14,6 +14,14 @@ from collections.abc import Callable
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.ready import ReadyQueue
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.tracking import UNTRACKS, track
+
 
 class Inbox:
     """A queue with many writers and one reader."""
@@ -59,7 +67,10 @@ class Inbox:
         self._woken = False
         batch: list[Handle] = []
         for _ in range(len(self._handles)):  # no more: others may post faster than this takes
-            batch.append(self._popleft())
+            handle = self._popleft()
+            if cython.compiled:
+                track(handle)
+            batch.append(handle)
         return batch
 
     def pour(self, ready: ReadyQueue) -> int:
@@ -73,6 +84,13 @@ class Inbox:
             self._woken = True  # for what is left
             raise
         return count
+
+    def track_all(self) -> None:
+        """Tell the collector of every handle that is in here: nothing else keeps it now. Compiled only."""
+        if UNTRACKS:
+            handles = list(self._handles)  # in one step: who posts holds the GIL
+            for handle in handles:
+                track(handle)
 
     def discard(self) -> None:
         """Cancel what has come in, for a loop that is closed and will fetch nothing. Thread: any, several at a time."""

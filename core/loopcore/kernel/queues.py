@@ -4,7 +4,6 @@ The part of a loop that `call_soon` and its relatives belong to. What they have 
 a word of flags that is zero in the ordinary case: the loop runs, is not in debug mode, no plugin watches handles.
 """
 
-import asyncio
 import threading
 from collections.abc import Callable
 from contextvars import Context
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 
 from loopcore.clock import Clock, MonotonicClock
 from loopcore.kernel.counters import Tally
-from loopcore.kernel.handle import Handle, TimerHandle
+from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.phases import PhaseCallbacks
 from loopcore.kernel.probes import Probes
@@ -20,6 +19,7 @@ from loopcore.kernel.ready import ReadyQueue, UrgentQueues
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.sources import SOURCES, THREADSAFE
 from loopcore.kernel.timers import TimerHeap
+from loopcore.kernel.watch import announce_handle
 from loopcore.log import logger
 
 try:
@@ -28,8 +28,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.handle import make_handle, make_timer
+    from cython.cimports.loopcore.kernel.handle import make_handle, make_soon, make_timer
     from cython.cimports.loopcore.native.cpython import get_ident, monotonic
+    from cython.cimports.loopcore.native.tracking import track
 else:
     from threading import get_ident
     from time import monotonic
@@ -167,6 +168,8 @@ class Queues:
         """
         if self._attention:
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
+        elif cython.compiled:
+            handle = make_soon(callback, args, self, context)
         else:
             handle = make_handle(callback, args, self, context)
         self.ready.push(handle)
@@ -198,6 +201,8 @@ class Queues:
         """
         if self._attention & ~_IDLE:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
+        elif cython.compiled and not self._attention:
+            handle = make_soon(callback, args, self, context)
         else:
             handle = make_handle(callback, args, self, context)
         if self._owner == get_ident():
@@ -209,8 +214,8 @@ class Queues:
             if self._stopwatch is not None:
                 self._stopwatch.stamp(handle, _THREADSAFE)
             self.inbox.post(handle)
-            if self._attention & _CLOSED:
-                self._take_back(handle)
+            if self._attention & (_CLOSED | _IDLE):
+                self._note_late(handle)
         return handle
 
     # Scheduling, as in Node
@@ -259,6 +264,8 @@ class Queues:
         """Do as `call_soon`, for the parts of the loop: what is compiled calls it without unpacking of arguments."""
         if self._attention:
             self.call_soon(callback, *args, context=context)
+        elif cython.compiled:
+            self.ready.push(make_soon(callback, args, self, context))
         else:
             self.ready.push(make_handle(callback, args, self, context))
 
@@ -291,7 +298,8 @@ class Queues:
         if self._attention:
             self._check(callback, method)
             timer = TimerHandle(when, callback, args, self, context)
-            self._announce(timer, "timer")
+            if self.watching:
+                announce_handle(self, timer, "timer")
         else:
             shares = cython.compiled and context is None
             timer = make_timer(when, callback, args, self, self.timers.common_context() if shares else context, shares)
@@ -314,22 +322,9 @@ class Queues:
     ) -> Handle:
         self._check(callback, method)
         handle = Handle(callback, args, self, context)
-        self._announce(handle, source)
-        return handle
-
-    def _announce(self, handle: Handle, source: str) -> None:
         if self.watching:
-            self.probes.fire("loopcore_handle_scheduled", self, handle, source)
-            callback = handle._callback
-            try:
-                is_wakeup = getattr(callback, "__name__", "") == "_wakeup"
-            except Exception:  # a proxy that raises whatever is asked of it; it may be called all the same
-                is_wakeup = False
-            if is_wakeup:
-                # A future that is not loopcore's (asyncio.gather's, say) wakes one of loopcore's tasks.
-                task = getattr(callback, "__self__", None)
-                if hasattr(task, "_announce_woken"):
-                    task._announce_woken(*handle._args)  # type: ignore[union-attr, misc]
+            announce_handle(self, handle, source)
+        return handle
 
     def _check(self, callback: Callable[..., object], method: str) -> None:
         """Do what the ordinary case can leave out: refuse misuse, keep order with what was posted before the run."""
@@ -354,11 +349,23 @@ class Queues:
         if self._thread_id is not None and self._thread_id != threading.get_ident():
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
 
-    def _take_back(self, handle: Handle) -> None:
-        # The loop was closed during the call. It may have run the handle before; what is in the inbox nobody fetches.
-        self.inbox.discard()
-        if handle.cancelled():
-            self._check_closed()
+    def _note_late(self, handle: Handle) -> None:
+        if cython.compiled:
+            track(handle)  # the run has ended, maybe during the call
+        if self._attention & _CLOSED:
+            # As the loop was, then. It may have run the handle before; what is in the inbox nobody fetches.
+            self.inbox.discard()
+            if handle.cancelled():
+                self._check_closed()
+
+    def _rest(self) -> None:
+        """Note that a run has ended: no frame keeps the loop any more, nor what only the loop keeps."""
+        self._thread_id = None
+        self._owner = 0
+        self._attention |= _IDLE
+        if cython.compiled:
+            self.ready.track_all()
+            self.inbox.track_all()
 
     def _empty_inbox_while_idle(self) -> None:
         if self._attention & _IDLE:  # no tick fetches them, and what is scheduled after them must not overtake them
@@ -390,11 +397,3 @@ class Queues:
     def _set_timing(self, on: bool) -> None:
         self._timing = on
         self._observed = on or bool(self._attention & (_DEBUG | _WATCHING_HANDLES))
-
-
-def check_callback(callback: object, method: str) -> None:
-    """Raise TypeError, with asyncio's text, for what cannot be a callback."""
-    if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
-        raise TypeError(f"coroutines cannot be used with {method}()")
-    if not callable(callback):
-        raise TypeError(f"a callable object was expected by {method}(), got {callback!r}")

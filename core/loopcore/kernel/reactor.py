@@ -117,9 +117,7 @@ class Reactor(PolicyDispatcher):
             self._stopping = False
             if self._task_left:
                 self._hide_task()
-            self._thread_id = None
-            self._owner = 0
-            self._attention |= _IDLE
+            self._rest()
             if self._stopwatch is not None:
                 self._stopwatch.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)

@@ -22,6 +22,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.kernel.ready import take_runnable
     from cython.cimports.loopcore.native.ring import put_item
+    from cython.cimports.loopcore.native.tracking import track
 
 SMALL_RING = 64
 """Entries of a new ring; a power of two, as every ring's size is."""
@@ -77,6 +78,13 @@ class ReadyQueue:
 
     def pop(self) -> Runnable | None:
         """Take out what has waited longest, or None if the queue is empty."""
+        runnable = self.pop_as_is()
+        if cython.compiled and type(runnable) is Handle:
+            track(runnable)
+        return runnable
+
+    def pop_as_is(self) -> Runnable | None:
+        """Do as `pop`, for who tells the collector of a Handle, or uses it again (docs/adr/0022)."""
         if self._count == 0:
             return None
         runnable: Runnable | None
@@ -105,7 +113,16 @@ class ReadyQueue:
     def clear(self) -> None:
         """Forget everything, also what is pushed by what is forgotten."""
         while self._count:
+            if cython.compiled:
+                self.track_all()
             self._replace([None] * SMALL_RING)
+
+    def track_all(self) -> None:
+        """Tell the collector of every handle that is in here: nothing else keeps it now. Compiled only."""
+        for position in range(self._count):
+            runnable: Runnable | None = self._ring[(self._first + position) & self._mask]
+            if type(runnable) is Handle:
+                track(runnable)
 
     def _replace(self, small: "list[Runnable | None]") -> None:
         # What is dropped may push while it is destroyed (a coroutine that is closed): the indices must be right then.

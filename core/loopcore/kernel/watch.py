@@ -11,6 +11,22 @@ from loopcore.log import logger, slow_logger
 
 if TYPE_CHECKING:
     from loopcore.kernel.dispatch import Dispatcher
+    from loopcore.kernel.queues import Queues
+
+
+def announce_handle(queues: "Queues", handle: Handle, source: str) -> None:
+    """Tell plugins that `handle` was scheduled, and that it wakes a task, if it does."""
+    queues.probes.fire("loopcore_handle_scheduled", queues, handle, source)
+    callback = handle._callback
+    try:
+        is_wakeup = getattr(callback, "__name__", "") == "_wakeup"
+    except Exception:  # a proxy that raises whatever is asked of it; it may be called all the same
+        is_wakeup = False
+    if is_wakeup:
+        # A future that is not loopcore's (asyncio.gather's, say) wakes one of loopcore's tasks.
+        task = getattr(callback, "__self__", None)
+        if hasattr(task, "_announce_woken"):
+            task._announce_woken(*handle._args)  # type: ignore[union-attr, misc]
 
 
 def run_watched(reactor: "Dispatcher", runnable: Runnable) -> None:

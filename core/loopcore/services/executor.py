@@ -20,8 +20,8 @@ from concurrent.futures import Future as PoolFuture
 from time import perf_counter_ns
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
+from loopcore.kernel.handle import check_callback
 from loopcore.kernel.probes import Probes
-from loopcore.kernel.queues import check_callback
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -76,6 +76,7 @@ def test_a_handle_that_is_used_again_is_young(loop: Any, no_collections: None) -
         await asyncio.sleep(0)
         gc.collect()
         handle = loop.call_soon(int)
+        await asyncio.sleep(0)  # until then the collector need not know of it
         assert any(found is handle for found in gc.get_objects(generation=0))
 
     loop.run_until_complete(main())

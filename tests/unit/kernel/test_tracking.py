@@ -1,0 +1,258 @@
+"""Handles that wait in a running loop are no business of the garbage collector; everywhere else they are."""
+
+import gc
+import sysconfig
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from loopcore.kernel import queues
+from loopcore.kernel.reactor import Reactor
+from loopcore.testing import ScriptedBackend
+
+UNTRACKS = not queues.__file__.endswith(".py") and not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+
+class Keeper:
+    """An object that keeps the handle of its own method: a cycle as soon as nobody else needs it."""
+
+    handle: Any = None
+
+    def __init__(self, behave: Callable[[], object] = int) -> None:
+        self.behave = behave
+
+    def method(self) -> None:
+        self.behave()
+
+
+@pytest.fixture
+def reactor() -> Iterator[Reactor]:
+    reactor = Reactor(ScriptedBackend())
+    yield reactor
+    reactor.close_scheduler()
+
+
+class OpenReactor(Reactor):
+    """One whose instances take attributes, as loops do."""
+
+
+def run(reactor: Reactor, first: Callable[[], object]) -> None:
+    """Run `first` in one tick, what it scheduled in the next, and stop."""
+
+    def begin() -> None:
+        first()
+        reactor.call_soon(reactor.stop_ticks)
+
+    reactor.call_soon(begin)
+    reactor.run_ticks()
+
+
+def keep_one(reactor: Reactor, behave: Callable[[], object] = int) -> Keeper:
+    keeper = Keeper(behave)
+    keeper.handle = reactor.call_soon(keeper.method)
+    return keeper
+
+
+def assert_goes(keepers: list[Any]) -> None:
+    """All that are in the list go, as soon as the collector looks."""
+    watched = [weakref.ref(keeper) for keeper in keepers]
+    assert watched
+    assert all(gc.is_tracked(keeper.handle) for keeper in keepers)
+    keepers.clear()
+    gc.collect()
+    assert [reference() for reference in watched] == [None] * len(watched)
+
+
+def test_a_handle_that_waits_in_a_run_is_not_tracked(reactor: Reactor) -> None:
+    found: list[bool] = []
+    run(reactor, lambda: found.append(gc.is_tracked(reactor.call_soon(int))))
+    assert found == [not UNTRACKS]
+
+
+def test_a_handle_of_a_loop_that_does_not_run_is_tracked(reactor: Reactor) -> None:
+    keepers = [keep_one(reactor)]
+    assert gc.is_tracked(keepers[0].handle)
+    reactor.tick()
+    assert_goes(keepers)
+
+
+def test_one_that_has_run_and_is_kept_goes_with_its_cycle(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+    run(reactor, lambda: keepers.extend(keep_one(reactor) for _ in range(3)))
+    assert_goes(keepers)
+
+
+def test_one_that_was_cancelled_goes_with_its_cycle(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+
+    def begin() -> None:
+        keepers.append(keep_one(reactor))
+        keepers[0].handle.cancel()
+
+    run(reactor, begin)
+    assert_goes(keepers)
+
+
+def test_cycles_go_while_the_loop_runs(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+
+    def look() -> None:
+        assert_goes(keepers)
+        keepers.append("looked")
+
+    def begin() -> None:
+        keepers.append(keep_one(reactor))
+        reactor.call_soon(look)
+
+    run(reactor, begin)
+    assert keepers == ["looked"]
+
+
+def run_that_leaves(keepers: list[Any], count: int) -> Reactor:
+    reactor = Reactor(ScriptedBackend())
+
+    def begin() -> None:
+        keepers.extend(keep_one(reactor) for _ in range(count))
+        reactor.stop_ticks()
+
+    reactor.call_soon(begin)
+    reactor.run_ticks()
+    return reactor
+
+
+def test_handles_that_a_run_leaves_behind_go_with_the_loop() -> None:
+    keepers: list[Any] = []
+    watched = weakref.ref(run_that_leaves(keepers, 100))
+    assert_goes(keepers)
+    assert watched() is None
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupted_run_leaves_tracked_handles(reactor: Reactor, error: type[BaseException]) -> None:
+    keepers: list[Any] = []
+
+    def interrupt() -> None:
+        raise error
+
+    def begin() -> None:
+        keepers.extend([keep_one(reactor), keep_one(reactor, interrupt), keep_one(reactor)])
+
+    with pytest.raises(error):
+        run(reactor, begin)
+    assert all(gc.is_tracked(keeper.handle) for keeper in keepers)
+    run(reactor, int)
+    assert_goes(keepers)
+
+
+def test_one_that_fails_and_is_reported_is_tracked() -> None:
+    reactor = OpenReactor(ScriptedBackend())
+    reported: list[Any] = []
+    reactor.call_exception_handler = reported.append  # type: ignore[method-assign]
+    run(reactor, lambda: reactor.call_soon(int, "no number"))
+    assert gc.is_tracked(reported[0]["handle"])
+    reactor.close_scheduler()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_one_whose_report_ends_the_run_is_tracked(error: type[BaseException]) -> None:
+    reactor = OpenReactor(ScriptedBackend())
+    keepers: list[Any] = []
+
+    def report(context: Any) -> None:
+        raise error
+
+    reactor.call_exception_handler = report  # type: ignore[method-assign]
+    with pytest.raises(error):
+        run(reactor, lambda: keepers.append(keep_one(reactor, lambda: int("no number"))))
+    assert_goes(keepers)
+    reactor.close_scheduler()
+
+
+def test_one_that_is_watched_when_it_runs_is_tracked(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+
+    def begin() -> None:
+        keepers.append(keep_one(reactor))
+        reactor.set_debug(True)
+
+    run(reactor, begin)
+    assert_goes(keepers)
+
+
+def test_what_is_taken_out_of_the_queue_is_tracked(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+
+    def begin() -> None:
+        keepers.extend(keep_one(reactor) for _ in range(3))
+        assert reactor.ready.pop() is keepers[0].handle
+        assert reactor.ready.take() == [keeper.handle for keeper in keepers[1:]]
+
+    run(reactor, begin)
+    assert_goes(keepers)
+
+
+def test_what_is_dropped_from_the_queue_is_tracked(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+
+    def begin() -> None:
+        keepers.extend(keep_one(reactor) for _ in range(3))
+        reactor.ready.clear()
+
+    run(reactor, begin)
+    assert_goes(keepers)
+
+
+def post_from_a_thread(reactor: Reactor, keepers: list[Any]) -> None:
+    def post() -> None:
+        keeper = Keeper()
+        keeper.handle = reactor.call_soon_threadsafe(keeper.method)
+        keepers.append(keeper)
+
+    thread = threading.Thread(target=post)
+    thread.start()
+    thread.join()
+
+
+def test_posts_that_a_run_leaves_behind_are_tracked(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+
+    def begin() -> None:
+        post_from_a_thread(reactor, keepers)
+        assert gc.is_tracked(keepers[0].handle) is not UNTRACKS
+        reactor.stop_ticks()
+
+    reactor.call_soon(begin)
+    reactor.run_ticks()
+    assert gc.is_tracked(keepers[0].handle)
+    run(reactor, int)
+    assert_goes(keepers)
+
+
+def test_posts_to_a_loop_that_rests_are_tracked(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+    post_from_a_thread(reactor, keepers)
+    assert gc.is_tracked(keepers[0].handle)
+    run(reactor, int)
+    assert_goes(keepers)
+
+
+def test_a_handle_that_outlives_its_loop_is_tracked() -> None:
+    keepers: list[Any] = []
+    run_that_leaves(keepers, 1).close_scheduler()
+    assert keepers[0].handle.cancelled()
+    assert_goes(keepers)
+
+
+def test_a_tick_inside_a_callback_leaves_tracked_handles(reactor: Reactor) -> None:
+    keepers: list[Any] = []
+
+    def begin() -> None:
+        keepers.append(keep_one(reactor))
+        reactor.tick()
+        keepers.append(keep_one(reactor))
+
+    run(reactor, begin)
+    assert_goes(keepers)
