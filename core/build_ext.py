@@ -135,12 +135,15 @@ def last_words(output: str) -> str:
 
 
 def compiler_name() -> str:
-    """Return how the C compiler calls itself, in one line; empty if it does not say."""
+    """Return how the C compiler calls itself, in one line; empty if it does not say.
+
+    It is asked by the whole command: in `ccache gcc` the first word is not the compiler.
+    """
     command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")
     if not command:
         return ""
     try:
-        said = subprocess.run([command[0], "--version"], check=False, capture_output=True, text=True, errors="replace")
+        said = subprocess.run([*command, "--version"], check=False, capture_output=True, text=True, errors="replace")
     except OSError:
         return ""
     return said.stdout.partition("\n")[0].strip()

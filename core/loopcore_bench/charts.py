@@ -30,20 +30,25 @@ STYLE = """\
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One loop in a group. `ratio` is how many times less than asyncio it takes; None where that has no figure."""
+    """One loop in a group. `ratio` is how many times less than asyncio it takes; None where that has no figure.
+
+    `early` is of timers that end before their time: the figure is a defect, and not compared.
+    """
 
     label: str
     value: float
     unit: str
     ratio: float | None
     ours: bool
+    early: bool = False
 
     @property
     def cost(self) -> str:
         """The figure itself, as a person reads it."""
         if self.unit == "ns" and self.value >= 10_000:
             return f"{self.value / 1000:.1f} us"
-        return f"{self.value:.0f} {self.unit}" if self.value >= 10 else f"{self.value:.1f} {self.unit}"
+        text = f"{self.value:.0f} {self.unit}" if self.value >= 10 else f"{self.value:.1f} {self.unit}"
+        return f"{text} (early)" if self.early else text
 
     @property
     def times(self) -> str:
@@ -91,13 +96,23 @@ def _group(row: str, operation: str, figures: Iterable[Mapping[str, Any]], refer
             figure["loop"],
             value := values[figure["loop"]],
             UNITS.get(figure["primary"], ""),
-            base / value if base and value > 0 else None,
+            base / value if base and value > 0 and not figure["medians"].get("early") else None,
             figure["loop"].startswith("loopcore"),
+            bool(figure["medians"].get("early")),
         )
         for figure in measured
     ]
-    missing = [f"{figure['loop']}: {figure['note']}" for figure in figures if figure["loop"] not in values]
-    return Group(row, operation, tuple(bars), tuple(missing))
+    lacking: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure["loop"] not in values:
+            lacking.setdefault(figure["note"], []).append(figure["loop"])
+    missing = tuple(f"{', '.join(loops)}: {note}" for note, loops in lacking.items())
+    return Group(row, operation, tuple(bars), missing)
+
+
+def least_of(bars: Iterable[Bar]) -> float:
+    """The best figure of these: the least of a loop whose timers are not early."""
+    return min((bar.value for bar in bars if not bar.early), default=0.0)
 
 
 def longest_ratio(groups: Sequence[Group]) -> float:

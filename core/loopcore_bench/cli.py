@@ -8,10 +8,13 @@ Exit status: 0; 1 when a cell failed; 2 for a wrong command line. A loop that is
 from __future__ import annotations
 
 import argparse
+import difflib
 import fnmatch
 import json
+import math
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +31,47 @@ from loopcore_bench.strace import Syscalls
 from loopcore_bench.summary import summarise
 from loopcore_bench.work import all_micro
 
+README = (
+    "call_soon",
+    "sleep0",
+    "pingpong",
+    "spawn",
+    "timer_cancel",
+    "tcp-1k-10",
+    "streams-1k-10",
+    "tls-1k-10",
+    "uvicorn-100",
+)
+"""The rows of the table in README.md."""
+
 
 def all_rows() -> dict[str, Row]:
     """Every row by name, in the order of the table."""
     return {**all_micro(), **NET, **WIDE}
 
 
+GROUPS: dict[str, Callable[[], Iterable[str]]] = {
+    "readme": lambda: README,
+    "micro": all_micro,
+    "net": lambda: NET,
+    "wide": lambda: WIDE,
+    "all": all_rows,
+}
+"""What stands for several rows: their names."""
+
+
 def choose_rows(text: str) -> list[Row]:
-    """Rows for groups (`micro`, `net`, `wide`, `all`), names and patterns, separated by commas.
+    """Rows for groups (GROUPS), names and patterns, separated by commas.
 
     Raises ValueError for an unknown one.
     """
     known = all_rows()
-    groups = {"micro": list(all_micro()), "net": list(NET), "wide": list(WIDE), "all": list(known)}
     chosen: dict[str, Row] = {}
     for word in text.split(","):
-        names = groups.get(word) or fnmatch.filter(known, word)
+        names = GROUPS[word]() if word in GROUPS else fnmatch.filter(known, word)
         if not names:
-            raise ValueError(f"no workload {word!r}; there are {', '.join(groups)}, patterns, and: {', '.join(known)}")
+            near = difflib.get_close_matches(word, [*known, *GROUPS]) or [*GROUPS, *list(known)[:3], "tcp-1k-10", "..."]
+            raise ValueError(f"no workload {word!r}; --list shows what there is, as {', '.join(near)}")
         chosen.update({name: known[name] for name in names})
     return list(chosen.values())
 
@@ -62,6 +88,9 @@ def main(argv: list[str] | None = None) -> int:
     if options.list:
         print("\n".join(f"{row.name:18} {row.operation}" for row in rows))
         return 0
+    if wrong := _unusable(options):
+        print(wrong, file=sys.stderr)
+        return 2
     settings = Settings(
         options.scale, options.seconds, options.requests, options.warmup, options.gc, not options.no_pin
     )
@@ -116,6 +145,17 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--note", default="", help="kept in the JSON: what was measured, e.g. a commit")
     parser.add_argument("--list", action="store_true", help="list the chosen rows and stop")
     return parser.parse_args(argv)
+
+
+def _unusable(options: argparse.Namespace) -> str:
+    """Why nothing can come of these options, before anything is measured; empty if it can."""
+    if options.rounds < 1:
+        return "--rounds has to be 1 or more"
+    if not 0 < options.scale < math.inf or not 0 < options.seconds < math.inf:
+        return "--scale and --seconds have to be more than 0"
+    if options.json and not Path(options.json).absolute().parent.is_dir():
+        return f"cannot write {options.json!r}: there is no such folder"
+    return ""
 
 
 def _installed(wanted: list[LoopSpec]) -> tuple[dict[str, dict[str, Any]], list[LoopSpec]]:

@@ -21,8 +21,8 @@ from typing import Any
 from loopcore.cli.output import align
 from loopcore.discovery import choose_backend, list_backends
 from loopcore.errors import UsageError
-from loopcore_bench.charts import Group, base_of, groups_of, text_chart
-from loopcore_bench.cli import choose_rows
+from loopcore_bench.charts import BASE, Group, base_of, groups_of, text_chart
+from loopcore_bench.cli import GROUPS, choose_rows
 from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
 from loopcore_bench.measure import NetBench, Settings
@@ -37,17 +37,25 @@ PEERS = ("uvloop", "winloop", "rloop", "blazio", "zloop", "zuvloop", "leviathan"
 """Event loops with a `new_event_loop`; those that are installed are measured."""
 
 WORK = "call_soon,sleep0,pingpong,spawn,timer_cancel,tcp-1k-10,streams-1k-10"
+LEAST_SECONDS = 0.001
+"""Less measures how a process starts."""
+
 _NOMINAL = 0.3
 """About how many seconds a micro workload takes at its usual count on the slowest loop."""
 
-_OVERHEAD = 0.6
-"""Seconds that a measurement takes besides the measured time: the process starts, and warms up."""
+_OVERHEAD, _OVERHEAD_NET = 0.15, 0.45
+"""Seconds that a measurement takes besides the measured time: one or two processes start, and warm up."""
 
 
 def bench(parser: argparse.ArgumentParser) -> None:
     """Compare the event loops that are installed here: CPU time an operation, side by side."""
-    parser.add_argument("--loops", help="[label=]name[:backend],...; default: all that are installed")
-    parser.add_argument("--work", default=WORK, help=f"names or patterns, separated by commas; default: {WORK}")
+    parser.add_argument("--loops", help="[label=]name[:backend][@python],...; default: all that are installed")
+    groups = ", ".join(GROUPS)
+    parser.add_argument(
+        "--work",
+        default=WORK,
+        help=f"names, patterns (tcp-*) and groups ({groups}), separated by commas; default: {WORK.replace(',', ', ')}",
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: 3)")
     parser.add_argument("--seconds", type=float, default=0.3, help="about how long a measurement takes (default: 0.3)")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with charts")
@@ -58,33 +66,64 @@ def bench(parser: argparse.ArgumentParser) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     """Carry the command out; 1 if a measurement failed. Raises UsageError for what cannot be measured or written."""
+    try:
+        return _compare(arguments)
+    except KeyboardInterrupt:
+        print("interrupted; nothing is written", file=sys.stderr)
+        return 130
+
+
+def _compare(arguments: argparse.Namespace) -> int:
     rows = _rows("all" if arguments.list else arguments.work)
     if arguments.list:
         for line in align([[row.name, row.operation] for row in rows]):
             print(line)
         return 0
-    if arguments.rounds < 1 or not 0 < arguments.seconds <= 60:
-        raise UsageError("--rounds has to be 1 or more, --seconds more than 0 and at most 60")
-    for path in (arguments.html, arguments.json):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(path.absolute().parent)!r}")
-        if path is not None and path.is_dir():
-            raise UsageError(f"cannot write {str(path)!r}: it is a folder")
-    specs = _asked(arguments.loops) if arguments.loops else installed_loops()
-    loops = {spec.label: _facts(spec, asked=bool(arguments.loops)) for spec in specs}
+    if arguments.rounds < 1 or not LEAST_SECONDS <= arguments.seconds <= 60:
+        raise UsageError(f"--rounds has to be 1 or more, --seconds at least {LEAST_SECONDS} and at most 60")
+    _check_files(arguments.html, arguments.json)
+    asked = arguments.loops is not None
+    specs = _asked(arguments.loops) if asked else installed_loops()
+    loops = {spec.label: _facts(spec, asked=asked) for spec in specs}
     specs = [spec for spec in specs if "skipped" not in loops[spec.label]]
-    for line in loop_lines({"loops": loops}):
+    for line in [*loop_lines({"loops": loops}), *_advice(specs, loops, asked=asked)]:
         print(line, flush=True)
-    try:
-        found, failed = _measure(arguments, rows, specs, loops)
-    except KeyboardInterrupt:
-        print("interrupted; nothing is written", file=sys.stderr)
-        return 130
+    found, failed = _measure(arguments, rows, specs, loops)
     show(found)
     for path, text in ((arguments.html, page), (arguments.json, lambda made: json.dumps(made, indent=1) + "\n")):
         if path is not None:
             _write(path, text(found))
     return 1 if failed else 0
+
+
+def _check_files(*paths: Path | None) -> None:
+    """Raise UsageError if one cannot be written, or two are the same; a file that was not there is not there after."""
+    given = [path for path in paths if path is not None]
+    places = [path.absolute() for path in given]
+    for path, place in zip(given, places, strict=True):
+        if places.count(place) > 1:
+            raise UsageError(f"--html and --json are the same file, {str(path)!r}")
+        if not place.parent.is_dir():
+            raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(place.parent)!r}")
+        if path.is_dir():
+            raise UsageError(f"cannot write {str(path)!r}: it is a folder")
+        was_there = path.exists()
+        try:
+            path.open("ab").close()
+        except OSError as error:
+            raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
+        if not was_there:
+            path.unlink()
+
+
+def _advice(specs: list[LoopSpec], loops: dict[str, dict[str, Any]], *, asked: bool) -> list[str]:
+    """What would make the comparison tell more: a compiler, and somebody to compare with."""
+    lines = []
+    if any(loops[spec.label].get("build") == "pure" and spec.python == sys.executable for spec in specs):
+        lines.append("loopcore is not compiled here, which costs most of its speed; `loopcore info` says why")
+    if not asked and not any(spec.is_peer and spec.name != BASE for spec in specs):
+        lines.append("no other loop is installed here; `pip install uvloop` would put it beside these")
+    return lines
 
 
 def show(found: dict[str, Any]) -> None:
@@ -93,12 +132,18 @@ def show(found: dict[str, Any]) -> None:
     drawn = {bar.label for group in groups for bar in group.bars}
     loops = [loop for loop in found["loops"] if loop in drawn]
     width = shutil.get_terminal_size().columns
-    for columns in _fitting(groups, loops, width):
+    for columns in _fitting(groups, loops, width) if loops else []:
         print("\n" + "\n".join(align(_cells(groups, columns))))
     print()
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    print(text_chart(groups, width, ascii_only=encoding != "utf8"))
-    print(f"\nx: how many times less than {base_of(found)}; medians of the rounds")
+    print(text_chart(groups, width, ascii_only=not _draws_blocks()))
+    if drawn:
+        print(f"\nx: how many times less than {base_of(found)}; medians of the rounds")
+
+
+def _draws_blocks() -> bool:
+    """Tell whether standard output has the characters of a bar; it is None where it was closed."""
+    encoding = sys.stdout.encoding if sys.stdout is not None else None
+    return (encoding or "ascii").lower().replace("-", "") == "utf8"
 
 
 def _cells(groups: list[Group], loops: list[str]) -> list[list[str]]:
@@ -153,6 +198,8 @@ def _facts(spec: LoopSpec, *, asked: bool) -> dict[str, Any]:
     except (NotInstalledError, MeasurementError) as error:
         if asked:
             raise UsageError(f"--loops: {spec.label} cannot be measured: {error}") from None
+        if spec.label == "loopcore":
+            raise UsageError(f"loopcore cannot be measured: {error}") from None
         return {"skipped": str(error)}
 
 
@@ -167,14 +214,15 @@ def _measure(
     arguments: argparse.Namespace, rows: list[Row], specs: list[LoopSpec], loops: dict[str, dict[str, Any]]
 ) -> tuple[dict[str, Any], bool]:
     settings = Settings(arguments.seconds / _NOMINAL, arguments.seconds)
-    total = sum(1 for _ in interleave(rows, specs, arguments.rounds))
+    order = [row for _, row, _ in interleave(rows, specs, arguments.rounds)]
+    expected = sum(arguments.seconds + (_OVERHEAD_NET if isinstance(row, NetRow) else _OVERHEAD) for row in order)
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
         net = None
         if any(isinstance(row, NetRow) for row in rows):
             net = NetBench(settings, Path(scratch), interpreted=True)
             if net.programs.interpreted is not None:
                 print(f"the load generator is the one in Python: {net.programs.interpreted}", flush=True)
-        tell = Progress(total, total * (arguments.seconds + _OVERHEAD))
+        tell = Progress(len(order), expected)
         try:
             cells = run_rounds(rows, specs, arguments.rounds, settings, net, tell)
         finally:
@@ -193,8 +241,10 @@ class Progress:
         self._done = 0
         self._clock = clock
         self._began = clock()
-        self._live = sys.stderr.isatty()
-        print(f"{total} measurements, about {max(1, round(expected))} s", file=sys.stderr, flush=True)
+        self._live = sys.stderr is not None and sys.stderr.isatty()
+        print(
+            f"{total} measurement{'s' * (total != 1)}, about {max(1, round(expected))} s", file=sys.stderr, flush=True
+        )
 
     def __call__(self, cell: Cell) -> None:
         """Count one measurement, and say how it went."""
@@ -205,12 +255,18 @@ class Progress:
             print(f"{cell.row} on {cell.loop} failed: {cell.error}", file=sys.stderr, flush=True)
         if self._live:
             text = f"{self._done}/{self._total}  {cell.row} on {cell.loop}  about {round(left)} s left"
-            print(f"\r{text:78.78}", end="", file=sys.stderr, flush=True)
+            width = _line_width()
+            print(f"\r{text:{width}.{width}}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Take the line away."""
         if self._live:
-            print(f"\r{'':78}\r", end="", file=sys.stderr, flush=True)
+            print(f"\r{'':{_line_width()}}\r", end="", file=sys.stderr, flush=True)
+
+
+def _line_width() -> int:
+    """What a line that is written again may have: less than the terminal, in whose last column it would go on below."""
+    return max(1, min(78, shutil.get_terminal_size().columns - 1))
 
 
 def _write(path: Path, text: str) -> None:

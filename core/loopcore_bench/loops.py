@@ -75,7 +75,14 @@ def loop_factory(name: str, backend: str | None) -> LoopFactory:
     make: Any = importlib.import_module(name).new_event_loop
     if backend is None:
         return make  # type: ignore[no-any-return]
-    return lambda: make(backend)
+    return lambda: _make_with(make, name, backend)
+
+
+def _make_with(make: Any, name: str, backend: str) -> asyncio.AbstractEventLoop:
+    try:
+        return make(backend)  # type: ignore[no-any-return]
+    except TypeError:
+        raise LookupError(f"{name} has no backends to choose from; write {name!r}") from None
 
 
 def describe_loop(name: str, backend: str | None) -> dict[str, str]:
@@ -112,4 +119,8 @@ def missing_reason(error: BaseException) -> str:
         return f"not installed (no module named {error.name!r})"
     if isinstance(error, NotImplementedError):
         return "not implemented by this loop"
+    if type(error) is LookupError:
+        return str(error)
+    if isinstance(error, AttributeError) and error.name == "new_event_loop":
+        return "not an event loop: it has no new_event_loop"
     return f"{type(error).__name__}: {error}"

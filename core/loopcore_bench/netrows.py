@@ -30,7 +30,7 @@ class NetRow:
         what = f"{size} over a fresh connection" if self.churn else f"{size} there and back"
         if self.http:
             what = f"one GET answered with {size}"
-        ends = "client sockets" if self.over == "udp" else "connections"
+        ends = ("client socket" if self.over == "udp" else "connection") + "s" * (self.conns != 1)
         beside = f", {self.idle} idle ones beside" if self.idle else ""
         over = ", TLS" if self.over == "tls" else ""
         return f"{self.kind}: {what}, {self.conns} {ends}{beside}{over}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from loopcore_bench.charts import STYLE, Group, base_of, groups_of, longest_ratio
+from loopcore_bench.charts import STYLE, Group, base_of, groups_of, least_of, longest_ratio
 
 _LAYOUT = """\
 body { margin: 0 auto; padding: 1rem; max-width: 46rem; color: var(--ink); background: var(--paper);
@@ -40,6 +40,9 @@ def page(document: Mapping[str, Any]) -> str:
     charts = "\n".join(_chart(group) for group in groups)
     rounds = max((figure.get("rounds", 0) for figure in document["figures"]), default=0)
     facts.append(f"{rounds} round{'s' * (rounds != 1)}")
+    if load := machine.get("load_average"):
+        facts.append(f"load at the start: {load[0]}")
+    facts += [f"{name}={value}" for name, value in machine.get("environment", {}).items()]
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -98,11 +101,11 @@ def _table(groups: list[Group], known: Iterable[str]) -> str:
     lines = []
     for group in groups:
         bars = {bar.label: bar for bar in group.bars}
-        least = min((bar.value for bar in group.bars), default=0.0)
+        least = least_of(group.bars)
         cells = ""
         for loop in loops:
             bar = bars.get(loop)
-            best = ' class="best"' if bar is not None and bar.value <= least else ""
+            best = ' class="best"' if bar is not None and bar.value <= least and not bar.early else ""
             cells += f"<td{best}>{escape(bar.cost) if bar is not None else ''}</td>"
         lines.append(f"<tr><td>{escape(group.name)}</td>{cells}</tr>")
     return f"<table><tr><th>work</th>{head}</tr>{''.join(lines)}</table>"

@@ -64,15 +64,19 @@ class Child:
     def __init__(self, command: list[str], *, cpu: int | None = None) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
         self._pending = b""
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=child_environment(command[0]),
-            preexec_fn=pin_to(cpu),  # noqa: PLW1509  the harness has no threads
-            bufsize=0,
-        )
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=child_environment(command[0]),
+                preexec_fn=pin_to(cpu),  # noqa: PLW1509  the harness has no threads
+                bufsize=0,
+            )
+        except OSError:
+            self._errors.close()
+            raise
 
     def __enter__(self) -> Child:
         return self
@@ -160,3 +164,5 @@ def describe(spec: LoopSpec, timeout: float = 60.0) -> dict[str, Any]:
         return ask([*module_command(spec, "child"), "describe"], timeout)
     except FileNotFoundError:
         raise NotInstalledError(f"no interpreter at {spec.python}") from None
+    except PermissionError:
+        raise NotInstalledError(f"{spec.python} is no interpreter: it cannot be executed") from None

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from loopcore_bench.charts import UNITS, Bar, groups_of, markdown_table, svg
+from loopcore_bench.charts import UNITS, Bar, groups_of, least_of, markdown_table, svg
+from loopcore_bench.cli import README as README_ROWS
 from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
 from loopcore_bench.loops import FLOOR
 from loopcore_bench.page import loop_lines
@@ -50,17 +51,6 @@ CHARTS = {
         ("tcp-1k-10", "tcp-100k-10", "split-1k-10", "streams-1k-10", "tls-1k-10", "uvicorn-100"),
     ),
 }
-SHORT = (
-    "call_soon",
-    "sleep0",
-    "pingpong",
-    "spawn",
-    "timer_cancel",
-    "tcp-1k-10",
-    "streams-1k-10",
-    "tls-1k-10",
-    "uvicorn-100",
-)
 RATES = ("tcp-1k-10", "uvicorn-100", "aiohttp-100", "churn-10", "process")
 FEW = 5
 BUSY = "**Few rounds, or a machine that had other work: a single figure may be off by half.**"
@@ -89,8 +79,8 @@ def full_table(document: dict[str, Any]) -> str:
     lines = ["| row | " + " | ".join([*map(column, loops), *ends]) + " |", "|---|" + "---:|" * (len(loops) + len(ends))]
     for group in groups_of(document):
         bars = {bar.label: bar for bar in group.bars}
-        least = min((bar.value for bar in group.bars if bar.label not in BOUNDS), default=0.0)
-        cells = [cost(bars.get(loop), 0.0 if loop in BOUNDS else least) for loop in loops]
+        least = least_of(bar for bar in group.bars if bar.label not in BOUNDS)
+        cells = [cost(bars.get(loop), None if loop in BOUNDS else least) for loop in loops]
         ahead, peer = against(medians.get(group.name, {}))
         cells.append(f"{ahead:.2f} x {peer}" if ahead else "")
         if PYTHON_FLOOR in loops:
@@ -168,11 +158,11 @@ def rate_table(documents: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def cost(bar: Bar | None, least: float) -> str:
-    """A cell; the least of a row is bold."""
+def cost(bar: Bar | None, least: float | None) -> str:
+    """A cell; the least of a row is bold. None is for a bound, which does not compete."""
     if bar is None:
         return ""
-    return f"**{bar.cost}**" if bar.value <= least else bar.cost
+    return f"**{bar.cost}**" if least is not None and bar.value <= least and not bar.early else bar.cost
 
 
 def behind(documents: dict[str, dict[str, Any]]) -> str:
@@ -221,7 +211,7 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
 
 
 LEAST = {
-    "sock-1k": "3: wait, receive, send",
+    "sock-1k": "2, and a wait where it has to",
     "udp-1k": "2, and a wait where it has to",
     "split-1k": "3, two writes joined",
 }
@@ -266,7 +256,7 @@ def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What is drawn, by name."""
     newest = next(iter(documents))
     loops = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore")
-    short = markdown_table(groups_of(only(documents[newest], SHORT, loops)))
+    short = markdown_table(groups_of(only(documents[newest], README_ROWS, loops)))
     made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
     made |= {"targets": target_table(documents), "pure": pure_table(documents), "rates": rate_table(documents)}
     made |= {"syscalls": syscall_table(), "settings": settings_table()}

@@ -164,21 +164,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--base", type=Path, default=BASE)
     parser.add_argument("--update", action="store_true", help="write the counts as the base of this Python")
     options = parser.parse_args(argv)
+    bases = read_bases(options.base)
     try:
         facts = facts_of(options.python)
+        series = series_of(facts["python"])
+        if series not in bases and not options.update:  # said before a minute of counting
+            raise NotInstalledError(
+                f"{options.base} has no base for Python {series}, but for {', '.join(bases) or 'none'}: "
+                "name an interpreter of those with --python, or write a base with --update"
+            )
         counts = count_both(options.python)
     except (NotInstalledError, MeasurementError) as error:
         print(error, file=sys.stderr)
         return 2
-    series = series_of(facts["python"])
     if options.update:
         write_base(options.base, facts, counts)
         print(f"{options.base}: the base of Python {series} is written")
         return 0
-    bases = read_bases(options.base)
-    if series not in bases:
-        print(f"{options.base} has no base for Python {series}; write one with --update", file=sys.stderr)
-        return 2
     found = compare(bases[series], facts, counts)
     print(f"{'workload':16} {'counted':>12} {'stored':>12} {'ratio':>8} {'asyncio':>8}")
     print("\n".join([*found.table, *found.notes]))

@@ -60,14 +60,17 @@ def is_ours(loop: str) -> bool:
 
 
 def against(loops: Mapping[str, Mapping[str, float]], metric: str = "primary") -> tuple[float, str]:
-    """How many times less the better of loopcore's backends takes than the best peer, and which that is; 0 without."""
-    ours = [values[metric] for loop, values in loops.items() if is_ours(loop) and values.get(metric, 0) > 0]
+    """How many times less the better of loopcore's backends takes than the best peer, and which that is.
+
+    0 without either, and where one of them takes nothing: there is no ratio to that.
+    """
+    ours = [values[metric] for loop, values in loops.items() if is_ours(loop) and metric in values]
     peers = {
         loop: values[metric]
         for loop, values in loops.items()
-        if not is_ours(loop) and loop not in BOUNDS and values.get(metric, 0) > 0 and not values.get("early")
+        if not is_ours(loop) and loop not in BOUNDS and metric in values and not values.get("early")
     }
-    if not ours or not peers:
+    if not ours or not peers or min(*ours, *peers.values()) <= 0:
         return 0.0, ""
     best = min(peers, key=lambda loop: peers[loop])
     return peers[best] / min(ours), best

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -14,6 +17,7 @@ import pytest
 
 from loopcore import UsageError
 from loopcore_bench import command
+from loopcore_bench.cli import choose_rows
 from loopcore_bench.loops import LoopSpec
 from loopcore_bench.netrows import NET
 from loopcore_bench.rounds import Cell, can_run
@@ -53,7 +57,7 @@ def test_a_run_prints_a_table_and_a_chart_and_writes_a_page_and_figures(
     out, err = capsys.readouterr()
     assert "4 measurements" in err
     assert ["CPU", "an", "operation", "asyncio", "mine"] in [line.split() for line in out.splitlines()]
-    assert "tcp-64-1: protocol: 64 B there and back, 1 connections" in out
+    assert "tcp-64-1: protocol: 64 B there and back, 1 connection\n" in out
     assert "x: how many times less than asyncio" in out
     found: dict[str, Any] = json.loads(figures.read_text(encoding="utf-8"))
     assert {(cell["row"], cell["loop"]) for cell in found["cells"]} == {
@@ -105,6 +109,11 @@ def test_a_loop_that_failed_is_named_with_the_reason_in_the_terminal_and_on_the_
     assert "rloop: failed: <it> ended" in Texts(command.page(found)).texts
 
 
+def test_loops_that_lack_the_same_are_named_together(capsys: pytest.CaptureFixture[str]) -> None:
+    command.show(found_document(asyncio=None, rloop=None))
+    assert capsys.readouterr().out == "\nsleep0: one sleep\n  asyncio, rloop: failed: <it> ended\n"
+
+
 def test_the_longest_bar_of_a_page_is_full_and_loopcore_has_its_colour() -> None:
     text = command.page(found_document(asyncio=1000.0, loopcore=250.0))
     assert '<b class="other" style="width: 25.0%">' in text
@@ -131,20 +140,103 @@ def test_loops_that_are_not_installed_are_not_among_the_default(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--work", "nothing"], "no workload 'nothing'; there are micro,"),
+        (["--work", "nothing"], "no workload 'nothing'; --list shows what there is, as readme, micro,"),
+        (["--work", "tcp-1k"], "no workload 'tcp-1k'; .* tcp-1k-1"),
+        (["--loops", ""], "no loop name in ''"),
+        (["--loops", "json"], "json cannot be measured: not an event loop"),
+        (["--loops", f"mine=asyncio@{Path(__file__).parent}"], "mine cannot be measured: .* cannot be executed"),
+        (["--html", "same", "--json", "same"], "--html and --json are the same file"),
         (["--loops", "no_such_loop"], "no_such_loop cannot be measured: not installed"),
         (["--loops", ":epoll"], "no loop name in ':epoll'"),
         (["--loops", "asyncio,mine=asyncio,mine=loopcore"], "mine is there twice"),
         (["--json", "."], "cannot write '.': it is a folder"),
         (["--loops", "loopcore:nope"], "loopcore:nope cannot be measured: .*nope"),
         (["--rounds", "0"], "--rounds has to be 1 or more"),
-        (["--seconds", "0"], "--seconds more than 0"),
+        (["--seconds", "0"], "--seconds at least 0.001"),
+        (["--seconds", "nan"], "--seconds at least 0.001"),
         (["--html", "no/such/folder/page.html"], "cannot write 'no/such/folder/page.html': there is no folder"),
     ],
 )
 def test_what_cannot_be_measured_or_written_is_refused_before_anything_runs(words: list[str], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         run(*words)
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, mode: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UsageError, match=r"cannot write .*: Permission denied"):
+        run("--html", str(tmp_path / "page.html"))
+
+
+def test_looking_whether_files_can_be_written_leaves_them_as_they_are(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.html", tmp_path / "new.json"
+    old.write_text("as it was")
+    with pytest.raises(UsageError, match="no_such_loop"):
+        run("--loops", "no_such_loop", "--html", str(old), "--json", str(new))
+    assert [path.name for path in tmp_path.iterdir()] == ["old.html"]
+    assert old.read_text() == "as it was"
+
+
+def test_a_loop_without_backends_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plain_loop.py").write_text("from asyncio import new_event_loop\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    with pytest.raises(UsageError, match="plain_loop has no backends to choose from; write 'plain_loop'"):
+        run("--loops", "plain_loop:epoll")
+
+
+def test_a_setting_that_loopcore_refuses_is_an_error_and_no_comparison_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOOPCORE_FLUSH_LIMIT", "64k")
+    with pytest.raises(UsageError, match=r"loopcore cannot be measured: .*LOOPCORE_FLUSH_LIMIT='64k'"):
+        run()
+
+
+def test_an_interrupt_before_anything_is_measured_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(spec: LoopSpec) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "describe", interrupted)
+    assert run() == 130
+    assert capsys.readouterr().err == "interrupted; nothing is written\n"
+
+
+def test_figures_are_shown_to_nobody_where_standard_output_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    command.show(found_document(asyncio=1000.0, loopcore=250.0))
+
+
+def test_a_pure_build_and_a_lack_of_peers_are_said() -> None:
+    spec = LoopSpec("loopcore", "loopcore", None, sys.executable)
+    peer = LoopSpec("uvloop", "uvloop", None, sys.executable)
+    pure: dict[str, dict[str, Any]] = {"loopcore": {"build": "pure"}, "uvloop": {}}
+    assert [line.partition(";")[0] for line in command._advice([spec], pure, asked=False)] == [
+        "loopcore is not compiled here, which costs most of its speed",
+        "no other loop is installed here",
+    ]
+    compiled: dict[str, dict[str, Any]] = {"loopcore": {"build": "compiled"}, "uvloop": {}}
+    assert command._advice([spec, peer], compiled, asked=False) == []
+    assert command._advice([spec], compiled, asked=True) == []
+
+
+def test_the_rows_of_the_readme_are_a_group() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"^\| `([\w-]+)` \| [\d.]+ [nu]s \|", readme, flags=re.MULTILINE)
+    assert [row.name for row in choose_rows("readme")] == drawn
+
+
+def test_timers_that_are_early_are_no_best_figure() -> None:
+    found = found_document(asyncio=100.0, loopcore=50.0, uvloop=-300.0)
+    found["figures"][2]["medians"]["early"] = 9.0
+    text = command.page(found)
+    assert '<td class="best">50 ns</td><td>-300.0 ns (early)</td>' in text
 
 
 def test_the_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,6 +275,16 @@ def test_progress_on_a_terminal_says_what_runs_and_how_long_it_takes(
     progress = command.Progress(3, 1.6, clock=iter([0.0, 5.0]).__next__)
     progress(Cell("sleep0", "asyncio", 0, {"cpu_ns": 1.0}))
     assert "\r1/3  sleep0 on asyncio  about 10 s left" in capsys.readouterr().err
+
+
+def test_progress_stays_within_one_line_of_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    progress = command.Progress(3, 1.6, clock=iter([0.0, 5.0]).__next__)
+    progress(Cell("sleep0", "asyncio", 0, {"cpu_ns": 1.0}))
+    assert capsys.readouterr().err.endswith("\r1/3  sleep0 on asyn")
 
 
 def test_the_command_is_there() -> None:

@@ -50,6 +50,11 @@ def test_a_peer_that_ends_sleeps_too_early_is_not_the_best() -> None:
     assert verdict(targets.ahead("row", 1), found)[0] == "2.00 x asyncio"
 
 
+@pytest.mark.parametrize("ours", [0.0, 0.2])
+def test_there_is_no_ratio_where_a_loop_takes_nothing(ours: float) -> None:
+    assert targets.against(medians(asyncio=2.0, blazio=0.0, loopcore=ours)["row"]) == (0.0, "")
+
+
 def test_a_target_against_named_peers_and_one_backend_leaves_the_others_out() -> None:
     found = medians(uvloop=100.0, blazio=10.0, **{"loopcore": 100.0, "loopcore:uring": 20.0})
     assert verdict(targets.over("row", ("uvloop",), 1, "loopcore"), found) == ("1.00 x uvloop", True)

@@ -46,3 +46,16 @@ def test_a_free_threaded_python_is_compiled_for_on_request_only(hook: Any, monke
 def test_other_pythons_are_compiled_for(hook: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     pretend(monkeypatch, "cpython", "CPython", 0)
     assert hook.unsuited_interpreter(mode) == ""
+
+
+def test_a_compiler_behind_a_cache_is_noted_by_its_own_name(
+    hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    cache.write_text('#!/bin/sh\ncase $1 in --version) echo a cache;; *) exec "$@";; esac\n')
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\necho "the compiler, asked for $*"\n')
+    for path in (cache, compiler):
+        path.chmod(0o755)
+    monkeypatch.setenv("CC", f"{cache} {compiler} -pthread")
+    assert hook.compiler_name() == "the compiler, asked for -pthread --version"
