@@ -187,7 +187,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     try:
         return measure(options) if options.command == "measure" else count(options)
-    except MeasurementError as error:
+    except (MeasurementError, ValueError) as error:  # ValueError: --rows names what there is not
         print(error, file=sys.stderr)
         return 2
 

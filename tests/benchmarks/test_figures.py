@@ -127,3 +127,8 @@ def test_every_transport_makes_no_more_calls_than_the_page_says_it_needs() -> No
         if each["loop"] == "loopcore":
             assert sum(each["calls"].values()) <= least.get(each["row"], 3.01), each
     assert re.fullmatch(r"3\.\d+", found["python"])
+
+
+def test_a_row_that_there_is_not_is_refused_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert figures.main(["measure", "--rows", "nothing", "--python", "3.13=python"]) == 2
+    assert "no workload 'nothing'" in capsys.readouterr().err
