@@ -24,7 +24,7 @@ _SEND = SEND
 _UNFINISHED: Final = object()
 
 CHECKS_NUMBERS = os.name == "posix"
-"""Whether fstat(2) knows every descriptor that can be watched; a SOCKET of Windows it does not."""
+"""Whether fcntl(2) knows every descriptor that can be watched; a SOCKET of Windows it does not."""
 
 
 class Completions:
@@ -178,7 +178,7 @@ class Polls:
     def register(self, fd: int, interest: int) -> None:
         """Watch `fd`. Raises OSError for what is no descriptor."""
         if CHECKS_NUMBERS:
-            os.fstat(fd)
+            os.get_inheritable(fd)  # fcntl(F_GETFD): the cheapest call that knows them
         self._watch(fd, interest)
 
     def modify(self, fd: int, interest: int) -> None:

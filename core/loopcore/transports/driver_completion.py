@@ -233,7 +233,7 @@ class CompletionDriver(QueueingDriver):
         self.scheduler.unflushed += size
         if not self._turn_asked:
             self._turn_asked = True
-            self.scheduler.flush_soon(self.sink)
+            self.scheduler._flush_soon(self.sink)
 
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent
