@@ -17,14 +17,6 @@ import os
 import socket
 from typing import Final, Protocol
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore_backends.native.wake import ring
-
 REFUSED: Final = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 """What a seccomp profile answers to a system call that it does not know."""
 
@@ -44,16 +36,12 @@ class Waker(Protocol):
 class EventfdWaker:
     """An eventfd(2); owns `fd`, which must be non-blocking."""
 
-    __slots__ = ("fd",)
-
     edges = True
 
     def __init__(self, fd: int) -> None:
-        self.fd: int = fd
+        self.fd = fd
 
     def wake(self) -> None:
-        if cython.compiled and ring(self.fd):
-            return
         try:
             os.eventfd_write(self.fd, 1)
         except BlockingIOError:

@@ -38,7 +38,7 @@ BEHIND = (
             "is Python code, and each task has a done callback, which is a Handle and a copy of the context"
         ),
     ),
-    ("getaddrinfo", "the interface's coroutine, the resolver's, and a list with a tuple in it"),
+    ("getaddrinfo", "the interface's coroutine, what it awaits, and a list with two tuples in it"),
     ("executor", "two switches between threads, which the kernel makes, and `concurrent.futures` in Python"),
     (
         "threadsafe",

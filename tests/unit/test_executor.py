@@ -171,6 +171,58 @@ def test_result_that_comes_after_the_loop_was_closed_is_dropped(loop: Loop) -> N
         release.set()
 
 
+def test_a_job_that_its_pool_gives_up_is_cancelled(loop: Loop) -> None:
+    release = threading.Event()
+
+    async def main() -> None:
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        first = loop.run_in_executor(pool, release.wait)
+        second = loop.run_in_executor(pool, print)
+        pool.shutdown(wait=False, cancel_futures=True)
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        release.set()
+        await first
+        pool.shutdown()
+
+    loop.run_until_complete(main())
+
+
+@pytest.mark.parametrize(
+    ("raised", "wanted"),
+    [
+        (concurrent.futures.CancelledError("why"), asyncio.CancelledError),
+        (concurrent.futures.InvalidStateError("why"), asyncio.InvalidStateError),
+        (concurrent.futures.BrokenExecutor("why"), concurrent.futures.BrokenExecutor),
+    ],
+)
+def test_errors_of_pools_become_asyncios(loop: Loop, raised: Exception, wanted: type[BaseException]) -> None:
+    def fail() -> None:
+        raise raised
+
+    async def main() -> None:
+        with pytest.raises(wanted) as caught:
+            await loop.run_in_executor(None, fail)
+        assert type(caught.value) is wanted
+        assert caught.value.args == ("why",)
+
+    loop.run_until_complete(main())
+
+
+def test_the_future_of_a_job_is_the_one_that_the_loop_creates(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    create_future = loop.create_future
+
+    def note() -> Any:
+        made.append(create_future())
+        return made[-1]
+
+    monkeypatch.setattr(loop, "create_future", note)
+    job = loop.run_in_executor(None, sorted, ())
+    assert any(future is job for future in made)
+    assert loop.run_until_complete(job) == []
+
+
 @pytest.mark.loopcore_only
 def test_names_are_looked_up_although_the_default_executor_is_full(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *question, **flags: [threading.current_thread().name])

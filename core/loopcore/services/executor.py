@@ -2,9 +2,7 @@
 
 No thread exists before the first call needs one. Names are looked up in a pool of their own, as
 large: where a program has filled the default executor, with downloads say, it must not look as if name servers had
-stopped to answer (cpython#112169). Results travel through `call_soon_threadsafe`, by asyncio's own
-`wrap_future`: it already knows cancellation in both directions, which errors to convert and what to do
-when the loop has closed meanwhile; next to handing a job to a thread and back (30 us here), its cost does not show.
+stopped to answer (cpython#112169). Results travel through `call_soon_threadsafe`: see `loopcore.services.delivery`.
 
 While a plugin has a hook of jobs, each job has a record, a Job, which is what the pool runs in place of the function.
 """
@@ -22,6 +20,7 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.kernel.handle import check_callback
 from loopcore.kernel.probes import Probes
+from loopcore.services.delivery import bring
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -140,12 +139,12 @@ class Executors:
         if self._host.get_debug():
             check_callback(func, "run_in_executor")
         chosen = self._own_executor(func) if executor is None else executor
-        future = self._submit(chosen, func, args) if self._host.probes.watching_jobs else chosen.submit(func, *args)
+        job = self._submit(chosen, func, args) if self._host.probes.watching_jobs else chosen.submit(func, *args)
+        if not isinstance(job, PoolFuture):
+            return asyncio.wrap_future(job, loop=self._host)  # a future of asyncio, or refused
         if executor is None:
-            self._jobs[future] = func
-            future.add_done_callback(self._jobs.pop)
-        # wrap_future asks nothing of the loop but create_future, call_soon_threadsafe and is_closed.
-        return asyncio.wrap_future(future, loop=self._host)  # type: ignore[arg-type]
+            self._jobs[job] = func
+        return bring(self._host, job, self._jobs)
 
     def _submit(self, executor: Executor, func: Callable[..., T], args: tuple[Any, ...]) -> "PoolFuture[T]":
         names = {id(self._default): "default", id(self._resolver): "resolver"}

@@ -1,0 +1,19 @@
+cimport cython
+
+cdef dict _CONVERTED
+
+
+@cython.final
+cdef class Delivery:
+    cdef object _host
+    cdef object _source
+    cdef object _destination
+    cdef dict _jobs
+
+    cpdef object post(self, object source)
+    cpdef object deliver(self)
+    cpdef object call_off(self, object destination)
+
+
+@cython.locals(delivery=Delivery)
+cpdef object bring(object host, object source, dict jobs)
