@@ -38,6 +38,7 @@ cdef class Driver(Runnable):
     cpdef object discard(self)
     cpdef object release(self)
     cpdef object _arrived(self, object result)
+    cdef object _answer(self)
     cpdef object describe(self)
 
 

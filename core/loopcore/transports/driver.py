@@ -158,6 +158,9 @@ class Driver(Runnable):
         """Take what the receiving operation of a completion port has brought, or the OSError that ended it."""
         raise NotImplementedError
 
+    def _answer(self) -> None:
+        """Send what the sink has written to what has just come in. Compiled only, and outside of `context`."""
+
     def describe(self) -> str:
         """Say what is being waited for, for the transport's representation."""
         raise NotImplementedError

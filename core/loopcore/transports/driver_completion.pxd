@@ -10,7 +10,7 @@ from loopcore.transports.inflow cimport Inflow
 cdef Py_ssize_t _VECTOR_LIMIT
 cdef Py_ssize_t _AWAITED_LIMIT
 cdef Py_ssize_t _LARGE, _SMALL, _DIRECT, _RECEIVE_LIMIT
-cdef int _SMALL_ONES, _ENDING
+cdef int _SMALL_ONES, _ENDING, _FAILED, _UNTRIED
 
 
 cdef class CompletionDriver(QueueingDriver):
@@ -38,12 +38,12 @@ cdef class CompletionDriver(QueueingDriver):
     cdef bint _is_tcp(self) except -1
     @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)
     cdef object _fill(self, object data, object lent)
-    cdef object _keep(self, bytes rest)
     cpdef object write(self, object item, Py_ssize_t size)
     @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
-    @cython.locals(sending=Send)
+    @cython.locals(sent=Py_ssize_t)
     cpdef object flush(self)
+    cdef object _answer(self)
     cpdef object take_turn(self)
     cdef bint _submit_or_fail(self) except -1
     @cython.locals(sending=Send, first=list, in_flight=Py_ssize_t)

@@ -10,11 +10,10 @@ socket; after one that had not, or once the peer's end was seen, the driver goes
 TCP and `bytes`. From other sockets a receive may stop short of the end, where descriptors are passed for example, and
 the buffer of a protocol may be smaller than what there is: so those are polled each time.
 
-Sending: where polls are cheap what a tick has written is sent by send(2) near its end, and only what is refused becomes
-a Send. Elsewhere little leaves as one Send, given to the port. While one is in flight, what is written behind it waits:
-two sends at a time could overtake each other. Who must know now whether the kernel has room, to close, to pause a
-protocol, calls `flush`; so as long as nothing is in flight `flush` asks the kernel itself, by send(2), and only what is
-refused becomes a Send.
+Sending: where polls are cheap what was written is sent by send(2) near the end of its tick, or, compiled, after the
+result that it answers (docs/adr/0044); only what is refused becomes a Send. Elsewhere little leaves as one Send. While
+one is in flight, what is written behind it waits: two sends at a time could overtake each other. Who must know now
+whether the kernel has room calls `flush`, which asks it by send(2) as long as nothing is in flight.
 
 That also says who waits for a Send. After a `flush` that left something the transport does; and whatever is written
 behind a Send does. The success of any other is `quiet`: it need not end the loop's wait, and has no turn of its own.
@@ -39,6 +38,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import raise_pending
+    from cython.cimports.loopcore.native.flushes import take_last
     from cython.cimports.loopcore.native.sockets import copy_into
 else:
     from loopcore.native.interpreted_sockets import copy_into
@@ -64,12 +65,10 @@ SMALL_ONES: Final = 16
 DIRECT: Final = 8 * 1024
 """Where polls are not cheap, so many bytes of one tick are sent at once too: their memory is used again sooner."""
 
-_VECTOR_LIMIT = VECTOR_LIMIT
-_AWAITED_LIMIT = AWAITED_LIMIT
-_LARGE, _SMALL, _SMALL_ONES = LARGE, SMALL, SMALL_ONES
-_DIRECT = DIRECT
-_RECEIVE_LIMIT = RECEIVE_LIMIT
+_VECTOR_LIMIT, _AWAITED_LIMIT, _RECEIVE_LIMIT = VECTOR_LIMIT, AWAITED_LIMIT, RECEIVE_LIMIT
+_LARGE, _SMALL, _SMALL_ONES, _DIRECT = LARGE, SMALL, SMALL_ONES, DIRECT
 _ENDING = ERROR | HANGUP
+_FAILED, _UNTRIED = -2, -3
 
 
 class CompletionDriver(QueueingDriver):
@@ -98,19 +97,13 @@ class CompletionDriver(QueueingDriver):
         self._sending: Send = Send(self.fd)
         self._in_flight: int = 0
         """Bytes that `_sending` is about; 0 if nobody wants to know any more what becomes of them."""
-        self._is_sending: bool = False
-        """Whether `_sending` is the port's, or has ended and was not dispatched yet."""
-        self._is_counted: bool = False
-        """Whether what it has sent is accounted for, and its turn has yet to come."""
-        self._is_dropped: bool = False
-        """Whether nobody above wants to hear of it any more."""
-        self._is_awaited: bool = False
-        """Whether the transport waits until less is unsent."""
-        self._polling: Poll | None = None
-        """Asked for instead of `_receiving` while messages are large."""
+        self._is_sending: bool = False  # whether `_sending` is the port's, or has ended and was not dispatched yet
+        self._is_counted: bool = False  # whether what it has sent is accounted for, and its turn has yet to come
+        self._is_dropped: bool = False  # whether nobody above wants to hear of it any more
+        self._is_awaited: bool = False  # whether the transport waits until less is unsent
+        self._polling: Poll | None = None  # asked for instead of `_receiving` while messages are large
         self._small_ones: int = 0
-        self._is_ending: bool = False
-        """Whether a poll has seen an error or the peer's end, and perhaps no receive yet."""
+        self._is_ending: bool = False  # whether a poll has seen an error or the end, and perhaps no receive yet
 
     # Receiving
 
@@ -205,16 +198,12 @@ class CompletionDriver(QueueingDriver):
             rest = bytes(data[position:]) if position < size else None
             if lent is not None:
                 lent.give_back()
-            if rest is not None:
-                self._keep(rest)
+            if rest is not None and self.reading and not self.buffered:
+                self._arrived(rest)  # the protocol was changed in the middle
+            elif rest is not None:
+                self._inflow.hold_first(rest)
         # Straight into small buffers it would take a system call for each of them.
         self._weigh(largest if largest < _SMALL else size)
-
-    def _keep(self, rest: bytes) -> None:
-        if self.reading and not self.buffered:
-            self._arrived(rest)  # the protocol was changed in the middle
-        else:
-            self._inflow.hold_first(rest)
 
     # Sending
 
@@ -244,16 +233,19 @@ class CompletionDriver(QueueingDriver):
         if self.unsent == 0:
             return
         if self._is_sending and not self._is_counted:
-            self._is_awaited = True
-            self._sending.quiet = False
+            self._is_awaited, self._sending.quiet = True, False
             return
         try:
-            self._send_queued()
+            sent = self._send_single() if cython.compiled and self._single is not None else _UNTRIED
+            if cython.compiled and sent == _FAILED:
+                raise_pending()
+            if sent == _UNTRIED:
+                self._send_queued()
+            elif self.unsent:
+                self._note_single(sent)
             self._is_awaited = self.unsent > 0
             if self._is_sending:
-                # It came back with the wait of this tick: nothing is in flight any more. Its turn comes in this tick,
-                # goes on with what is left and tells the sink.
-                return
+                return  # it came back with this tick's wait; its turn goes on with what is left and tells the sink
             if self.unsent:
                 self._submit()
         except (SystemExit, KeyboardInterrupt):
@@ -263,6 +255,16 @@ class CompletionDriver(QueueingDriver):
             self.sink._failed(exc, WRITE_FAILED)
             return
         self.sink._on_written()
+
+    def _answer(self) -> None:
+        if not self._turn_asked or not self._completions.polls_cheaply or self.scheduler._observed:
+            return
+        if not take_last(self.scheduler._flushes, self.sink):  # None after `release`
+            return
+        self.scheduler.tally.callbacks += 1
+        if not self._is_sending:
+            self.scheduler.unflushed -= self.unsent
+        self.take_turn()
 
     def take_turn(self) -> None:
         self._turn_asked = False
@@ -328,8 +330,8 @@ class CompletionDriver(QueueingDriver):
         sending.result = None
         sending.target = None
         self._is_sending = False
-        is_dropped, self._is_dropped = self._is_dropped, False
-        is_counted, self._is_counted = self._is_counted, False
+        is_dropped, is_counted = self._is_dropped, self._is_counted
+        self._is_dropped = self._is_counted = False
         if is_counted:
             if not is_dropped:
                 self._go_on()
@@ -347,11 +349,9 @@ class CompletionDriver(QueueingDriver):
             self.sink._failed(result, WRITE_FAILED)
 
     def _go_on(self) -> None:
-        if self.unsent:
-            if not self._submit_or_fail():
-                return
-        else:
-            self._is_awaited = False
+        if self.unsent and not self._submit_or_fail():
+            return
+        self._is_awaited = self._is_awaited and self.unsent > 0
         self.sink._on_written()
 
     def _note_sent(self, sent: int) -> None:
@@ -395,6 +395,5 @@ class CompletionDriver(QueueingDriver):
         sock.close()
 
     def describe(self) -> str:
-        read = "polling" if self.reading else "idle"
-        write = "polling" if self._is_sending else "idle"
+        read, write = ["polling" if is_asked else "idle" for is_asked in (self.reading, self._is_sending)]
         return f"read={read} write=<{write}, bufsize={self.unsent}>"

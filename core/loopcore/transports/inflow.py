@@ -139,6 +139,7 @@ class Inflow(Runnable):
                 driver._arrived(result)
             finally:
                 context_exit(driver.context)
+            driver._answer()
         else:
             driver.context.run(driver._arrived, result)
 
