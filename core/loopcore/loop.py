@@ -27,7 +27,7 @@ from loopcore.endpoints.assembly import assemble
 from loopcore.environment import apply_settings, debug_is_asked_for, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.parts import Part, close_parts, let_go_of_parts, table_of_transports
+from loopcore.parts import close_parts, let_go_of_parts, part, table_of_transports
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
@@ -45,6 +45,8 @@ Ts = TypeVarTuple("Ts")
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     """An asyncio event loop on a backend."""
 
+    __slots__ = ("_parts", "_threads")  # the dict is for what a program sets (docs/adr/0014)
+
     def __init__(
         self,
         backend: ReadinessBackend | CompletionBackend | str | None = None,
@@ -53,6 +55,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         clock: Clock | None = None,
     ) -> None:
         """Take over `backend`, or make the one it names; `loopcore.new_event_loop` says what else may be given."""
+        self._parts: dict[str, Any] = {}
         classes = task_classes()
         named_plugins = load_plugins(plugins)
         if backend is None or isinstance(backend, str):
@@ -67,33 +70,28 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             raise
         try:
             apply_settings(self)
-            self._assemble(classes, named_plugins, make_backend)
+            self.use_classes(*classes)
+            Scheduler.set_debug(self, debug_is_asked_for())
+            self._threads = thread_limit()  # refused now, if it is wrong
+            self._parts["_heritage"] = Heritage(self, make_backend)
+            for name, plugin in named_plugins:
+                self.probes.register(plugin, name)
         except BaseException:
             self.close_scheduler()
             raise
         self.probes.cold("loopcore_loop_created", loop=self, backend=backend)
 
-    def _assemble(
-        self, classes: tuple[Any, Any], plugins: list[tuple[str | None, object]], make_backend: Callable[[], Any]
-    ) -> None:
-        self.use_classes(*classes)
-        Scheduler.set_debug(self, debug_is_asked_for())
-        self._threads = thread_limit()  # refused now, if it is wrong
-        self._heritage = Heritage(self, make_backend)
-        for name, plugin in plugins:
-            self.probes.register(plugin, name)
-
-    _transports = Part(table_of_transports)
-    _executors = Part(lambda own: Executors(own, own._threads))
-    _signals = Part(lambda own: Signals(own, own))
-    _faults = Part(Faults)
-    _asyncgens = Part(AsyncGenerators)
-    _origins = Part(lambda own: CoroutineOrigins())
-    _resolver = Part(Resolver)
-    _sockops = Part(lambda own: SockOps(own, own, own._transports))
-    _children = Part(Children)
-    _files = Part(lambda own: SendFiles(own, own._sockops))
-    _endpoints = Part(lambda own: assemble(own, resolver=own, sockops=own, children=own._children, files=own._files))
+    _transports = part(table_of_transports)
+    _executors = part(lambda own: Executors(own, own._threads))
+    _signals = part(lambda own: Signals(own, own))
+    _faults = part(Faults)
+    _asyncgens = part(AsyncGenerators)
+    _origins = part(lambda own: CoroutineOrigins())
+    _resolver = part(Resolver)
+    _sockops = part(lambda own: SockOps(own, own, own._transports))
+    _children = part(Children)
+    _files = part(lambda own: SendFiles(own, own._sockops))
+    _endpoints = part(lambda own: assemble(own, resolver=own, sockops=own, children=own._children, files=own._files))
 
     def __repr__(self) -> str:
         return (
@@ -102,7 +100,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        if hasattr(self, "_heritage") and not self.is_closed():  # else its constructor failed, or it is closed
+        if hasattr(self, "_threads") and not self.is_closed():  # else its constructor failed, or it is closed
             self.probes.belong_to(self)  # the collector has cleared the reference that hooks are given
             _warn(f"unclosed event loop {self!r}", ResourceWarning, source=self)
             if not self.is_running():
@@ -124,7 +122,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             if RUNS_LISTEN:
                 self._signals.end_run()
             asyncio_events._set_running_loop(None)
-            if "_origins" in self.__dict__:
+            if "_origins" in self._parts:
                 self._origins.track(False)
             self._asyncgens.restore()
 

@@ -6,7 +6,7 @@ go of its parts when it closes is freed at once, and its memory is there for the
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from loopcore.services.owners import Owners
 
@@ -29,24 +29,36 @@ _CLOSED: Final = ("_signals", "_children", "_executors")
 """What a loop closes when it is closed, in this order."""
 
 
-class Part(Generic[T]):
-    """An attribute that `make(loop)` returns, once for each loop.
+class Part:
+    """What `part` returns: an attribute of the class that keeps what it has made in the loop's table of parts.
 
+    Not in the loop's own dict: Python 3.12 and later call a method quickly on an object that has none (docs/adr/0014).
     Thread: any; of threads that ask at once, all get the same.
     """
 
-    def __init__(self, make: Callable[[Any], T]) -> None:
+    __slots__ = ("_make", "_name")
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
         self._make = make
-        self._name = ""
+        self._name: str = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, loop: Any, owner: type) -> T:
-        # Only until the part is made: then the loop's own dict has it, which goes before an attribute of the class
-        # that cannot be set.
-        made: T = loop.__dict__.setdefault(self._name, self._make(loop))
-        return made
+    def __get__(self, loop: Any, owner: Any) -> Any:
+        if loop is None:
+            return self
+        parts = loop._parts
+        made = parts.get(self._name)
+        return parts.setdefault(self._name, self._make(loop)) if made is None else made
+
+    def __set__(self, loop: Any, value: Any) -> None:
+        loop._parts[self._name] = value
+
+
+def part(make: Callable[[Any], T]) -> T:
+    """Declare an attribute of a loop's class that `make(loop)` returns, once for each loop, when it is asked for."""
+    return cast(T, Part(make))
 
 
 def table_of_transports(loop: object) -> Owners:
@@ -60,14 +72,15 @@ def table_of_transports(loop: object) -> Owners:
 def close_parts(loop: Any) -> None:
     """Close those that have something to close and were made, while the loop is still open."""
     for name in _CLOSED:
-        part = loop.__dict__.get(name)
-        if part is not None:
-            part.close()
+        made = loop._parts.get(name)
+        if made is not None:
+            made.close()
 
 
 def let_go_of_parts(loop: Any) -> None:
     """Break the cycles between a closed loop and its parts."""
-    for name in _TIES.intersection(loop.__dict__):
-        del loop.__dict__[name]
-    if "_executors" in loop.__dict__ and not loop.unfinished_jobs():  # which may be asked for as long as there are some
-        del loop.__dict__["_executors"]
+    parts = loop._parts
+    for name in _TIES.intersection(parts):
+        del parts[name]
+    if "_executors" in parts and not loop.unfinished_jobs():  # which may be asked for as long as there are some
+        del parts["_executors"]

@@ -23,11 +23,26 @@ def test_part_is_made_once(loop: Loop) -> None:
 def test_a_loop_that_runs_callbacks_and_closes_makes_no_part_that_it_does_not_use(loop: Loop) -> None:
     loop.call_soon(loop.stop)
     loop.run_forever()
-    made = set(vars(loop))
+    made = set(loop._parts)  # type: ignore[attr-defined]
     loop.close()
     unused = {"_children", "_endpoints", "_executors", "_origins", "_resolver", "_sockops"}
     assert made.isdisjoint(unused)
-    assert set(vars(loop)).isdisjoint(unused)
+    assert unused.isdisjoint(loop._parts)  # type: ignore[attr-defined]
+
+
+@pytest.mark.loopcore_only
+def test_a_loop_that_has_made_its_parts_has_no_attribute_but_what_a_program_sets(loop: Loop) -> None:
+    loop.run_until_complete(loop.getaddrinfo("127.0.0.1", 80))
+    loop.run_until_complete(loop.run_in_executor(None, int))
+    assert vars(loop) == {}
+    loop.note = 1  # type: ignore[attr-defined]
+    assert vars(loop) == {"note": 1}
+
+
+@pytest.mark.loopcore_only
+def test_a_part_can_be_replaced(loop: Loop) -> None:
+    loop._resolver = part = object()  # type: ignore[attr-defined]
+    assert loop._resolver is part  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")

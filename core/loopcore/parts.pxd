@@ -1,0 +1,3 @@
+cdef class Part:
+    cdef object _make
+    cdef str _name
