@@ -1,6 +1,7 @@
 cimport cython
 
 from loopcore.kernel.completions cimport Completions
+from loopcore.kernel.contexts cimport is_left
 from loopcore.kernel.current cimport TaskQueues
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.meter cimport Stopwatch
@@ -36,6 +37,15 @@ cdef inline Runnable tracked(Runnable runnable):
     if type(runnable) is Handle:
         track(runnable)
     return runnable
+
+
+# Between two ticks nothing keeps the variables of callbacks that have run.
+cdef inline int settle_contexts(Dispatcher dispatcher) except -1:
+    if is_left(dispatcher._contexts):
+        if dispatcher._task_left:
+            dispatcher._hide_task()  # with a variable may go what looks
+        dispatcher._contexts.forget()
+    return 0
 
 
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call

@@ -30,8 +30,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import tracked
-    from cython.cimports.loopcore.kernel.handle import use_again
+    from cython.cimports.loopcore.kernel.dispatch import settle_contexts, tracked
+    from cython.cimports.loopcore.kernel.handle import run_soon
     from cython.cimports.loopcore.native.ring import empty
 
 _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
@@ -43,10 +43,8 @@ _READY = sources.READY
 _TIMER = sources.TIMER
 _IO = sources.IO
 _IMMEDIATE = sources.IMMEDIATE
-_NEXT_TICK = sources.NEXT_TICK
-_MICROTASK = sources.MICROTASK
-_PHASE = sources.PHASE
-_FLUSH = sources.FLUSH
+_NEXT_TICK, _MICROTASK = sources.NEXT_TICK, sources.MICROTASK
+_PHASE, _FLUSH = sources.PHASE, sources.FLUSH
 
 # The phases by their place in PHASES, by which they can be told apart without comparing strings.
 _NAMES = phases.PHASES
@@ -201,14 +199,16 @@ class Dispatcher(TaskQueues):
                 self._hide_task()
             if self._observed:
                 self._run_observed(tracked(runnable) if cython.compiled else runnable, self._source)
+            elif cython.compiled and type(runnable) is Handle:
+                run_soon(runnable, self._contexts)
             else:
                 runnable._run()
-                if cython.compiled and type(runnable) is Handle:
-                    use_again(runnable)
             if self._urgent_pending:
                 self._run_urgent()
             if self.unflushed > self.flush_limit:
                 self._flush_early()
+        if cython.compiled:
+            settle_contexts(self)
         runnable = None  # interpreted, an error that lives on keeps this frame, and it a task that has ended
         return count
 

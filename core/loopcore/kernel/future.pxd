@@ -67,7 +67,7 @@ cdef inline bint notify_directly(Future future, object callback, object context)
     cdef Reactor reactor = future._reactor
     if reactor is None or reactor._attention or not reactor._has_own_call_soon or has_itself(reactor, "call_soon"):
         return False
-    reactor.ready.push(make_soon(callback, (future,), reactor, context))
+    reactor.ready.push(make_soon(callback, (future,), reactor, context, reactor._contexts))
     return True
 
 

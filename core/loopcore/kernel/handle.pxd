@@ -2,6 +2,7 @@ cimport cython
 
 from cpython.object cimport PyObject
 
+from loopcore.kernel.contexts cimport SharedContexts, begin_turn
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.contexts cimport own
 
@@ -49,12 +50,19 @@ cdef class TimerHandle(Handle):
 @cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
 @cython.locals(handle=Handle)
-cdef Handle make_soon(object callback, tuple args, object loop, object context)
+cdef Handle make_soon(object callback, tuple args, object loop, object context, SharedContexts contexts)
+cdef object run_soon(Handle handle, SharedContexts contexts)
 cdef object use_again(Handle handle)
 @cython.locals(timer=TimerHandle)
 cpdef TimerHandle make_timer(
     double when, object callback, tuple args, object loop, object context, bint shares_context
 )
+
+
+cdef inline object begin_turn_of(Handle handle, SharedContexts contexts):
+    context = begin_turn(contexts, <PyObject *>handle._kept_context)
+    handle._kept_context = None
+    return context
 
 
 cdef inline object own_context(Handle handle):

@@ -12,6 +12,7 @@ from contextvars import Context
 from contextvars import copy_context as python_copy_context
 from typing import TYPE_CHECKING, Any
 
+from loopcore.kernel.contexts import SharedContexts
 from loopcore.kernel.formatting import describe_callback, extract_stack
 from loopcore.kernel.runnable import Runnable
 
@@ -21,7 +22,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.handle import own_context
+    from cython.cimports.loopcore.kernel.contexts import end_turn, snapshot_of
+    from cython.cimports.loopcore.kernel.handle import begin_turn_of, own_context
     from cython.cimports.loopcore.native.contexts import call_in_context
     from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
     from cython.cimports.loopcore.native.spares import keep_spare, spare_count, take_spare
@@ -246,7 +248,8 @@ def make_handle(
 ) -> Handle:
     """Make a Handle as its constructor does outside debug mode, without the price of a constructor call."""
     if cython.compiled:
-        handle: Handle = make_soon(callback, args, loop, context)
+        own: Context = copy_context() if context is None else context
+        handle: Handle = make_soon(callback, args, loop, own, None)  # type: ignore[arg-type]
         track(handle)
         return handle
     handle = Handle.__new__(Handle)
@@ -262,11 +265,16 @@ def make_handle(
 
 
 def make_soon(
-    callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
+    callback: Callable[..., object],
+    args: tuple[Any, ...],
+    loop: "Queues",
+    context: Context | None,
+    contexts: SharedContexts,
 ) -> Handle:
     """Make a Handle for the ready queue of a loop that runs, which the collector need not know. Compiled only.
 
-    Who takes it out of the queue calls `use_again` or `track`; so does who ends the run (docs/adr/0022).
+    Who takes it out of the queue calls `run_soon` or `track`; so does who ends the run (docs/adr/0022). Without a
+    `context` it shares one of `contexts` until it runs.
     """
     if spare_count:
         handle: Handle = take_spare()
@@ -276,9 +284,28 @@ def make_soon(
     # What is not set here is zero or None already.
     handle._callback = callback
     handle._args = args
-    handle._kept_context = copy_context() if context is None else context
+    if context is None:
+        handle._kept_context = snapshot_of(contexts)
+        handle._shares_context = True
+    else:
+        handle._kept_context = context
     handle._loop = loop
     return handle
+
+
+def run_soon(handle: Handle, contexts: SharedContexts) -> None:
+    """Run what `make_soon` has made, and keep it for the next if only the caller knows it. Compiled only."""
+    if handle._shares_context and not handle._cancelled and not is_known_elsewhere(handle):
+        context = begin_turn_of(handle, contexts)
+        if call_in_context(context, handle._callback, handle._args):
+            handle._kept_context = context  # which the report may ask for
+            handle._shares_context = False
+            handle._fail()
+        else:
+            end_turn(contexts, context)
+    else:
+        handle._run()
+    use_again(handle)
 
 
 def use_again(handle: Handle) -> None:

@@ -3,7 +3,7 @@
 docs/reference/tick.md describes what each phase does and which order follows from it.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from loopcore.kernel.handle import Handle
 
@@ -19,6 +19,12 @@ CLOSE: Final = "close"
 PHASES: Final = (IDLE, PREPARE, POLL, PENDING, IO, CHECK, TIMERS, CLOSE)
 OPEN_PHASES: Final = (IDLE, PREPARE, CHECK)
 """The phases that take callbacks of the program."""
+
+
+class Closeable(Protocol):
+    """What the close phase closes: a socket, a file, anything with `close`."""
+
+    def close(self) -> object: ...
 
 
 class PhaseCallbacks:

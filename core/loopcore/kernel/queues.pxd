@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore.kernel.contexts cimport SharedContexts
 from loopcore.kernel.counters cimport Tally
 from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.inbox cimport Inbox
@@ -46,6 +47,7 @@ cdef class Queues:
     cdef list _immediates
     cdef list _flushes
     cdef list _closing
+    cdef SharedContexts _contexts
     cdef object __weakref__
 
     cdef double _now(self) except? -1

@@ -7,13 +7,14 @@ a word of flags that is zero in the ordinary case: the loop runs, is not in debu
 import threading
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any
 
 from loopcore.clock import Clock, MonotonicClock
+from loopcore.kernel.contexts import SharedContexts
 from loopcore.kernel.counters import Tally
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
-from loopcore.kernel.phases import PhaseCallbacks
+from loopcore.kernel.phases import Closeable, PhaseCallbacks
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.ready import ReadyQueue, UrgentQueues
 from loopcore.kernel.runnable import Runnable
@@ -28,6 +29,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.kernel.contexts import snapshot_of
     from cython.cimports.loopcore.kernel.handle import make_handle, make_soon, make_timer
     from cython.cimports.loopcore.native.cpython import get_ident, monotonic
     from cython.cimports.loopcore.native.tracking import track
@@ -42,12 +44,6 @@ _CLOSED, _IDLE, _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS, _THREADSAFE = 1, 2, 
 
 URGENT_BUDGET = 1000
 """Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""
-
-
-class Closeable(Protocol):
-    """What `close_soon` takes: a socket, a file, anything with `close`."""
-
-    def close(self) -> object: ...
 
 
 class Queues:
@@ -83,6 +79,7 @@ class Queues:
         "_immediates",
         "_flushes",
         "_closing",
+        "_contexts",
         "__weakref__",
     )
 
@@ -121,6 +118,7 @@ class Queues:
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
         self._closing: list[Closeable] = []
+        self._contexts: SharedContexts = SharedContexts()
         probes.belong_to(self)
 
     def __cinit__(self) -> None:
@@ -169,7 +167,7 @@ class Queues:
         if self._attention:
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
         elif cython.compiled:
-            handle = make_soon(callback, args, self, context)
+            handle = make_soon(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
         self.ready.push(handle)
@@ -202,7 +200,7 @@ class Queues:
         if self._attention & ~_IDLE:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
         elif cython.compiled and not self._attention:
-            handle = make_soon(callback, args, self, context)
+            handle = make_soon(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
         if self._owner == get_ident():
@@ -265,7 +263,7 @@ class Queues:
         if self._attention:
             self.call_soon(callback, *args, context=context)
         elif cython.compiled:
-            self.ready.push(make_soon(callback, args, self, context))
+            self.ready.push(make_soon(callback, args, self, context, self._contexts))
         else:
             self.ready.push(make_handle(callback, args, self, context))
 
@@ -302,7 +300,7 @@ class Queues:
                 announce_handle(self, timer, "timer")
         else:
             shares = cython.compiled and context is None
-            timer = make_timer(when, callback, args, self, self.timers.common_context() if shares else context, shares)
+            timer = make_timer(when, callback, args, self, snapshot_of(self._contexts) if shares else context, shares)
         self.timers.push(timer)
         return timer
 
@@ -366,6 +364,7 @@ class Queues:
         if cython.compiled:
             self.ready.track_all()
             self.inbox.track_all()
+            self._contexts.forget()
 
     def _empty_inbox_while_idle(self) -> None:
         if self._attention & _IDLE:  # no tick fetches them, and what is scheduled after them must not overtake them

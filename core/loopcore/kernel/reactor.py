@@ -261,6 +261,8 @@ class Reactor(PolicyDispatcher):
         """Return how long the wait may take, in seconds; below zero for without limit."""
         if self._stopping:
             return 0.0
+        if cython.compiled:
+            self._contexts.forget()
         deadline = self.timers.next_deadline()
         if deadline == _NEVER:
             return -1.0

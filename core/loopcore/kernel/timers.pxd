@@ -21,10 +21,6 @@ cdef class TimerHeap(TimerKeeper):
     cdef Deadlines _heap
     cdef long long _next_sequence
     cdef readonly Py_ssize_t cancelled_count
-    cdef object _common_context
-
-    cdef object common_context(self)
-    cdef object _forget_context(self)
 
     cpdef object push(self, TimerHandle timer)
     @cython.locals(timer=TimerHandle)

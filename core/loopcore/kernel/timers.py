@@ -12,8 +12,6 @@ Then they go into the heap, or, many at once, are sorted into a *run* (docs/adr/
 A timer that is let go of may be the last to know its context, and so run a finalizer, which may set and cancel timers.
 """
 
-from contextvars import Context
-
 from loopcore.kernel.handle import TimerHandle, TimerKeeper
 
 try:
@@ -22,8 +20,6 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.contexts import doubt_contexts, is_as_current, know_contexts
-    from cython.cimports.loopcore.native.cpython import copy_context
     from cython.cimports.loopcore.native.deadlines import (
         Deadlines,
         add_to_run,
@@ -92,7 +88,6 @@ class TimerHeap(TimerKeeper):
         "_heap",
         "_next_sequence",
         "cancelled_count",
-        "_common_context",
     )
 
     def __init__(self) -> None:
@@ -110,7 +105,6 @@ class TimerHeap(TimerKeeper):
         self._next_sequence: int = 0
         self.cancelled_count: int = 0
         """How many of the timers in here are cancelled."""
-        self._common_context: Context | None = None
 
     def __cinit__(self) -> None:
         # Compiled only, as the next one: what is not a Python object.
@@ -122,25 +116,6 @@ class TimerHeap(TimerKeeper):
 
     def __len__(self) -> int:
         return self._sorted_count() + self._fresh_count - self._holes
-
-    def common_context(self) -> Context:
-        """Return a copy of the current context that timers set in a row have in common, and nobody enters.
-
-        Compiled only. Interpreted, each timer has a copy of its own.
-        """
-        common = self._common_context
-        if common is not None and is_as_current(common):
-            return common
-        context: Context = copy_context()
-        stale = self._common_context  # goes last: a finalizer that goes with it may set a timer
-        self._common_context = context
-        del stale
-        return context
-
-    def _forget_context(self) -> None:
-        stale = self._common_context  # as above
-        self._common_context = None
-        del stale
 
     def push(self, timer: TimerHandle) -> None:
         """Add a timer. Raises ValueError for one that is in a heap already: it has one place."""
@@ -173,7 +148,6 @@ class TimerHeap(TimerKeeper):
 
     def next_deadline(self) -> float:
         """Return the earliest deadline of a timer not cancelled, or infinity if there is none. Asked before a wait."""
-        self._forget_context()  # its variables shall not live for nothing
         while True:
             if self._fresh_count:
                 self._sort_in()
@@ -221,7 +195,6 @@ class TimerHeap(TimerKeeper):
         self._fresh = fresh  # what is dropped may set timers while it is destroyed, which is at the end of this
         self._run = run
         self._timers = timers
-        self._forget_context()
 
     def _sorted_count(self) -> int:
         count: int = count_deadlines(self._heap)
@@ -385,16 +358,3 @@ class TimerHeap(TimerKeeper):
         cut_run(self._heap, kept)
         if len(self._run):
             trim_run(self._heap, self._run)
-
-
-def share_contexts(wanted: bool) -> bool:
-    """Have timers share contexts until they run, if `wanted` and if this Python is known; return whether they do.
-
-    They do from the import on. Without, as interpreted, each timer has a copy at once.
-    """
-    if not cython.compiled:
-        return False
-    return bool(know_contexts() if wanted else doubt_contexts())
-
-
-share_contexts(True)

@@ -1,10 +1,11 @@
-# Whether the current context still holds what a copy of it held, for the compiled timers (docs/adr/0037).
+# Whether the current context still holds what a copy of it held, for handles that share copies (docs/adr/0037).
 #
 # A context's variables are in a table that is never changed, only replaced, so two contexts with the same table are copies
 # of each other. The interpreter tells nobody about that table; its place is behind the header and one pointer, from Python
 # 3.7 on. `know_contexts` makes sure of it before anybody relies on it: the size of a context is what it was, a copy has the
 # same table, a context in which a variable was set has another, and what was entered is the current one. Where any of it is
-# otherwise, from Python 3.15 on, and without the GIL, every timer has a copy at once.
+# otherwise, from Python 3.15 on, and without the GIL, every handle has a copy at once. What is known, one module knows: the
+# others ask about tables only where that has left a context for them.
 
 from cpython.object cimport PyObject
 
@@ -71,16 +72,33 @@ cdef extern from *:
         return loopcore_contexts_known = 0;
     }
 
+    static inline int
+    loopcore_contexts_are_known(void)
+    {
+        return loopcore_contexts_known;
+    }
+
+    static inline int
+    loopcore_same_table(PyObject *one, PyObject *other)
+    {
+        return loopcore_table_of(one) == loopcore_table_of(other);
+    }
+
     /* Whether `context`, a copy of what was current once, would be the same if it were made now. */
     static inline int
     loopcore_is_as_current(PyObject *context)
     {
-        PyObject *current;
-        if (!loopcore_contexts_known) {
-            return 0;
-        }
-        current = PyThreadState_Get()->context;
+        PyObject *current = PyThreadState_Get()->context;
         return current != NULL && loopcore_table_of(current) == loopcore_table_of(context);
+    }
+
+    /* Whether a context that was left is as good as a copy of `snapshot`: it has the same, and nobody but the caller knows
+     * it (a token does, or who has asked for it). */
+    static inline int
+    loopcore_is_as_new(PyObject *context, PyObject *snapshot)
+    {
+        return Py_REFCNT(context) == 1 && ((loopcore_context *)context)->weak_references == NULL
+            && !((loopcore_context *)context)->entered && loopcore_same_table(context, snapshot);
     }
     #else
     static inline int
@@ -96,11 +114,35 @@ cdef extern from *:
     }
 
     static inline int
+    loopcore_contexts_are_known(void)
+    {
+        return 0;
+    }
+
+    static inline int
+    loopcore_same_table(PyObject *one, PyObject *other)
+    {
+        return 0;
+    }
+
+    static inline int
     loopcore_is_as_current(PyObject *context)
     {
         return 0;
     }
+
+    static inline int
+    loopcore_is_as_new(PyObject *context, PyObject *snapshot)
+    {
+        return 0;
+    }
     #endif
+
+    static inline Py_ssize_t
+    loopcore_references(PyObject *object)
+    {
+        return (Py_ssize_t)Py_REFCNT(object);
+    }
 
     /* A context of the caller's own, who holds a reference to `context`: that, if there is no other, or else a copy. */
     static inline PyObject *
@@ -136,6 +178,10 @@ cdef extern from *:
     int call_in_context "loopcore_call_in_context" (object context, object callback, tuple args) noexcept
     bint doubt_contexts "loopcore_doubt_contexts" () noexcept
     bint know_contexts "loopcore_know_contexts" () except -1
+    bint contexts_are_known "loopcore_contexts_are_known" () noexcept
     bint is_as_current "loopcore_is_as_current" (object context) noexcept
+    bint is_as_new "loopcore_is_as_new" (object context, object snapshot) noexcept
+    bint same_table "loopcore_same_table" (PyObject *one, PyObject *other) noexcept
+    Py_ssize_t references "loopcore_references" (PyObject *object) noexcept
     # Of an attribute, which may hold the only reference: no temporary one may be taken to call this.
     object own "loopcore_own_context" (PyObject *context)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from loopcore.kernel import timers
-from loopcore.kernel.timers import share_contexts
+from loopcore.kernel.contexts import share_contexts
 
 Loop = asyncio.AbstractEventLoop
 

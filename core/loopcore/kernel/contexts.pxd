@@ -1,0 +1,43 @@
+cimport cython
+from cpython.object cimport PyObject
+
+from loopcore.native.contexts cimport is_as_current, is_as_new, own, references, same_table
+
+
+@cython.final
+cdef class SharedContexts:
+    cdef object _snapshot
+    cdef object _turn
+
+    cdef object renew(self)
+    cdef object forget(self)
+
+
+# The snapshot, if the current context still holds that, or else a new one.
+cdef inline object snapshot_of(SharedContexts contexts):
+    if contexts._snapshot is not None and is_as_current(contexts._snapshot):
+        return contexts._snapshot
+    return contexts.renew()
+
+
+# A context to run in, for who has this shared one and gives it up: the one that others took turns in, if that has the
+# same; the shared one itself, if nobody else has it, or only the loop; or else a copy.
+cdef inline object begin_turn(SharedContexts contexts, PyObject *shared):
+    turn = contexts._turn
+    if turn is not None and same_table(<PyObject *>turn, shared):
+        contexts._turn = None
+        return turn
+    if <PyObject *>contexts._snapshot == shared and references(shared) == 2:
+        contexts._snapshot = None
+    return own(shared)
+
+
+# Take back what `begin_turn` gave. What is not as new, or not wanted by a snapshot, goes with its caller.
+cdef inline void end_turn(SharedContexts contexts, object context) noexcept:
+    if contexts._snapshot is not None and is_as_new(context, contexts._snapshot):
+        contexts._turn = context
+
+
+# Whether no handle has the snapshot any more.
+cdef inline bint is_left(SharedContexts contexts) noexcept:
+    return contexts._snapshot is not None and references(<PyObject *>contexts._snapshot) == 1

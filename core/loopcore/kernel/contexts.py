@@ -1,0 +1,64 @@
+"""Contexts that handles share until they run (docs/adr/0037).
+
+What is scheduled runs in a copy of the context it was scheduled in. As long as the current one holds the same, handles
+and timers have one copy in common, the *snapshot*, which nobody enters and nobody is given: whoever runs, or is asked
+for its context, makes its own from it. And a callback that has left no trace in its context, and has given it to
+nobody, leaves it for the *turn* of the next one with the same snapshot. A burst of callbacks has two in all.
+
+Compiled only. Interpreted, without the GIL and where contexts are not known, every handle has a copy at once.
+"""
+
+from contextvars import Context
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.contexts import contexts_are_known, doubt_contexts, know_contexts
+    from cython.cimports.loopcore.native.cpython import copy_context
+else:
+    from contextvars import copy_context
+
+
+class SharedContexts:
+    """The snapshot of one loop, and the context that its callbacks take turns in. Used while the loop runs."""
+
+    __slots__ = ("_snapshot", "_turn")
+
+    def __init__(self) -> None:
+        self._snapshot: Context | None = None
+        self._turn: Context | None = None
+
+    def renew(self) -> Context:
+        """Return a new copy of the current context, and share it from now on if contexts are known. Thread: any."""
+        context: Context = copy_context()
+        if cython.compiled and contexts_are_known():
+            stale, turn = self._snapshot, self._turn  # go last: with them may go what schedules something
+            self._snapshot = context
+            self._turn = None  # it has what the snapshot before had
+            del stale, turn
+        return context
+
+    def forget(self) -> None:
+        """Keep no variable alive: before a wait, at the end of a run, and when no handle has the snapshot any more."""
+        if self._snapshot is None:  # nor is there one for a turn
+            return
+        stale, turn = self._snapshot, self._turn  # as above
+        self._snapshot = None
+        self._turn = None
+        del stale, turn
+
+
+def share_contexts(wanted: bool) -> bool:
+    """Have handles share contexts until they run, if `wanted` and if this Python is known; return whether they do.
+
+    They do from the import on. Without, as interpreted, each handle has a copy at once.
+    """
+    if not cython.compiled:
+        return False
+    return bool(know_contexts() if wanted else doubt_contexts())
+
+
+share_contexts(True)
