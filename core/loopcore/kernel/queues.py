@@ -361,7 +361,7 @@ class Queues:
         self._thread_id = None
         self._owner = 0
         self._attention |= _IDLE
-        if cython.compiled:
+        if cython.compiled and self.inbox is not None:  # else its constructor has not run
             self.ready.track_all()
             self.inbox.track_all()
             self._contexts.forget()
