@@ -55,6 +55,12 @@ class Part:
     def __set__(self, loop: Any, value: Any) -> None:
         loop._parts[self._name] = value
 
+    def __delete__(self, loop: Any) -> None:
+        try:
+            del loop._parts[self._name]  # it is made anew when it is asked for
+        except KeyError:
+            raise AttributeError(f"{type(loop).__name__!r} object has no {self._name!r} to delete") from None
+
 
 def part(make: Callable[[Any], T]) -> T:
     """Declare an attribute of a loop's class that `make(loop)` returns, once for each loop, when it is asked for."""

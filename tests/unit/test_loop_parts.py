@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+import unittest.mock
 import weakref
 from collections.abc import Callable
 
@@ -43,6 +44,16 @@ def test_a_loop_that_has_made_its_parts_has_no_attribute_but_what_a_program_sets
 def test_a_part_can_be_replaced(loop: Loop) -> None:
     loop._resolver = part = object()  # type: ignore[attr-defined]
     assert loop._resolver is part  # type: ignore[attr-defined]
+
+
+@pytest.mark.loopcore_only
+def test_a_part_that_was_replaced_is_made_anew_when_the_replacement_is_deleted(loop: Loop) -> None:
+    with unittest.mock.patch.object(loop, "_resolver", part := object()):
+        assert loop._resolver is part  # type: ignore[attr-defined]
+    assert loop.run_until_complete(loop.getaddrinfo("127.0.0.1", 80))
+    del loop._resolver  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="_resolver"):
+        del loop._resolver  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
