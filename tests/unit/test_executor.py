@@ -3,9 +3,11 @@
 import asyncio
 import concurrent.futures
 import contextvars
+import gc
 import socket
 import sys
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -205,6 +207,45 @@ def test_errors_of_pools_become_asyncios(loop: Loop, raised: Exception, wanted: 
             await loop.run_in_executor(None, fail)
         assert type(caught.value) is wanted
         assert caught.value.args == ("why",)
+
+    loop.run_until_complete(main())
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_job_came_to_goes_without_the_collector(loop: Loop, fails: bool) -> None:
+    release = threading.Event()
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+
+    class Outcome(Exception):
+        pass
+
+    def work() -> Outcome:
+        release.wait()
+        if fails:
+            raise Outcome
+        return Outcome()
+
+    async def ask() -> "weakref.ref[Outcome]":
+        job = loop.run_in_executor(pool, work)
+        release.set()
+        try:
+            return weakref.ref(await job)
+        except Outcome as error:
+            return weakref.ref(error)
+        finally:
+            del job
+
+    async def main() -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            watch = await ask()
+            pool.shutdown()  # the thread lets go of what it ran
+            await asyncio.sleep(0)
+            assert watch() is None
+        finally:
+            gc.enable()
 
     loop.run_until_complete(main())
 

@@ -11,7 +11,7 @@ cdef class Delivery:
     cdef dict _jobs
 
     cpdef object post(self, object source)
-    cpdef object deliver(self)
+    cpdef object deliver(self, object source)
     cpdef object call_off(self, object destination)
 
 

@@ -37,42 +37,45 @@ class Delivery:
 
     def __init__(self, host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any]") -> None:
         self._host: DeliveryHost = host
-        self._source: PoolFuture[Any] = source
+        # None once its outcome is on the way: the source keeps its callbacks, and so this.
+        self._source: PoolFuture[Any] | None = source
         self._destination: asyncio.Future[Any] = host.create_future()
         self._jobs: dict[PoolFuture[Any], Any] = jobs
 
     def post(self, source: "PoolFuture[Any]") -> None:
         """Have the outcome fetched: the job is done. Thread: the pool's, or whoever cancels."""
+        self._source = None
         self._jobs.pop(source, None)
         if self._host.is_closed():
             return
         try:
-            self._host.call_soon_threadsafe(self.deliver)
+            self._host.call_soon_threadsafe(self.deliver, source)
         except RuntimeError:
             # The loop was closed between the question and the call: nobody waits any more.
             if not self._host.is_closed():
                 raise
 
-    def deliver(self) -> None:
-        """Copy the outcome. Thread: the loop's own."""
+    def deliver(self, source: "PoolFuture[Any]") -> None:
+        """Copy the outcome of `source`. Thread: the loop's own."""
         destination = self._destination
         if destination.cancelled():
             return
         try:
-            error = self._source.exception()
+            error = source.exception()
         except CancelledError:
             destination.cancel()
             return
         if error is None:
-            destination.set_result(self._source.result())
+            destination.set_result(source.result())
         else:
             kind = _CONVERTED.get(type(error))
             destination.set_exception(error if kind is None else kind(*error.args).with_traceback(error.__traceback__))
 
     def call_off(self, destination: "asyncio.Future[Any]") -> None:
         """Cancel the job if it is the future that was cancelled. Thread: the loop's own."""
-        if destination.cancelled():
-            self._source.cancel()
+        source = self._source
+        if source is not None and destination.cancelled():
+            source.cancel()
 
 
 def bring(host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any]") -> "asyncio.Future[Any]":
