@@ -12,6 +12,7 @@ from loopcore.kernel.task import Task
 
 TASKS_VARIABLE: Final = "LOOPCORE_TASKS"
 THREADS_VARIABLE: Final = "LOOPCORE_THREADS"
+DEBUG_VARIABLE: Final = "PYTHONASYNCIODEBUG"
 MOST_THREADS: Final = 1024
 
 
@@ -36,6 +37,8 @@ SETTINGS: Final = {
 }
 """The variables that set attributes of every loop when it is made."""
 
+_keys_of_loops: Final[set[Any]] = set()
+
 _KEYS: Final[dict[str, Any]] = {}
 """The names of variables as `os.environ` keeps them: encoded on POSIX, in capitals on Windows."""
 
@@ -54,6 +57,22 @@ def read(variable: str) -> str:
         if key not in known:
             return ""
     return os.environ.get(variable, "")
+
+
+_OF_LOOPS: Final = (TASKS_VARIABLE, THREADS_VARIABLE, DEBUG_VARIABLE, *SETTINGS)
+
+
+def says_nothing() -> bool:
+    """Tell whether none of the variables is set, not even to an empty text, that the functions below read.
+
+    One question instead of seven: a loop that is made has nothing to ask then. False if that cannot be seen at once.
+    """
+    known = getattr(os.environ, "_data", None)
+    if type(known) is not dict:
+        return False
+    if not _keys_of_loops:
+        _keys_of_loops.update(map(os.environ.encodekey, _OF_LOOPS))
+    return known.keys().isdisjoint(_keys_of_loops)
 
 
 def loop_settings() -> dict[str, float]:
@@ -124,4 +143,4 @@ def debug_is_asked_for() -> bool:
     """Tell whether loops begin in debug mode: by `python -X dev` or PYTHONASYNCIODEBUG, as asyncio's do."""
     if sys.flags.dev_mode:
         return True
-    return not sys.flags.ignore_environment and bool(read("PYTHONASYNCIODEBUG"))
+    return not sys.flags.ignore_environment and bool(read(DEBUG_VARIABLE))

@@ -24,7 +24,7 @@ from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend
 from loopcore.discovery import choose_backend, load_plugins
 from loopcore.endpoints.assembly import assemble
-from loopcore.environment import apply_settings, debug_is_asked_for, task_classes, thread_limit
+from loopcore.environment import apply_settings, debug_is_asked_for, says_nothing, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.parts import close_parts, let_go_of_parts, part, table_of_transports
@@ -56,7 +56,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     ) -> None:
         """Take over `backend`, or make the one it names; `loopcore.new_event_loop` says what else may be given."""
         self._parts: dict[str, Any] = {}
-        classes = task_classes()
+        classes = (None, None) if (is_silent := says_nothing()) else task_classes()
         named_plugins = load_plugins(plugins)
         if backend is None or isinstance(backend, str):
             make_backend = choose_backend(backend).make
@@ -69,10 +69,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             backend.close()
             raise
         try:
-            apply_settings(self)
+            if not is_silent or sys.flags.dev_mode:
+                apply_settings(self)
+                Scheduler.set_debug(self, debug_is_asked_for())
             self.use_classes(*classes)
-            Scheduler.set_debug(self, debug_is_asked_for())
-            self._threads = thread_limit()  # refused now, if it is wrong
+            self._threads = None if is_silent else thread_limit()  # refused now, if it is wrong
             self._parts["_heritage"] = Heritage(self, make_backend)
             for name, plugin in named_plugins:
                 self.probes.register(plugin, name)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.environment import SETTINGS, read
+from loopcore.environment import DEBUG_VARIABLE, SETTINGS, TASKS_VARIABLE, THREADS_VARIABLE, read, says_nothing
 from loopcore.interest import READ
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
 
@@ -42,6 +42,26 @@ def test_a_variable_is_read_as_os_environ_has_it_now(monkeypatch: pytest.MonkeyP
     assert read(name) == ""
     monkeypatch.setattr("os.environ", {name: "another mapping in its place"})
     assert read(name) == "another mapping in its place"
+
+
+VARIABLES_OF_LOOPS = (DEBUG_VARIABLE, TASKS_VARIABLE, THREADS_VARIABLE, *SETTINGS)
+
+
+@pytest.mark.parametrize("variable", VARIABLES_OF_LOOPS)
+def test_each_variable_of_a_loop_is_noticed_and_its_absence_too(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in VARIABLES_OF_LOOPS:
+        monkeypatch.delenv(each, raising=False)
+    assert says_nothing()
+    monkeypatch.setenv(variable, "1")
+    assert not says_nothing()
+
+
+def test_an_environment_of_another_kind_is_asked_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, new_loop: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr("loopcore.environment.os.environ", {"LOOPCORE_FLUSH_LIMIT": "17"})
+    assert not says_nothing()
+    assert new_loop().flush_limit == 17
 
 
 @pytest.mark.parametrize("text", ["", "500"])

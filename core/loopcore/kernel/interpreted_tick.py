@@ -19,7 +19,7 @@ from loopcore.kernel.interpreted_steps import KEEPS_CONTEXT, STEP, WAKEUP, WAKEU
 from loopcore.kernel.limits import CLOCK_TICKS
 from loopcore.kernel.reactor import Reactor
 
-_DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
+_IDLE, _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 2, 4, 8, 16
 _OBSERVING = _DEBUG | _WATCHING_HANDLES | _WATCHING_TICKS
 _READABLE = READ | ERROR | HANGUP
 _WRITABLE = WRITE | ERROR | HANGUP
@@ -63,7 +63,7 @@ class InterpretedReactor(Reactor):
                     # With no entry of its own: the task knows its context and what it waits for.
                     self.ready.push(call)
                     return callback
-        if self._attention:
+        if self._attention and (self._attention != _IDLE or self.inbox._handles):
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
         else:
             handle = _new(Handle)
@@ -181,7 +181,6 @@ class InterpretedReactor(Reactor):
             self._run_urgent()
         ready: Any = self.ready
         runnable: Any
-        task: Any
         context: Any = None
         tally = self.tally
         count = len(ready._entries)
@@ -218,10 +217,12 @@ class InterpretedReactor(Reactor):
                 runnable._run()
             elif not runnable._cancelled:
                 try:
-                    if runnable._args:
-                        runnable._kept_context.run(runnable._callback, *runnable._args)
-                    else:
+                    if not runnable._args:
                         runnable._kept_context.run(runnable._callback)
+                    elif len(runnable._args) == 1:  # to pass them all makes a list and a tuple
+                        runnable._kept_context.run(runnable._callback, runnable._args[0])
+                    else:
+                        runnable._kept_context.run(runnable._callback, *runnable._args)
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as exc:
