@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+import sysconfig
 import unittest.mock
 import weakref
 from collections.abc import Callable
@@ -38,6 +39,23 @@ def test_a_loop_that_has_made_its_parts_has_no_attribute_but_what_a_program_sets
     assert vars(loop) == {}
     loop.note = 1  # type: ignore[attr-defined]
     assert vars(loop) == {"note": 1}
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 13) or bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    reason="the interpreter cannot be asked without making the dict",
+)
+def test_a_loop_that_calls_callbacks_of_futures_is_made_no_dict(loopcore_factory: Factory) -> None:
+    loop = loopcore_factory()
+    future = loop.create_future()
+    future.add_done_callback(lambda future: loop.stop())
+    loop.call_soon(future.set_result, None)
+    before = sum(type(referent) is dict for referent in gc.get_referents(loop))
+    loop.run_forever()
+    assert sum(type(referent) is dict for referent in gc.get_referents(loop)) == before
+    assert vars(loop) == {}
+    assert sum(type(referent) is dict for referent in gc.get_referents(loop)) == before + 1
+    loop.close()
 
 
 @pytest.mark.loopcore_only

@@ -16,6 +16,14 @@ from loopcore.kernel.probes import Probes
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.sources import READY
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.dispatch import settle_contexts
+
 _CLOSED = 1
 _PENDING_PHASE = 3
 _VERY_MANY = 1 << 30
@@ -75,6 +83,8 @@ class PolicyDispatcher(Dispatcher):
             self._run_one(runnable)
             ran += 1
         runnable = None  # as in _run_pending
+        if cython.compiled:
+            settle_contexts(self)
         return ran
 
     def _begin_by_policy(self) -> int:

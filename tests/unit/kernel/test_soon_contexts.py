@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import loopcore
 from loopcore.kernel.contexts import share_contexts
 
 Loop = asyncio.AbstractEventLoop
@@ -245,6 +246,20 @@ def test_what_a_variable_held_goes_with_the_tick(loop: Loop) -> None:
 
     loop.run_until_complete(main())
     assert left == [None]
+
+
+@pytest.mark.loopcore_only
+def test_what_a_variable_held_goes_with_the_tick_that_a_plugin_may_end(loop: Any) -> None:
+    class Budget:
+        callbacks = seconds = None
+
+    class Budgets:
+        @loopcore.hookimpl
+        def loopcore_make_tick_budget(self, loop: Loop) -> Budget:
+            return Budget()
+
+    loop.probes.register(Budgets(), "budgets")
+    test_what_a_variable_held_goes_with_the_tick(loop)
 
 
 def test_callbacks_that_set_variables_in_a_row_leave_none_alive(loop: Loop) -> None:
