@@ -71,7 +71,8 @@ def says_nothing() -> bool:
     if type(known) is not dict:
         return False
     if not _keys_of_loops:
-        _keys_of_loops.update(map(os.environ.encodekey, _OF_LOOPS))
+        keys = [os.environ.encodekey(variable) for variable in _OF_LOOPS]
+        _keys_of_loops.update(keys)  # in one step: another thread may ask meanwhile
     return known.keys().isdisjoint(_keys_of_loops)
 
 

@@ -1,6 +1,7 @@
 """Settings of a loop: from the environment, by attribute, checked, and in force."""
 
 import asyncio
+import os
 import selectors
 import socket
 from collections.abc import Callable, Iterator
@@ -54,6 +55,26 @@ def test_each_variable_of_a_loop_is_noticed_and_its_absence_too(variable: str, m
     assert says_nothing()
     monkeypatch.setenv(variable, "1")
     assert not says_nothing()
+
+
+def test_who_asks_while_another_asks_for_the_first_time_hears_of_every_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("loopcore.environment._keys_of_loops", set())
+    monkeypatch.setenv(VARIABLES_OF_LOOPS[-1], "1")
+    encode = os.environ.encodekey  # type: ignore[attr-defined]
+    heard: list[bool] = []
+    encoded: list[str] = []
+
+    def ask_in_the_middle(name: str) -> Any:
+        encoded.append(name)
+        if len(encoded) == 2:
+            heard.append(says_nothing())
+        return encode(name)
+
+    monkeypatch.setattr(os.environ, "encodekey", ask_in_the_middle)
+    heard.append(says_nothing())
+    assert heard == [False, False]
 
 
 def test_an_environment_of_another_kind_is_asked_one_by_one(
