@@ -86,6 +86,7 @@ cdef extern from *:
      * A server's messages come and go one by one, and are of a size; malloc(3) and free(3) of a message cost as much as
      * the call that receives it. Not without the GIL. */
     #define LOOPCORE_SPARE_FROM 64
+    #define LOOPCORE_SPARE_TO LOOPCORE_RECEIVE_LIMIT
     static PyObject *loopcore_spare_bytes;
 
     /* The holder of `item` is about to let go of it. */
@@ -93,7 +94,8 @@ cdef extern from *:
     loopcore_keep_spare(PyObject *item)
     {
     #ifndef Py_GIL_DISABLED
-        if (Py_REFCNT(item) == 1 && PyBytes_CheckExact(item) && PyBytes_GET_SIZE(item) >= LOOPCORE_SPARE_FROM) {
+        if (Py_REFCNT(item) == 1 && PyBytes_CheckExact(item) && PyBytes_GET_SIZE(item) >= LOOPCORE_SPARE_FROM
+            && PyBytes_GET_SIZE(item) <= LOOPCORE_SPARE_TO) {
             PyObject *before = loopcore_spare_bytes;
             loopcore_spare_bytes = Py_NewRef(item);
             Py_XDECREF(before);
