@@ -119,6 +119,34 @@ def test_a_protocol_that_writes_to_another_transport_reaches_both(loop: Loop) ->
     run(loop, main())
 
 
+@pytest.mark.loopcore_only
+def test_an_answer_does_not_overtake_what_was_written_to_another_before(loop: Any) -> None:
+    seen: list[tuple[bytes, bytes]] = []
+
+    async def main() -> None:
+        async with opened(Answer(lambda *_: None)) as (other, other_peer):
+
+            def answer(transport: Any, data: bytes) -> None:
+                other.write(b"first")
+                transport.write(b"second")
+                loop.call_immediate(lambda: seen.append((waiting(other_peer), waiting(peer))))
+
+            async with opened(Answer(answer)) as (_, peer):
+                await loop.sock_sendall(peer, b"x")
+                assert await receive(other_peer, 5) == b"first"
+                assert await receive(peer, 6) == b"second"
+
+    run(loop, main())
+    assert seen[0] in [(b"", b""), (b"first", b"")]
+
+
+def waiting(peer: socket.socket) -> bytes:
+    try:
+        return peer.recv(100, socket.MSG_PEEK)
+    except BlockingIOError:
+        return b""
+
+
 def test_an_answer_before_close_or_abort_leaves(loop: Loop) -> None:
     async def main() -> None:
         for end in ("close", "abort"):

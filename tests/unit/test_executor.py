@@ -211,6 +211,30 @@ def test_errors_of_pools_become_asyncios(loop: Loop, raised: Exception, wanted: 
     loop.run_until_complete(main())
 
 
+def test_a_strange_pools_future_needs_no_hash(loop: Loop) -> None:
+    class Unhashable(concurrent.futures.Future[int]):
+        __hash__ = None  # type: ignore[assignment]
+
+    source = Unhashable()
+
+    class Pool(concurrent.futures.Executor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            return source
+
+    async def main() -> None:
+        release = threading.Event()
+        other = loop.run_in_executor(None, release.wait)
+        job = loop.run_in_executor(Pool(), int)
+        source.set_result(5)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        release.set()
+        await other
+        assert job.done()
+
+    loop.run_until_complete(main())
+
+
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_a_job_came_to_goes_without_the_collector(loop: Loop, fails: bool) -> None:

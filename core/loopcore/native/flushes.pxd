@@ -1,18 +1,17 @@
-# What waits for the end of the tick: a list of the loop, whose last item may leave before.
+# What waits for the end of the tick: a list of the loop, whose item may leave before if it is the only one.
 
 cdef extern from *:
     """
-    /* Take `item` off the end of the list, which keeps its room; 0 if something else is there, or nothing. */
+    /* Take `item` out of the list, which keeps its room; 0 if something else is there, before or behind it, or nothing. */
     static inline int
-    loopcore_take_last(PyObject *list, PyObject *item)
+    loopcore_take_only(PyObject *list, PyObject *item)
     {
-        Py_ssize_t last = PyList_GET_SIZE(list) - 1;
-        if (last < 0 || PyList_GET_ITEM(list, last) != item) {
+        if (PyList_GET_SIZE(list) != 1 || PyList_GET_ITEM(list, 0) != item) {
             return 0;
         }
-        Py_SET_SIZE((PyVarObject *)list, last);
+        Py_SET_SIZE((PyVarObject *)list, 0);
         Py_DECREF(item);
         return 1;
     }
     """
-    bint take_last "loopcore_take_last" (list items, object item) noexcept
+    bint take_only "loopcore_take_only" (list items, object item) noexcept

@@ -35,17 +35,20 @@ class Delivery:
 
     __slots__ = ("_host", "_source", "_destination", "_jobs")
 
-    def __init__(self, host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any]") -> None:
+    def __init__(
+        self, host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any] | None"
+    ) -> None:
         self._host: DeliveryHost = host
         # None once its outcome is on the way: the source keeps its callbacks, and so this.
         self._source: PoolFuture[Any] | None = source
         self._destination: asyncio.Future[Any] = host.create_future()
-        self._jobs: dict[PoolFuture[Any], Any] = jobs
+        self._jobs: dict[PoolFuture[Any], Any] | None = jobs
 
     def post(self, source: "PoolFuture[Any]") -> None:
         """Have the outcome fetched: the job is done. Thread: the pool's, or whoever cancels."""
         self._source = None
-        self._jobs.pop(source, None)
+        if self._jobs is not None:  # futures of strange pools need not have a hash
+            self._jobs.pop(source, None)
         if self._host.is_closed():
             return
         try:
@@ -78,8 +81,10 @@ class Delivery:
             source.cancel()
 
 
-def bring(host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any]") -> "asyncio.Future[Any]":
-    """Return a future of `host` that becomes what `source` becomes, which then leaves `jobs`."""
+def bring(
+    host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any] | None"
+) -> "asyncio.Future[Any]":
+    """Return a future of `host` that becomes what `source` becomes, which then leaves `jobs`, if there are any."""
     delivery = Delivery(host, source, jobs)
     destination = delivery._destination
     destination.add_done_callback(delivery.call_off)

@@ -144,7 +144,7 @@ class Executors:
             return asyncio.wrap_future(job, loop=self._host)  # a future of asyncio, or refused
         if executor is None:
             self._jobs[job] = func
-        return bring(self._host, job, self._jobs)
+        return bring(self._host, job, self._jobs if executor is None else None)
 
     def _submit(self, executor: Executor, func: Callable[..., T], args: tuple[Any, ...]) -> "PoolFuture[T]":
         names = {id(self._default): "default", id(self._resolver): "resolver"}

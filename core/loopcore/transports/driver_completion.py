@@ -39,7 +39,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import raise_pending
-    from cython.cimports.loopcore.native.flushes import take_last
+    from cython.cimports.loopcore.native.flushes import take_only
     from cython.cimports.loopcore.native.sockets import copy_into
 else:
     from loopcore.native.interpreted_sockets import copy_into
@@ -259,11 +259,10 @@ class CompletionDriver(QueueingDriver):
     def _answer(self) -> None:
         if not self._turn_asked or not self._completions.polls_cheaply or self.scheduler._observed:
             return
-        if not take_last(self.scheduler._flushes, self.sink):  # None after `release`
+        if not take_only(self.scheduler._flushes, self.sink):  # None after `release`
             return
         self.scheduler.tally.callbacks += 1
-        if not self._is_sending:
-            self.scheduler.unflushed -= self.unsent
+        self.scheduler.unflushed = 0
         self.take_turn()
 
     def take_turn(self) -> None:

@@ -27,7 +27,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit, raise_pending
-    from cython.cimports.loopcore.native.flushes import take_last
+    from cython.cimports.loopcore.native.flushes import take_only
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -74,18 +74,19 @@ class ReadinessDriver(QueueingDriver):
             self.context.run(self._receive)
 
     def _answer(self) -> None:
-        """Send what the sink has written to what has just come in, if nobody else has written since.
+        """Send what the sink has written to what has just come in, if nobody else's writes wait.
 
         The end of the tick would bring the same turn, but after the other events: by then neither the socket nor the
-        bytes are in the processor's cache (docs/adr/0044). Who looks on has each send as a callback of its own, then.
+        bytes are in the processor's cache (docs/adr/0044). What others wrote before goes before. Who looks on has each
+        send as a callback of its own, then.
         """
         scheduler = self.scheduler
-        if scheduler._observed or not take_last(scheduler._flushes, self.sink):
+        if scheduler._observed or not take_only(scheduler._flushes, self.sink):
             return
         self._turn_asked = False
         scheduler.tally.callbacks += 1
+        scheduler.unflushed = 0
         if self.unsent and not self._blocked:
-            scheduler.unflushed -= self.unsent
             self._send()
 
     def write(self, item: Buffer, size: int) -> None:
