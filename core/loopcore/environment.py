@@ -12,7 +12,6 @@ from loopcore.kernel.task import Task
 
 TASKS_VARIABLE: Final = "LOOPCORE_TASKS"
 THREADS_VARIABLE: Final = "LOOPCORE_THREADS"
-DEBUG_VARIABLE: Final = "PYTHONASYNCIODEBUG"
 MOST_THREADS: Final = 1024
 
 
@@ -59,13 +58,13 @@ def read(variable: str) -> str:
     return os.environ.get(variable, "")
 
 
-_OF_LOOPS: Final = (TASKS_VARIABLE, THREADS_VARIABLE, DEBUG_VARIABLE, *SETTINGS)
+_OF_LOOPS: Final = (TASKS_VARIABLE, THREADS_VARIABLE, *SETTINGS)
 
 
 def says_nothing() -> bool:
-    """Tell whether none of the variables is set, not even to an empty text, that the functions below read.
+    """Tell whether no variable of tasks, threads or settings is set, not even to an empty text.
 
-    One question instead of seven: a loop that is made has nothing to ask then. False if that cannot be seen at once.
+    One question instead of six: a loop that is made has nothing to ask then. False if that cannot be seen at once.
     """
     known = getattr(os.environ, "_data", None)
     if type(known) is not dict:
@@ -144,4 +143,4 @@ def debug_is_asked_for() -> bool:
     """Tell whether loops begin in debug mode: by `python -X dev` or PYTHONASYNCIODEBUG, as asyncio's do."""
     if sys.flags.dev_mode:
         return True
-    return not sys.flags.ignore_environment and bool(read(DEBUG_VARIABLE))
+    return not sys.flags.ignore_environment and bool(read("PYTHONASYNCIODEBUG"))

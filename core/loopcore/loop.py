@@ -69,9 +69,9 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             backend.close()
             raise
         try:
-            if not is_silent or sys.flags.dev_mode:
+            if not is_silent:
                 apply_settings(self)
-                Scheduler.set_debug(self, debug_is_asked_for())
+            Scheduler.set_debug(self, debug_is_asked_for())
             self.use_classes(*classes)
             self._threads = None if is_silent else thread_limit()  # refused now, if it is wrong
             self._parts["_heritage"] = Heritage(self, make_backend)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.environment import DEBUG_VARIABLE, SETTINGS, TASKS_VARIABLE, THREADS_VARIABLE, read, says_nothing
+from loopcore.environment import SETTINGS, TASKS_VARIABLE, THREADS_VARIABLE, read, says_nothing
 from loopcore.interest import READ
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
 
@@ -45,7 +45,7 @@ def test_a_variable_is_read_as_os_environ_has_it_now(monkeypatch: pytest.MonkeyP
     assert read(name) == "another mapping in its place"
 
 
-VARIABLES_OF_LOOPS = (DEBUG_VARIABLE, TASKS_VARIABLE, THREADS_VARIABLE, *SETTINGS)
+VARIABLES_OF_LOOPS = (TASKS_VARIABLE, THREADS_VARIABLE, *SETTINGS)
 
 
 @pytest.mark.parametrize("variable", VARIABLES_OF_LOOPS)
