@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,37 +14,36 @@ from tests.transports.recorder import Handled, run, settle
 Loop = asyncio.AbstractEventLoop
 
 
-def closed_port() -> Any:
-    """Return an address where nobody listens."""
+@pytest.fixture
+def deaf() -> Iterator[socket.socket]:
+    """A bound socket that hears nobody else: what is sent to it is refused, and nobody can be given its port."""
     with udp_socket() as sock:
-        return sock.getsockname()
+        sock.connect(sock.getsockname())
+        yield sock
 
 
-def test_a_refusal_by_the_peers_host_is_an_error_of_one_datagram(loop: Loop) -> None:
+def test_a_refusal_by_the_peers_host_is_an_error_of_one_datagram(loop: Loop, deaf: socket.socket) -> None:
     async def main() -> None:
         protocol = DatagramRecorder()
-        name = closed_port()
-        async with endpoint(protocol, remote_addr=name) as transport:
+        async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
             transport.sendto(b"x")
             await protocol.seen("error")
             (error,) = protocol.errors()
             assert isinstance(error, ConnectionRefusedError)
             assert not transport.is_closing()
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
-                peer.bind(name)
-                peer.setblocking(False)
-                transport.sendto(b"y")
-                assert await drain(peer, 1) == [b"y"]
-                peer.sendto(b"z", transport.get_extra_info("sockname"))
-                await protocol.seen("datagram")
+            deaf.connect(transport.get_extra_info("sockname"))
+            transport.sendto(b"y")
+            assert await drain(deaf, 1) == [b"y"]
+            deaf.send(b"z")
+            await protocol.seen("datagram")
 
     run(loop, main())
 
 
-def test_a_refusal_may_meet_the_next_datagram(loop: Loop) -> None:
+def test_a_refusal_may_meet_the_next_datagram(loop: Loop, deaf: socket.socket) -> None:
     async def main() -> None:
         protocol = DatagramRecorder()
-        async with endpoint(protocol, remote_addr=closed_port()) as transport:
+        async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
             transport.sendto(b"x")
             transport.sendto(b"y")  # over the loopback device the answer is there already
             assert [type(error) for error in protocol.errors()] == [ConnectionRefusedError]
@@ -52,12 +52,12 @@ def test_a_refusal_may_meet_the_next_datagram(loop: Loop) -> None:
     run(loop, main())
 
 
-def test_an_endpoint_without_a_peer_hears_nothing_of_refusals(loop: Loop) -> None:
+def test_an_endpoint_without_a_peer_hears_nothing_of_refusals(loop: Loop, deaf: socket.socket) -> None:
     async def main() -> None:
         protocol = DatagramRecorder()
         with udp_socket() as peer:
             async with endpoint(protocol, ANY_PORT) as transport:
-                transport.sendto(b"x", closed_port())
+                transport.sendto(b"x", deaf.getsockname())
                 peer.sendto(b"y", transport.get_extra_info("sockname"))
                 await protocol.seen("datagram")
                 assert protocol.errors() == []
@@ -108,12 +108,12 @@ def test_an_error_in_datagram_received_is_reported_and_no_more(loop: Loop) -> No
     assert all(message.startswith("Exception in callback ") for message in handled.messages())
 
 
-def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop) -> None:
+def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop, deaf: socket.socket) -> None:
     handled = Handled(loop)
 
     async def main() -> None:
         protocol = Raising()
-        async with endpoint(protocol, remote_addr=closed_port()) as transport:
+        async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
             transport.sendto(b"x")
             await protocol.seen("error")
             await settle()
@@ -124,11 +124,11 @@ def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop) -> None:
     assert all(message.startswith("Exception in callback ") for message in handled.messages())
 
 
-def test_what_error_received_raises_within_sendto_reaches_the_caller(loop: Loop) -> None:
+def test_what_error_received_raises_within_sendto_reaches_the_caller(loop: Loop, deaf: socket.socket) -> None:
     async def main() -> None:
         async with endpoint(Raising(), ANY_PORT) as transport:
             with pytest.raises(ZeroDivisionError, match="of error_received"):
-                transport.sendto(bytes(70_000), closed_port())
+                transport.sendto(bytes(70_000), deaf.getsockname())
             assert not transport.is_closing()
 
     run(loop, main())

@@ -269,7 +269,7 @@ def test_the_protocol_runs_in_the_context_that_made_the_transport(loop: Loop) ->
                 await protocol.seen("datagram")
                 transport.sendto(b"y")
                 await drain(peer, 1)
-                peer.close()
+                peer.connect(name)  # to itself: it hears nobody else, and keeps its port
                 transport.sendto(b"z")
                 await protocol.seen("error")
         assert seen == ["inside"] * 3

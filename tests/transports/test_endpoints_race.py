@@ -218,11 +218,11 @@ def full_listener() -> Iterator[tuple[str, int]]:
 
 
 @pytest.fixture
-def closed_port() -> int:
+def closed_port() -> Iterator[int]:
+    """A port that is bound, so that nobody else is given it, and does not listen."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-    return port
+        yield sock.getsockname()[1]
 
 
 @pytest.fixture
