@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.transports.recorder import (
+    BufferedRecorder,
     Handled,
     Recorder,
     opened,
@@ -43,6 +44,31 @@ def test_an_error_of_the_protocol_ends_the_connection_with_it(loop: Loop, failin
         name = {"data": "data_received", "eof": "eof_received"}[failing]
         assert handled.messages() == [f"Fatal error: protocol.{name}() call failed."]
         assert isinstance(protocol.lost_with(), ZeroDivisionError)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("failing", ["data", "eof"])
+@pytest.mark.parametrize("recorder", [Recorder, BufferedRecorder])
+@pytest.mark.reports_errors
+def test_what_a_protocol_wrote_before_its_error_is_sent(loop: Loop, failing: str, recorder: type[Any]) -> None:
+    protocol = recorder()
+
+    def fail() -> None:
+        protocol.transport.write(b"the ")
+        protocol.transport.write(b"answer")
+        raise ZeroDivisionError
+
+    protocol.react[failing] = fail
+
+    async def main() -> None:
+        async with opened(protocol, tcp_pair) as (_, peer):
+            await loop.sock_sendall(peer, b"question")
+            if failing == "eof":
+                peer.shutdown(socket.SHUT_WR)
+            assert await receive_all(peer) == b"the answer"
+            await protocol.seen("lost")
+            assert isinstance(protocol.lost_with(), ZeroDivisionError)
 
     run(loop, main())
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Recorder, reset, run, settle, tcp_pair, unix_pair
+from tests.transports.recorder import BufferedRecorder, Recorder, reset, run, settle, tcp_pair, unix_pair
 from tests.transports.tls_support import (
     Peer,
     client_context,
@@ -187,6 +187,31 @@ def test_a_protocol_that_fails_in_eof_received_loses_the_connection(loop: asynci
             await peer.notify()
             await protocol.seen("lost")
             assert protocol.lost_with() is error
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("failing", ["data", "eof"])
+@pytest.mark.parametrize("recorder", [Recorder, BufferedRecorder])
+@pytest.mark.reports_errors
+def test_what_a_protocol_wrote_before_its_error_is_sent(
+    loop: asyncio.AbstractEventLoop, failing: str, recorder: type[Any]
+) -> None:
+    async def main() -> None:
+        protocol = recorder()
+
+        def fail() -> None:
+            protocol.transport.write(b"the answer")
+            raise ZeroDivisionError
+
+        protocol.react[failing] = fail
+        async with secured(protocol, make_pair=tcp_pair) as (_, peer):
+            await peer.send(b"question")
+            if failing == "eof":
+                await peer.notify()
+            assert await peer.receive() == b"the answer"
+            await protocol.seen("lost")
+            assert isinstance(protocol.lost_with(), ZeroDivisionError)
 
     run(loop, main())
 

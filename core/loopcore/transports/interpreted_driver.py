@@ -4,14 +4,12 @@ What comes with every message is here in one piece: a receive and the protocol's
 end of the tick. All else is ReadinessDriver's.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from loopcore.native.interpreted_sockets import RECEIVE_LIMIT
 from loopcore.transports import driver_readiness
 from loopcore.transports.driver import Buffer
 from loopcore.transports.driver_queue import READ_FAILED, WRITE_FAILED
-
-DATA_FAILED: Final = "Fatal error: protocol.data_received() call failed."
 
 
 class ReadinessDriver(driver_readiness.ReadinessDriver):
@@ -49,7 +47,7 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            sink._failed(exc, DATA_FAILED)
+            sink._protocol_failed(exc, "data_received")
         return nbytes
 
     def write(self, item: Buffer, size: int) -> None:

@@ -21,6 +21,7 @@ cdef class StreamTransport(Connection):
     cpdef object set_protocol(self, object protocol)
     cdef object _on_received(self, bytes data)
     cdef object _data_failed(self)
+    cpdef object _protocol_failed(self, object exc, object method)
     cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
     cdef object _buffer_updated(self, Py_ssize_t nbytes)

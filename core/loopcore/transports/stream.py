@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 LOST_WRITES_BEFORE_WARNING: Final = 5
 """Writes to a lost connection that pass silently: the protocol may not have heard of the loss yet."""
 
-DATA_FAILED: Final = "Fatal error: protocol.data_received() call failed."
 
 COPY_LIMIT: Final = 4096
 """Bytes below which a copy is cheaper than a view."""
@@ -186,7 +185,7 @@ class StreamTransport(Connection):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._failed(exc, DATA_FAILED)
+            self._protocol_failed(exc, "data_received")
 
     def _data_failed(self) -> None:
         # Compiled only, with the exception of the protocol pending: nothing is set up to catch where none is raised.
@@ -195,7 +194,12 @@ class StreamTransport(Connection):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._failed(exc, DATA_FAILED)
+            self._protocol_failed(exc, "data_received")
+
+    def _protocol_failed(self, exc: BaseException, method: str) -> None:
+        if self._state == OPEN:
+            self._driver.flush()  # asyncio's `write` would have sent it by now
+        self._failed(exc, f"Fatal error: protocol.{method}() call failed.")
 
     def _get_buffer(self) -> Any:
         try:
@@ -205,7 +209,7 @@ class StreamTransport(Connection):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._failed(exc, "Fatal error: protocol.get_buffer() call failed.")
+            self._protocol_failed(exc, "get_buffer")
             return None
         return buffer
 
@@ -215,7 +219,7 @@ class StreamTransport(Connection):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._failed(exc, "Fatal error: protocol.buffer_updated() call failed.")
+            self._protocol_failed(exc, "buffer_updated")
 
     def _end_of_file(self) -> None:
         if self._loop.get_debug():
@@ -226,7 +230,7 @@ class StreamTransport(Connection):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._failed(exc, "Fatal error: protocol.eof_received() call failed.")
+            self._protocol_failed(exc, "eof_received")
             return
         if keep_open:
             self._driver.stop_reading()

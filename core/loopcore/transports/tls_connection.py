@@ -157,7 +157,7 @@ class TlsConnection(TlsSending):
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as exc:
-                self._fail(exc, "Fatal error: protocol.connection_made() call failed.")
+                self._protocol_failed(exc, "connection_made")
                 return
         self._wake_waiter(None)
 
@@ -185,7 +185,7 @@ class TlsConnection(TlsSending):
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as exc:
-                self._fail(exc, "Fatal error: protocol.data_received() call failed.")
+                self._protocol_failed(exc, "data_received")
                 return
         if engine.state == _OPEN:
             if engine.failure is not None:
@@ -216,7 +216,7 @@ class TlsConnection(TlsSending):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._fail(exc, f"Fatal error: protocol.{doing}() call failed.")
+            self._protocol_failed(exc, doing)
             return False
         return count != 0
 
@@ -249,6 +249,7 @@ class TlsConnection(TlsSending):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
+            self._flush()
             self._fail(exc, "Error calling eof_received()")
             return
         if keep_open:

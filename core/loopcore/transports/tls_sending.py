@@ -273,6 +273,10 @@ class TlsSending(Runnable):
             self._send(alert)
         self._force_close(exc)
 
+    def _protocol_failed(self, exc: BaseException, method: str) -> None:
+        self._flush()  # asyncio's `write` would have sent it by now
+        self._fail(exc, f"Fatal error: protocol.{method}() call failed.")
+
     def _force_close(self, exc: BaseException | None) -> None:
         self._cancel_timer()
         self._engine.end()
