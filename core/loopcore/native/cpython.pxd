@@ -42,6 +42,19 @@ cdef extern from *:
         return 0;
     }
 
+    /* Call a method, found by its name now, with two arguments: 0, or -1 and an exception is pending. */
+    static inline int
+    loopcore_call_method_with(PyObject *object, PyObject *name, PyObject *one, PyObject *other)
+    {
+        PyObject *args[] = {object, one, other};
+        PyObject *result = PyObject_VectorcallMethod(name, args, 3, NULL);
+        if (result == NULL) {
+            return -1;
+        }
+        Py_DECREF(result);
+        return 0;
+    }
+
     /* Seconds on CLOCK_MONOTONIC, the clock of time.monotonic(). */
     static inline double
     loopcore_monotonic(void)
@@ -99,6 +112,7 @@ cdef extern from *:
     object raise_pending "loopcore_raise_pending" ()
     object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
     int call_with "loopcore_call_with" (object callback, object argument) noexcept
+    int call_method_with "loopcore_call_method_with" (object object, object name, object one, object other) noexcept
     double monotonic "loopcore_monotonic" () noexcept
     long long monotonic_ns "loopcore_monotonic_ns" () noexcept
     long long to_ns "loopcore_to_ns" (double seconds) noexcept

@@ -1,11 +1,13 @@
 # What the compiled datagram driver takes from the sockets API: recvfrom(2), send(2) and sendto(2), straight on the
-# descriptor. The GIL is kept, for the reasons in `sockets.pxd`. Results are those of `interpreted_datagrams.py`.
+# descriptor. The GIL is kept, for the reasons in `sockets.pxd`, and an error of a receive returned, as there.
 #
 # One call a datagram: recvmmsg(2) and sendmmsg(2) save the entry into the kernel, which is 0.13 us of the 3.2 us that a
 # datagram costs there both ways, and lose as much by their vectors (8 a call on Linux 6.18: 0.56 us for each received
 # against 0.53, 2.7 us for each sent against 2.65).
 
 from cpython.object cimport PyObject
+
+from loopcore.native.sockets cimport keep_spare  # whose C this stands upon
 
 cdef extern from *:
     """
@@ -27,12 +29,6 @@ cdef extern from *:
 
     /* One buffer for all receives of the process: it is filled and copied from without letting go of the GIL. */
     static char loopcore_datagram_buffer[LOOPCORE_DATAGRAM_LIMIT];
-
-    static inline int
-    loopcore_datagram_would_block(void)
-    {
-        return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-    }
 
     /* An Internet address as the socket module writes it: (host, port), for IPv6 also flow label and scope. */
     static PyObject *
@@ -58,22 +54,23 @@ cdef extern from *:
     }
 
     /* The addresses that came last, each with its tuple: peers come again, and a tuple with its two objects costs more
-     * than the rest of a receive. A place for each hash, so a new address drives out at most one. */
-    #define LOOPCORE_KNOWN_ADDRESSES 64
+     * than the rest of a receive. Two places for each hash, the one that was used last in front: two peers that share
+     * a hash do not drive each other out. 80 KiB, of which the kernel provides what is touched. */
+    #define LOOPCORE_KNOWN_HASHES 1024
 
     typedef struct {
         struct sockaddr_in6 raw; /* large enough for both families, and compared in full: zero beyond the address */
         PyObject *written;
     } loopcore_known_address;
 
-    static loopcore_known_address loopcore_known[LOOPCORE_KNOWN_ADDRESSES];
+    static loopcore_known_address loopcore_known[LOOPCORE_KNOWN_HASHES][2];
     static loopcore_known_address *loopcore_latest;
 
     static PyObject *
     loopcore_written_address(const struct sockaddr_storage *from)
     {
         struct sockaddr_in6 raw;
-        loopcore_known_address *known;
+        loopcore_known_address *known, first;
         PyObject *written;
         unsigned int hash;
         memset(&raw, 0, sizeof(raw));
@@ -91,14 +88,19 @@ cdef extern from *:
         else {
             return loopcore_internet_address(from);
         }
-        known = &loopcore_known[hash % LOOPCORE_KNOWN_ADDRESSES];
+        known = loopcore_known[hash % LOOPCORE_KNOWN_HASHES];
         if (known->written == NULL || memcmp(&known->raw, &raw, sizeof(raw)) != 0) {
-            written = loopcore_internet_address(from);
-            if (written == NULL) {
-                return NULL;
+            first = known[0];
+            known[0] = known[1];
+            known[1] = first;
+            if (known->written == NULL || memcmp(&known->raw, &raw, sizeof(raw)) != 0) {
+                written = loopcore_internet_address(from);
+                if (written == NULL) {
+                    return NULL;
+                }
+                known->raw = raw;
+                Py_XSETREF(known->written, written);
             }
-            known->raw = raw;
-            Py_XSETREF(known->written, written);
         }
         loopcore_latest = known;
         Py_INCREF(known->written);
@@ -142,39 +144,40 @@ cdef extern from *:
         return port >= 0 && port <= 65535 && inet_pton(AF_INET, host, &four->sin_addr) == 1 ? sizeof(*four) : 0;
     }
 
+    /* Who sent the datagram that was received last. */
+    static PyObject *loopcore_sender;
+
     static PyObject *
-    loopcore_receive_internet(PyObject *sock, int fd)
+    loopcore_receive_internet(int fd)
     {
         struct sockaddr_storage from;
         socklen_t length = sizeof(from);
-        PyObject *address, *data, *pair;
+        PyObject *address, *data;
         ssize_t got;
         from.ss_family = AF_UNSPEC;
         got = recvfrom(fd, loopcore_datagram_buffer, LOOPCORE_DATAGRAM_LIMIT, 0, (struct sockaddr *)&from, &length);
         if (got < 0) {
-            if (loopcore_datagram_would_block()) {
-                Py_RETURN_NONE;
-            }
-            return PyErr_SetFromErrno(PyExc_OSError);
-        }
-        data = PyBytes_FromStringAndSize(loopcore_datagram_buffer, got);
-        if (data == NULL) {
-            return NULL;
+            return loopcore_nothing_received();
         }
         address = loopcore_written_address(&from);
         if (address == NULL) {
-            Py_DECREF(data);
-            return NULL;
+            return loopcore_take_exception();
         }
-        pair = PyTuple_New(2);
-        if (pair == NULL) {
-            Py_DECREF(data);
-            Py_DECREF(address);
-            return NULL;
+        Py_XSETREF(loopcore_sender, address);
+        data = loopcore_make_bytes(got);
+        if (data == NULL) {
+            return loopcore_take_exception();
         }
-        PyTuple_SET_ITEM(pair, 0, data);
-        PyTuple_SET_ITEM(pair, 1, address);
-        return pair;
+        memcpy(PyBytes_AS_STRING(data), loopcore_datagram_buffer, (size_t)got);
+        return data;
+    }
+
+    static inline PyObject *
+    loopcore_take_sender(void)
+    {
+        PyObject *sender = loopcore_sender;
+        loopcore_sender = NULL;
+        return sender;
     }
 
     static int
@@ -193,7 +196,7 @@ cdef extern from *:
             return 1;
         }
         errno = error;
-        if (loopcore_datagram_would_block()) {
+        if (loopcore_would_block()) {
             return 0;
         }
         PyErr_SetFromErrno(PyExc_OSError);
@@ -230,6 +233,8 @@ cdef extern from *:
         return -1;
     }
     """
-    object receive_internet "loopcore_receive_internet" (object sock, int fd)
+    # bytes, and `take_sender` returns their sender, once; None, or an exception.
+    object receive_internet "loopcore_receive_internet" (int fd)
+    object take_sender "loopcore_take_sender" ()
     int send_connected "loopcore_send_connected" (object sock, int fd, object item) except -1
     int send_internet "loopcore_send_internet" (object sock, int fd, int family, object item, object address) except -1

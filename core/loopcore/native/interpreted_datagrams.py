@@ -1,7 +1,6 @@
 """Receiving and sending datagrams in Python. `sock` is a non-blocking socket, `fd` its descriptor.
 
-`receive_internet`, `send_connected` and `send_internet` are the twins of those in `datagrams.pxd`: same names, same
-contracts.
+`send_connected` and `send_internet` are the twins of those in `datagrams.pxd`: same names, same contracts.
 `receive_from` and `send_to` serve both builds, because the socket module alone knows every family's addresses.
 
 Thread: any; each thread receives into a buffer of its own, because `recvfrom_into` lets go of the GIL.
@@ -36,10 +35,6 @@ def receive_from(sock: socket.socket, fd: int) -> tuple[bytes, Any] | None:
     except (BlockingIOError, InterruptedError):
         return None
     return bytes(view[:size]), address
-
-
-receive_internet = receive_from
-"""As `receive_from`, for sockets of the families AF_INET and AF_INET6."""
 
 
 def send_connected(sock: socket.socket, fd: int, item: Any) -> int:

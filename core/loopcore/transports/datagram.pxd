@@ -9,12 +9,14 @@ from loopcore.transports.lifecycle cimport Connection
 cdef class DatagramTransport(Connection):
     cdef public object _address
     cdef public object _peer
+    cdef public bint _connected
     cdef public int _lost_writes
     cdef public bint _paused
     cdef object __weakref__
     cdef PyObject *_instance_dict
 
     cdef object _on_datagram(self, bytes data, object address)
+    cdef object _datagram_failed(self)
     cpdef object _datagram(self, bytes data, object address)
     cpdef object _refused(self, object exc)
     cdef object _blame(self, object name, object exc)

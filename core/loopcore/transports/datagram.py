@@ -33,6 +33,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import call_method_with, raise_pending
     from cython.cimports.loopcore.transports.datagram import give_instance_dicts
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class DatagramTransport(Connection):
     __slots__ = (
         "_address",
         "_peer",
+        "_connected",
         "_lost_writes",
         "_paused",
         "__weakref__",
@@ -82,6 +84,8 @@ class DatagramTransport(Connection):
         self._address: Any = address
         self._peer: Any = self._extra["peername"]
         """Whom the socket is connected to: None for nobody, '' for a peer without a name (a socket pair)."""
+        self._connected: bool = bool(self._peer)
+        """Whether every datagram goes to that peer, as in asyncio, whatever else is asked for."""
         self._lost_writes: int = 0
         self._paused: bool = False
         self._driver: DatagramDriver = make_datagram_driver(scheduler, self, sock, self._context)
@@ -138,8 +142,21 @@ class DatagramTransport(Connection):
         self._on_datagram(data, address)
 
     def _on_datagram(self, data: bytes, address: Any) -> None:
+        if cython.compiled:
+            if call_method_with(self._protocol, "datagram_received", data, address):
+                self._datagram_failed()
+            return
         try:
             self._protocol.datagram_received(data, address)  # type: ignore[attr-defined]
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._blame("datagram_received", exc)
+
+    def _datagram_failed(self) -> None:
+        # Compiled only, with the exception of the protocol pending: nothing is set up to catch where none is raised.
+        try:
+            raise_pending()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
@@ -179,8 +196,7 @@ class DatagramTransport(Connection):
             if self._lost_writes >= LOST_WRITES_BEFORE_WARNING:
                 logger.warning("socket.send() raised exception.")
             return
-        # As in asyncio, a socket that is connected sends to its peer, whatever else is asked for.
-        connected = bool(self._peer) or (self._peer is not None and addr is None)
+        connected = self._connected or (addr is None and self._peer is not None)
         driver = self._driver
         try:
             if driver.send(data, addr, connected):

@@ -1,7 +1,9 @@
 cimport cython
+from cpython.object cimport PyObject
 
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.native.sockets cimport keep_spare
 from loopcore.transports.driver cimport DatagramDriver, Sink
 
 
@@ -19,13 +21,14 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     cpdef object _run(self)
-    @cython.locals(sink=Sink, left=int, received=tuple)
+    @cython.locals(sink=Sink, left=int, received=object, item=bytes)
     cdef object _receive(self)
+    cdef object _receive_from(self)
     cpdef bint send(self, object item, object address, bint connected) except -1
     cpdef object queue(self, object item, object address, bint connected, Py_ssize_t size)
     cpdef object flush(self)
     cpdef object take_turn(self)
-    @cython.locals(sent=int)
+    @cython.locals(sent=int, size=Py_ssize_t)
     cdef bint _send_one(self, object item, object address, bint connected) except -1
     @cython.locals(gone=int, sent=bint, size=Py_ssize_t)
     cdef object _send_queue(self)
@@ -37,3 +40,7 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cpdef object discard(self)
     cpdef object release(self)
     cpdef object describe(self)
+
+
+cdef inline void let_go_of(object datagram) noexcept:
+    keep_spare(<PyObject *>datagram)

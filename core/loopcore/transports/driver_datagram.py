@@ -31,9 +31,10 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit
-    from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected, send_internet
+    from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected, send_internet, take_sender
+    from cython.cimports.loopcore.transports.driver_datagram import let_go_of
 else:
-    from loopcore.native.interpreted_datagrams import receive_internet, send_connected, send_internet
+    from loopcore.native.interpreted_datagrams import send_connected, send_internet
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -98,29 +99,43 @@ class ReadinessDatagramDriver(DatagramDriver):
         left = self._burst
         while left and self.reading:
             left -= 1
-            try:
-                if self._internet:
-                    received = receive_internet(self.sock, self.fd)
-                else:
-                    received = receive_from(self.sock, self.fd)
-            except OSError as exc:
-                sink._refused(exc)
-                continue
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as exc:
-                sink._failed(exc, READ_FAILED)
-                return
+            if cython.compiled and self._internet:
+                received: Any = receive_internet(self.fd)
+                if type(received) is bytes:
+                    item: bytes = received
+                    received = None  # or else there would be two references to what may serve again
+                    self.received += len(item)
+                    self.scheduler.bytes_received += len(item)
+                    sink._on_datagram(item, take_sender())
+                    let_go_of(item)
+                    continue
+            else:
+                received = self._receive_from()
+                if type(received) is tuple:
+                    self.count_received(len(received[0]))
+                    sink._on_datagram(received[0], received[1])
+                    continue
             if received is None:
                 self._burst = max(1, (2 * self._burst - left - 1) // 2)  # there were `_burst - left - 1`
                 self._full_events = 0
                 return
-            self.count_received(len(received[0]))
-            sink._on_datagram(received[0], received[1])
+            if not isinstance(received, OSError):
+                sink._failed(received, READ_FAILED)
+                return
+            sink._refused(received)
         self._full_events += 1
         if self._full_events == EVENTS_BEFORE_MORE:
             self._full_events = 0
             self._burst = min(2 * self._burst, RECEIVE_LIMIT)
+
+    def _receive_from(self) -> Any:
+        """Return a datagram and who sent it, None if there is none, or why it failed."""
+        try:
+            return receive_from(self.sock, self.fd)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            return exc
 
     # Sending
 
@@ -135,7 +150,9 @@ class ReadinessDatagramDriver(DatagramDriver):
         else:
             sent = send_to(self.sock, self.fd, item, address)
         if sent:
-            self.count_sent(len(item) if type(item) is bytes else memoryview(item).nbytes)
+            size = len(item) if type(item) is bytes else memoryview(item).nbytes
+            self.sent += size
+            self.scheduler.bytes_sent += size
         return bool(sent)
 
     def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:
