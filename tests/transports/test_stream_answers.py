@@ -1,6 +1,7 @@
 """What a protocol writes while it is given data: it leaves once, in order, whatever else the protocol does then.
 
-Compiled, it leaves as soon as the event has been dealt with, and the bytes that have gone serve for what comes next.
+Over readiness it leaves as soon as the event has been dealt with. Compiled, the bytes that have gone serve for what
+comes next.
 """
 
 import asyncio
@@ -26,6 +27,23 @@ class Answer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.act(self.transport, data)
+
+
+class AnswerFromBuffer(asyncio.BufferedProtocol):
+    """The same for what is received into a buffer."""
+
+    def __init__(self, act: Callable[[Any, bytes], object]) -> None:
+        self.act = act
+        self.buffer = bytearray(1024)
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.act(self.transport, bytes(self.buffer[:nbytes]))
 
 
 @pytest.mark.parametrize("size", [2, 100, 1024, 16_384])
@@ -138,6 +156,30 @@ def test_an_answer_does_not_overtake_what_was_written_to_another_before(loop: An
 
     run(loop, main())
     assert seen[0] in [(b"", b""), (b"first", b"")]
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("protocol_class", [Answer, AnswerFromBuffer])
+def test_an_answer_leaves_with_its_event_if_nothing_waits(loop: Any, protocol_class: Any) -> None:
+    if loop.completions is not None:
+        pytest.skip("over completions a send is submitted with the next wait")
+    seen: list[bytes] = []
+
+    def answer(transport: Any, data: bytes) -> None:
+        transport.write(b"an ")
+        transport.write(b"answer")
+        loop.call_immediate(lambda: seen.append(waiting(peers[0])))
+
+    peers: list[socket.socket] = []
+
+    async def main() -> None:
+        async with opened(protocol_class(answer)) as (_, peer):
+            peers.append(peer)
+            await loop.sock_sendall(peer, b"x")
+            assert await receive(peer, 9) == b"an answer"
+
+    run(loop, main())
+    assert seen == [b"an answer"]
 
 
 def waiting(peer: socket.socket) -> bytes:

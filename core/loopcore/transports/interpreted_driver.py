@@ -1,11 +1,12 @@
 """The driver of the pure build for stream sockets over readiness ports, with its calls written out (docs/adr/0032).
 
-What comes with every message is here in one piece: a receive and the protocol's call, and the send of one buffer at the
-end of the tick. All else is ReadinessDriver's.
+What comes with every message is here in one piece: a receive and the protocol's call, and the send of one buffer, after
+the event that it answers or at the end of the tick (docs/adr/0044). All else is ReadinessDriver's.
 """
 
 from typing import Any
 
+from loopcore.kernel.interpreted_tick import receive_directly
 from loopcore.native.interpreted_sockets import RECEIVE_LIMIT
 from loopcore.transports import driver_readiness
 from loopcore.transports.driver import Buffer
@@ -21,14 +22,58 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
     __slots__ = ()
 
     def _receive(self) -> int:
-        if self.buffered:
-            return self._receive_into_buffer()
         sink: Any = self.sink
         scheduler = self.scheduler
-        limit = scheduler.receive_limit
+        if self.buffered:
+            nbytes = self._receive_into_buffer()
+        else:
+            limit = scheduler.receive_limit
+            try:
+                # Straight into a `bytes`: below malloc's mmap threshold that costs less than a buffer and a copy.
+                received = self.sock.recv(limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)
+            except (BlockingIOError, InterruptedError):
+                return 0
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                sink._failed(exc, READ_FAILED)
+                return 0
+            nbytes = len(received)
+            if not nbytes:
+                sink._end_of_file()
+                return 0
+            self.received += nbytes
+            scheduler.bytes_received += nbytes
+            try:
+                sink._on_data(received)  # `_on_received`, written out
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as exc:
+                sink._protocol_failed(exc, "data_received")
+        if self._turn_asked and not scheduler._observed:  # `_answer`, written out
+            flushes = scheduler._flushes
+            if len(flushes) == 1 and flushes[0] is sink and not self._blocked:
+                flushes.clear()
+                scheduler.unflushed = 0
+                scheduler.tally.callbacks += 1
+                self.take_turn()
+        return nbytes
+
+    def _receive_into_buffer(self) -> int:
+        sink: Any = self.sink
         try:
-            # Straight into a `bytes`: below malloc's mmap threshold that costs less than a buffer and a copy.
-            received = self.sock.recv(limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)
+            buffer = sink._on_get_buffer(-1)  # `_get_buffer`, written out
+            if not len(buffer):
+                raise RuntimeError("get_buffer() returned an empty buffer")
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._protocol_failed(exc, "get_buffer")
+            return 0
+        if not self.reading:  # get_buffer() may have closed or paused the transport
+            return 0
+        try:
+            nbytes = self.sock.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return 0
         except (SystemExit, KeyboardInterrupt):
@@ -36,18 +81,17 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
         except BaseException as exc:
             sink._failed(exc, READ_FAILED)
             return 0
-        nbytes = len(received)
         if not nbytes:
             sink._end_of_file()
             return 0
         self.received += nbytes
-        scheduler.bytes_received += nbytes
+        self.scheduler.bytes_received += nbytes
         try:
-            sink._on_data(received)  # `_on_received`, written out
+            sink._on_buffer_updated(nbytes)  # `_buffer_updated`, written out
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            sink._protocol_failed(exc, "data_received")
+            sink._protocol_failed(exc, "buffer_updated")
         return nbytes
 
     def write(self, item: Buffer, size: int) -> None:
@@ -99,3 +143,6 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
                 return
         if sink._protocol_paused or sink._awaits_drain:
             sink._on_written()
+
+
+receive_directly(ReadinessDriver)
