@@ -11,9 +11,12 @@ cdef class Inbox:
     cdef object _popleft
     cdef object _wake
     cdef bint _woken
+    cdef bint _pouring
     cdef public long long wakes
 
     cpdef object post(self, Handle handle)
+    cdef bint is_clear(self) except -1
+    cdef object tell(self)
     cpdef object interrupt(self)
     @cython.locals(batch=list, handle=Handle, _=Py_ssize_t)
     cpdef list take(self)

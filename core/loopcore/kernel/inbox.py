@@ -4,6 +4,9 @@ Other threads append, the loop's thread empties, and the backend is woken once a
 callback: whoever finds the flag down raises it and wakes; the loop lowers it *before* it empties, so a
 callback that comes in meanwhile wakes again. A wake too many is harmless, a wake too few would hang.
 
+Compiled and with the GIL, a loop that runs has them put on its ready queue at once (docs/adr/0046), unless some wait
+here already, which must not be overtaken. Flag and order are the same: first the queue, then the flag.
+
 Safe without a lock: `deque.append` and `deque.popleft` are atomic, on free-threaded builds too, where each is a full
 barrier besides: who appends and then finds the flag up has been seen by whoever lowered it.
 """
@@ -26,7 +29,7 @@ if cython.compiled:
 class Inbox:
     """A queue with many writers and one reader."""
 
-    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "wakes")
+    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_pouring", "wakes")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._handles: deque[Handle] = deque()
@@ -35,6 +38,8 @@ class Inbox:
         self._wake: Callable[[], None] = wake
         self._woken: bool = False
         """Up while there may be something that the loop has not heard of; it need not look at anything else."""
+        self._pouring: bool = False
+        """Up while `pour` is at work: what it has in hand is in neither queue."""
         self.wakes: int = 0
         """How often the backend was woken; at most once a batch."""
 
@@ -44,6 +49,14 @@ class Inbox:
     def post(self, handle: Handle) -> None:
         """Leave `handle` for the loop. Thread: any; also from a signal handler."""
         self._append(handle)
+        self.tell()
+
+    def is_clear(self) -> bool:
+        """Tell whether nothing waits here that could be overtaken. Thread: any that holds the GIL."""
+        return not self._pouring and len(self._handles) == 0
+
+    def tell(self) -> None:
+        """Wake the loop, if it has not been since it looked last. Thread: any; also from a signal handler."""
         if not self._woken:
             self._woken = True
             self.wakes += 1
@@ -77,12 +90,15 @@ class Inbox:
         """Put what has come in on the ready queue, in order; return how much it was. Thread: the loop's own."""
         self._woken = False
         count = len(self._handles)
+        self._pouring = True
         try:
             for _ in range(count):
                 ready.push(self._popleft())
         except BaseException:
             self._woken = True  # for what is left
             raise
+        finally:
+            self._pouring = False
         return count
 
     def track_all(self) -> None:

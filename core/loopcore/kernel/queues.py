@@ -32,7 +32,7 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.contexts import snapshot_of
     from cython.cimports.loopcore.kernel.handle import make_handle, make_soon, make_timer
     from cython.cimports.loopcore.native.cpython import get_ident, monotonic
-    from cython.cimports.loopcore.native.tracking import track
+    from cython.cimports.loopcore.native.tracking import UNTRACKS, track
 else:
     from threading import get_ident
     from time import monotonic
@@ -209,12 +209,22 @@ class Queues:
             # This may be a signal handler that runs inside the wait, which would go on waiting (PEP 475).
             self.inbox.interrupt()
         else:
+            self._post(handle)
+        return handle
+
+    def _post(self, handle: Handle) -> None:
+        direct = cython.compiled and UNTRACKS and self._stopwatch is None and self.ready.has_room()
+        if direct and not self._attention and self.inbox.is_clear():
+            # The GIL is kept from the look at `_attention` to the end of the push: the loop runs, its queue is whole.
+            self.tally.threadsafe_posts += 1
+            self.ready.push(handle)
+            self.inbox.tell()
+        else:
             if self._stopwatch is not None:
                 self._stopwatch.stamp(handle, _THREADSAFE)
             self.inbox.post(handle)
-            if self._attention & (_CLOSED | _IDLE):
-                self._note_late(handle)
-        return handle
+        if self._attention & (_CLOSED | _IDLE):
+            self._note_late(handle)
 
     # Scheduling, as in Node
 
@@ -246,10 +256,7 @@ class Queues:
         context: Context | None = None,
         once: bool = False,
     ) -> Handle:
-        """Call `callback(*args)` in every tick's `phase` (idle, prepare or check) until the handle is cancelled.
-
-        With `once` only in the next tick that comes to the phase.
-        """
+        """Call `callback(*args)` in each tick's `phase` (idle, prepare, check) until cancelled, or `once`."""
         check_callback(callback, "add_phase_callback")  # one that cannot be called would fail in every tick
         handle = self._make(callback, args, context, "phase", "add_phase_callback")
         self.phase_callbacks.add(phase, handle, once)
@@ -327,12 +334,11 @@ class Queues:
     def _check(self, callback: Callable[..., object], method: str) -> None:
         """Do what the ordinary case can leave out: refuse misuse, keep order with what was posted before the run."""
         self._check_closed()
-        if self._attention & _DEBUG:
-            if method != "call_soon_threadsafe":
-                self._check_thread()
-            check_callback(callback, method)
         if method != "call_soon_threadsafe":
+            self._check_caller()
             self._empty_inbox_while_idle()
+        if self._attention & _DEBUG:
+            check_callback(callback, method)
 
     def _check_closed(self) -> None:
         if self._attention & _CLOSED:
@@ -340,11 +346,7 @@ class Queues:
 
     def _check_caller(self) -> None:
         """In debug mode, refuse what touches the queues from another thread."""
-        if self._attention & _DEBUG:
-            self._check_thread()
-
-    def _check_thread(self) -> None:
-        if self._thread_id is not None and self._thread_id != threading.get_ident():
+        if self._attention & _DEBUG and self._thread_id is not None and self._thread_id != threading.get_ident():
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
 
     def _note_late(self, handle: Handle) -> None:

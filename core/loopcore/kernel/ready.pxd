@@ -25,6 +25,7 @@ cdef class ReadyQueue:
 
     cpdef object push(self, Runnable runnable)
     cpdef object report_to(self, Stopwatch stopwatch)
+    cdef bint has_room(self) except -1
     cdef object _prepare_for(self, Runnable runnable)
     @cython.locals(runnable=Runnable)
     cpdef Runnable pop(self)
@@ -37,7 +38,7 @@ cdef class ReadyQueue:
     cdef object track_all(self)
     @cython.locals(dropped=list)
     cdef object _replace(self, list small)
-    @cython.locals(ring=list, grown=list, size=Py_ssize_t)
+    @cython.locals(ring=list, grown=list, size=Py_ssize_t, first=Py_ssize_t, position=Py_ssize_t)
     cdef object _grow(self)
 
 

@@ -4,7 +4,8 @@ A tick runs as many entries of ReadyQueue as were in it when the wait returned, 
 to the next tick. UrgentQueues is looked at after every single callback.
 
 `push` may come in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that the
-garbage collector runs. So neither calls anything between reading its indices and writing them.
+garbage collector runs. So neither calls anything between reading its indices and writing them. For the same reason
+another thread may push, compiled and while it holds the GIL; and `pop` may come in the middle of its `push`.
 """
 
 from collections import deque
@@ -69,6 +70,12 @@ class ReadyQueue:
         """Have `stopwatch` told what is pushed from now on; None ends it."""
         self._stopwatch = stopwatch
         self._limit = self._mask if stopwatch is None else -1
+
+    def has_room(self) -> bool:
+        """Make room for one more; return whether `push` has only to write it now; not under a meter."""
+        while self._count > self._mask:
+            self._grow()
+        return self._count <= self._limit
 
     def _prepare_for(self, runnable: Runnable) -> None:
         if self._stopwatch is not None:
@@ -137,12 +144,19 @@ class ReadyQueue:
     def _grow(self) -> None:
         ring = self._ring
         size = self._mask + 1
-        grown = [*ring[self._first :], *ring[: self._first], *[None] * size]
-        if self._ring is ring:  # else a finalizer has pushed while the lists were made, and grew the ring
-            self._ring = grown
-            self._mask = 2 * size - 1
-            self._limit = self._mask if self._stopwatch is None else -1
-            self._first = 0
+        first = self._first
+        grown: list[Runnable | None] = [None] * (2 * size)
+        if not cython.compiled:
+            grown[:size] = [*ring[first:], *ring[:first]]  # no loop, in which a finalizer could push or pop
+        if self._ring is not ring or self._first != first or self._count <= self._mask:
+            return  # while the list was made, somebody has grown the ring or made room: the caller looks again
+        if cython.compiled:
+            for position in range(size):
+                put_item(grown, position, take_runnable(ring, (first + position) & self._mask))
+        self._ring = grown
+        self._mask = 2 * size - 1
+        self._limit = self._mask if self._stopwatch is None else -1
+        self._first = 0
 
 
 class UrgentQueues:

@@ -5,6 +5,8 @@ Bounded by counts, never by time. Meant for free-threaded Pythons and right on a
 """
 
 import asyncio
+import gc
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -161,3 +163,90 @@ def test_order_on_the_own_thread_does_not_depend_on_who_names_threads(
     monkeypatch.setattr(threading, "get_ident", lambda: 1)
     loop.run_until_complete(main())
     assert ran == [1, 2]
+
+
+def test_posts_that_grow_the_queue_while_the_loop_takes_from_it_all_run_in_order(loop: Loop) -> None:
+    """Threads that change places at every step, and a collector that finalizes in the middle of them."""
+    ran: list[list[int]] = [[] for _ in range(WRITERS + 1)]
+    left = WRITERS
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            finalized.append(1)
+
+    finalized: list[int] = []
+
+    def end() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            loop.stop()
+
+    def writer(mine: list[int]) -> Callable[[], None]:
+        def post() -> None:
+            for number in range(POSTS):
+                Cycle()
+                loop.call_soon_threadsafe(mine.append, number)
+            loop.call_soon_threadsafe(end)
+
+        return post
+
+    def chain(number: int) -> None:
+        ran[WRITERS].append(number)
+        if number < POSTS:
+            loop.call_soon(chain, number + 1)
+
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(5)
+    try:
+        loop.call_soon(chain, 0)
+        threads = in_threads(*map(writer, ran[:WRITERS]))
+        loop.run_forever()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*threshold)
+    while ran[WRITERS][-1] < POSTS:
+        loop.run_until_complete(asyncio.sleep(0))
+    assert ran == [*[list(range(POSTS))] * WRITERS, list(range(POSTS + 1))]
+    gc.collect()
+    assert len(finalized) == WRITERS * POSTS
+
+
+def test_what_is_posted_to_a_loop_that_runs_does_not_overtake_what_was_posted_before(loop: Loop) -> None:
+    ran: list[int] = []
+
+    def post(*numbers: int) -> None:
+        for number in numbers:
+            loop.call_soon_threadsafe(ran.append, number)
+
+    def first() -> None:
+        (thread,) = in_threads(lambda: post(2, 3))
+        thread.join()
+        loop.call_soon(loop.stop)
+
+    (thread,) = in_threads(lambda: post(0, 1))
+    thread.join()
+    loop.call_soon(first)
+    loop.run_forever()
+    assert ran == [0, 1, 2, 3]
+
+
+@pytest.mark.loopcore_only
+def test_a_post_that_a_loop_has_no_time_for_is_cancelled_when_it_is_closed(loop: Loop) -> None:
+    handles: list[asyncio.Handle] = []
+
+    def stop() -> None:
+        (thread,) = in_threads(lambda: handles.append(loop.call_soon_threadsafe(print)))
+        thread.join()
+        loop.stop()
+
+    loop.call_soon(stop)
+    loop.run_forever()
+    loop.close()
+    assert handles[0].cancelled()

@@ -175,3 +175,33 @@ def test_a_signal_handler_that_pushes_in_the_middle_of_a_push_loses_nothing() ->
     while queue.pop() is not None:
         popped[0] += 1
     assert popped[0] == pushed[0] + 60_000
+
+
+def test_a_finalizer_that_pops_while_the_ring_grows_spoils_no_order() -> None:
+    """As a loop may, whose thread has the GIL while another grows its ring."""
+    queue = ReadyQueue()
+    pushed: list[Runnable] = []
+    popped: list[Runnable | None] = []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            popped.append(queue.pop())
+
+    before = gc.get_threshold()
+    gc.set_threshold(3)
+    try:
+        for number in range(3000):
+            if number % 8 == 0:
+                Cycle()
+            runnable = Numbered(number)
+            pushed.append(runnable)
+            queue.push(runnable)
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    taken = [runnable for runnable in popped if runnable is not None]
+    taken += queue.take()
+    assert [id(runnable) for runnable in taken] == [id(runnable) for runnable in pushed]
