@@ -15,7 +15,7 @@ import traceback
 from asyncio import CancelledError, InvalidStateError
 from asyncio import events as asyncio_events
 from collections.abc import Callable, Generator
-from contextvars import Context, copy_context
+from contextvars import Context
 from types import GenericAlias, TracebackType
 from typing import Any
 
@@ -31,10 +31,11 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.future import give_instance_dicts, notify_directly
+    from cython.cimports.loopcore.native.cpython import copy_context
+else:
+    from contextvars import copy_context
 
-_PENDING = 0
-_CANCELLED = 1
-_FINISHED = 2
+_PENDING, _CANCELLED, _FINISHED = 0, 1, 2
 STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
 
 
@@ -387,8 +388,8 @@ def make_future(loop: Reactor) -> Future:
 
 
 def _default_of_uninitialized(future: Future, name: str) -> Any:
-    # A subclass that leaves out `__init__` has no slots filled yet; compiled attributes are zero or None by themselves.
-    if name in Future.__slots__ and name != "__weakref__":
+    # Without `__init__`, or where that refused, slots are empty; compiled attributes are zero or None by themselves.
+    if name in (*Future.__slots__, "_registration", "_log_destroy_pending") and name != "__weakref__":
         return False if name in ("_status", "_asyncio_future_blocking", "_log_traceback_flag") else None
     raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)
 

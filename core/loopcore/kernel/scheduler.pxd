@@ -1,4 +1,5 @@
 from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.task cimport make_task
 
 
 cdef class Scheduler(Reactor):
@@ -8,3 +9,11 @@ cdef class Scheduler(Reactor):
     cdef bint _own_tasks
 
     cdef object _create_by_rule(self, object coro, object name, object context, dict options)
+
+
+# The ordinary call of `create_task`, as it is written out in scheduler.py; `loop` is a Scheduler.
+cdef inline object create_plainly(object loop, object coro, object name, object context):
+    cdef Scheduler scheduler = <Scheduler>loop
+    if scheduler._attention or scheduler._task_factory is not None or not scheduler._own_tasks:
+        return scheduler._create_by_rule(coro, name, context, {})
+    return make_task(scheduler, coro, name, context)

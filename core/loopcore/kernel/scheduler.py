@@ -24,7 +24,9 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.future import make_future
+    from cython.cimports.loopcore.kernel.scheduler import create_plainly
     from cython.cimports.loopcore.kernel.task import make_task
+    from cython.cimports.loopcore.native.creating import open_create_task
 else:
     from loopcore.kernel.interpreted_steps import IS_COMPILED
     from loopcore.kernel.interpreted_tasks import create_task, make_future, make_task
@@ -111,6 +113,9 @@ class Scheduler(Reactor):
         """Return the task factory, or None."""
         return self._task_factory
 
+
+CREATES_PLAINLY = bool(cython.compiled and open_create_task(Scheduler, create_plainly))
+"""Whether an ordinary call of `create_task` is taken without a dict for keywords that nobody gives."""
 
 if not cython.compiled and IS_COMPILED:
     Scheduler.create_task = create_task  # type: ignore[method-assign]
