@@ -1,5 +1,6 @@
 """The command `loopcore`, mostly as a user runs it: in a process of its own."""
 
+import errno
 import json
 import os
 import signal
@@ -290,6 +291,29 @@ def test_report_that_nobody_reads_ends_quietly(tmp_path: Path, arguments: list[s
             timeout=60,
         )
     assert (result.stderr, result.returncode) == ("", 141)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["info"], ["backends", "--json"], ["plugins"]])
+def test_report_that_a_full_disk_refuses_is_one_line_of_error(tmp_path: Path, arguments: list[str], unbuffered: str):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "loopcore", *arguments],
+            check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    expected = f"loopcore: error: cannot write to standard output: {os.strerror(errno.ENOSPC)}\n"
+    assert (result.stderr, result.returncode) == (expected, 2)
+
+
+def test_error_that_is_not_of_the_output_is_not_called_one():
+    with pytest.raises(OSError, match="mine"), output.report():
+        raise OSError(errno.EIO, "mine")
 
 
 def test_version_is_one_line(tmp_path: Path):

@@ -13,7 +13,7 @@ from loopcore import __version__
 from loopcore.cli.commands import add_commands
 from loopcore.cli.defaults import Settings, apply_settings
 from loopcore.cli.execution import Program, show_program_error
-from loopcore.cli.output import reader_may_leave, show_facts, show_json, show_table
+from loopcore.cli.output import report, show_facts, show_json, show_table
 from loopcore.cli.program import find_module, find_target
 from loopcore.cli.reports import (
     BACKEND_COLUMNS,
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.excepthook = show_program_error
     words = sys.argv[1:] if argv is None else argv
     try:
-        with reader_may_leave():
+        with report():
             arguments = make_parser(words).parse_args(words)
             if arguments.command != "run":
                 return int(arguments.act(arguments))

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from loopcore.errors import UsageError
+
 Row = Mapping[str, Any]
 
 
@@ -20,19 +22,35 @@ BROKEN_PIPE: Final = 141
 
 
 @contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """End the process quietly if nobody reads what is printed within, as in `loopcore info | head -1`."""
+def report() -> Iterator[None]:
+    """Print a report within: end the process quietly if nobody reads it, as in `loopcore info | head -1`.
+
+    Raises UsageError if it cannot be written, on a full disk for example.
+    """
     try:
         try:
             yield
         finally:
             print(end="", flush=True)
     except OSError as exc:
-        if not isinstance(exc, BrokenPipeError) and (sys.platform != "win32" or exc.errno != errno.EINVAL):
-            raise  # Windows' C library has no EPIPE, and calls a pipe without a reader an invalid argument
+        # Windows' C library has no EPIPE, and calls a pipe without a reader an invalid argument.
+        unread = isinstance(exc, BrokenPipeError) or (sys.platform == "win32" and exc.errno == errno.EINVAL)
+        if not unread and not _cannot_print():
+            raise  # not of standard output
         # What is still buffered would be written, and fail, once more when the interpreter exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(BROKEN_PIPE)
+        if unread:
+            sys.exit(BROKEN_PIPE)
+        raise UsageError(f"cannot write to standard output: {exc.strerror}") from None
+
+
+def _cannot_print() -> bool:
+    """Tell whether standard output takes not even an end of line: what failed may have left its buffers empty."""
+    try:
+        print(flush=True)
+    except OSError:
+        return True
+    return False
 
 
 def show_json(value: object) -> None:
