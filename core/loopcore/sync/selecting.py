@@ -110,9 +110,7 @@ class _Race:
 
     async def winner(self) -> int:
         """Return the first branch that is ready, once one is."""
-        for branch in self._branches:
-            if isinstance(branch, Operation):
-                branch.take_over()
+        self._take_over()
         index = self._enlist()
         if index is None:
             self._start()
@@ -123,6 +121,21 @@ class _Race:
                 self._wake = self._loop.create_future()
                 index = self._enlist()
         return index
+
+    def _take_over(self) -> None:
+        """Take over all operations, also if one is refused: its error is enough, and the others need no warning."""
+        refusal: RuntimeError | None = None
+        for branch in self._branches:
+            if isinstance(branch, Operation):
+                try:
+                    branch.take_over()
+                except RuntimeError as error:
+                    refusal = refusal or error
+        if refusal is not None:
+            try:
+                raise refusal
+            finally:
+                del refusal  # its traceback refers to us
 
     def _enlist(self) -> int | None:
         for index, branch in enumerate(self._branches):

@@ -121,3 +121,15 @@ def test_an_operation_is_selected_once(run: Run) -> None:
         assert await task == "for the one who waits"
 
     run(main())
+
+
+def test_an_operation_beside_one_that_is_refused_was_not_forgotten(run: Run) -> None:
+    async def main() -> None:
+        sender, receiver = mpsc.Channel[str](1)
+        used = receiver.recv()
+        sender.try_send("value")
+        assert await used == "value"
+        with pytest.raises(RuntimeError, match="cannot reuse what has been awaited already"):
+            await select(used, receiver.recv())  # a warning would fail the test
+
+    run(main())
