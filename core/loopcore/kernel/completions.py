@@ -182,8 +182,11 @@ class Polls:
         self._watch(fd, interest)
 
     def modify(self, fd: int, interest: int) -> None:
-        """Watch `fd` for something else."""
+        """Watch `fd` for something else; for nothing, if `interest` is 0: then nothing of it stays in flight."""
         poll = self._table[fd]
+        if interest == 0:
+            self._park(fd, poll)
+            return
         if fd in self._gone:  # somebody has the number again, or else there is another EBADF
             self._gone.discard(fd)
             self._watch(fd, interest)
@@ -195,6 +198,14 @@ class Polls:
             self._watch(fd, interest)
         else:
             poll.interest = interest
+            self._fired.append(poll)  # perhaps a second time: who was asked for is passed over
+
+    def _park(self, fd: int, poll: Poll) -> None:
+        if poll.pending:
+            self._table[fd] = Poll(fd, 0)
+            self._completions.cancel(poll)
+        else:
+            poll.interest = 0
 
     def unregister(self, fd: int) -> None:
         """Forget `fd`, which may be closed already."""
@@ -222,8 +233,9 @@ class Polls:
         """Ask again for what has fired and is still wanted."""
         if self._fired:
             fired, self._fired = self._fired, []
-            for poll in fired:
-                if self._table.get(poll.fd) is poll and not poll.pending:
+            for operation in fired:
+                poll = self._table.get(operation.fd)
+                if poll is operation and not poll.pending and poll.interest:
                     self._completions.submit(poll)
 
     def clear(self) -> None:

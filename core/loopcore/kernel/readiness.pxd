@@ -24,6 +24,7 @@ cdef class Registration:
 cdef class Readiness:
     cdef public long long tick
     cdef public bint keeps
+    cdef public bint parks
     cdef object _backend
     cdef dict _table
     cdef list _near

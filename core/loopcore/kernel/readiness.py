@@ -10,9 +10,10 @@ newcomer. Nothing is lost, because readiness is level-triggered: the next wait r
 
 Kept registrations: a program that calls `sock_recv` in a loop stops to read and starts again within a tick or two. So
 a reader may leave by `keep_reader`: the backend is not told, and the owner, a socket, takes the registration up again
-by `resume_reader`. Who else comes for that number finds it unregistered first; and what nobody has taken up after a few
-calls of `sweep`, one a tick, is unregistered. Kept is only what costs the backend a system call and nothing
-else (`keeps`). docs/adr/0027-sockets-stay-registered.md
+by `resume_reader`. Who else comes for that number finds it unregistered first; and what nobody has taken up after a
+few calls of `sweep`, one a tick, is unregistered. Kept is only what costs the backend something (`keeps`), and a port
+watches for nothing meanwhile (`parks`): what is in flight holds a file that the program may close.
+docs/adr/0027-sockets-stay-registered.md
 """
 
 import weakref
@@ -42,7 +43,10 @@ _DRAINED = 2
 
 
 class Registrar(Protocol):
-    """What the table tells of its changes: a ReadinessBackend, or the Polls of a completion port."""
+    """What the table tells of its changes: a ReadinessBackend, or the Polls of a completion port.
+
+    Only Polls know an interest of 0.
+    """
 
     def register(self, fd: int, interest: int) -> None: ...
 
@@ -73,13 +77,15 @@ class Registration:
 class Readiness:
     """The table of a loop. Thread: the loop's own."""
 
-    __slots__ = ("tick", "keeps", "_backend", "_table", "_near", "_kept", "_sweeps")
+    __slots__ = ("tick", "keeps", "parks", "_backend", "_table", "_near", "_kept", "_sweeps")
 
     def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
         """Number of the current tick, counted when its wait returns; kept by the reactor."""
         self.keeps: bool = False
         """Whether `keep_reader` does what it says; else it is `clear_reader`."""
+        self.parks: bool = False
+        """Whether the backend is told to watch for nothing while a registration is kept."""
         self._backend: Registrar = backend
         self._table: dict[int, Registration] = {}
         self._near: list[Registration | None] = []
@@ -139,7 +145,7 @@ class Readiness:
         entry = self._table.get(fd)
         if entry is None or entry.reader is None:
             return False
-        if not self.keeps:
+        if not self.keeps or (self.parks and entry.writer is not None):
             self.clear_reader(fd)
             return False
         if entry._owner is None or entry._owner() is not owner:
@@ -148,6 +154,8 @@ class Readiness:
             except TypeError:  # something in place of a socket
                 self.clear_reader(fd)
                 return False
+        if self.parks:
+            self._backend.modify(fd, 0)
         entry.reader = None
         entry._kept = _DRAINED if drained else _KEPT
         entry._kept_sweep = self._sweeps
@@ -164,6 +172,8 @@ class Readiness:
         entry = self._table.get(fd)
         if entry is None or not entry._kept or entry._owner() is not owner:
             return False
+        if self.parks:
+            self._backend.modify(fd, READ)
         entry._kept = 0
         entry.reader = runnable
         entry.reader_tick = self.tick

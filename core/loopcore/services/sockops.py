@@ -85,9 +85,10 @@ class SockOps:
         self._readiness: Readiness = host.readiness
         self._sweeper = Sweeper(loop)
         self._transports = transports
-        # Where the kernel keeps the registrations: elsewhere to end one costs nothing, and a Poll of a completion port
-        # that was left in flight would hold a socket open that the program closes.
-        self._readiness.keeps = host.completions is None and Capability.FLAT_COST in host.backend.capabilities
+        # Where to register costs a system call: the kernel keeps the table, or a port is asked about a number. A Poll
+        # that was left in flight would hold a socket open that the program closes: a port watches for nothing then.
+        self._readiness.parks = host.completions is not None
+        self._readiness.keeps = self._readiness.parks or Capability.FLAT_COST in host.backend.capabilities
 
     # --- watching -----------------------------------------------------------------------------------
 

@@ -1,0 +1,126 @@
+"""What a completion port is asked for a reader that leaves for a moment: nothing, until it is back."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from loopcore.interest import READ, WRITE
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.readiness import SWEEPS_KEPT
+from loopcore.operations import Operation
+from loopcore.testing import ScriptedPort, VirtualClock
+
+
+class Owner:
+    """Whose descriptor it is, in place of a socket."""
+
+
+@pytest.fixture
+def port() -> ScriptedPort:
+    return ScriptedPort()
+
+
+@pytest.fixture
+def reactor(port: ScriptedPort) -> Reactor:
+    made = Reactor(port, clock=VirtualClock())
+    made.readiness.keeps = made.readiness.parks = True
+    return made
+
+
+@pytest.fixture
+def fd() -> Iterator[int]:
+    reader, writer = os.pipe()
+    yield reader
+    os.close(reader)
+    os.close(writer)
+
+
+def handle(reactor: Reactor, callback: Callable[..., Any], *args: Any) -> Handle:
+    return Handle(callback, args, reactor)  # type: ignore[arg-type]
+
+
+def pending(port: ScriptedPort, fd: int) -> list[Operation]:
+    return [poll for poll in port.polls(fd) if poll.pending]
+
+
+def leave_when_ready(reactor: Reactor, port: ScriptedPort, fd: int, owner: Owner) -> None:
+    """A reader comes, is told that `fd` is readable, and leaves its registration to the next one of `owner`."""
+    reactor.readiness.set_reader(fd, handle(reactor, lambda: reactor.readiness.keep_reader(fd, owner, True)))
+    (polling,) = pending(port, fd)
+    port.script.append([(polling, READ, False)])
+    reactor.completions.submitted = True
+    reactor.tick()
+
+
+def test_nothing_is_in_flight_while_a_registration_is_kept(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+    leave_when_ready(reactor, port, fd, Owner())
+    reactor.completions.polls.rearm()
+    assert pending(port, fd) == []
+
+
+def test_a_reader_that_is_back_is_asked_for_once(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+    log: list[str] = []
+    owner = Owner()
+    leave_when_ready(reactor, port, fd, owner)
+    assert reactor.readiness.resume_reader(fd, owner, handle(reactor, log.append, "back"))
+    reactor.completions.polls.rearm()  # it is among those that have fired twice: by its event, and as it was taken up
+    (polling,) = pending(port, fd)
+    port.script.append([(polling, READ, False)])
+    reactor.completions.submitted = True
+    reactor.tick()
+    assert log == ["back"]
+
+
+def test_a_reader_that_is_back_after_a_wait_is_asked_for(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+    owner = Owner()
+    leave_when_ready(reactor, port, fd, owner)
+    reactor.completions.polls.rearm()
+    assert reactor.readiness.resume_reader(fd, owner, handle(reactor, int))
+    reactor.completions.polls.rearm()
+    assert len(pending(port, fd)) == 1
+
+
+def test_another_owner_finds_the_number_unregistered(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+    owner = Owner()
+    leave_when_ready(reactor, port, fd, owner)
+    assert not reactor.readiness.resume_reader(fd, Owner(), handle(reactor, int))
+    reactor.readiness.set_writer(fd, handle(reactor, int))
+    (polling,) = pending(port, fd)
+    assert polling.interest == WRITE  # type: ignore[attr-defined]
+    assert not reactor.readiness.is_drained(fd, owner)
+
+
+def test_what_nobody_takes_up_is_forgotten(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+    owner = Owner()
+    leave_when_ready(reactor, port, fd, owner)
+    for _ in range(SWEEPS_KEPT):
+        reactor.readiness.sweep()
+    assert len(reactor.readiness) == 0
+    assert pending(port, fd) == []
+    assert not reactor.readiness.resume_reader(fd, owner, handle(reactor, int))
+
+
+def test_beside_a_writer_nothing_is_kept(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+    owner = Owner()
+    reactor.readiness.set_writer(fd, handle(reactor, int))
+    reactor.readiness.set_reader(fd, handle(reactor, int))
+    assert not reactor.readiness.keep_reader(fd, owner, True)
+    assert not reactor.readiness.is_drained(fd, owner)
+    (polling,) = [poll for poll in pending(port, fd) if poll not in port.cancelled]
+    assert polling.interest == WRITE  # type: ignore[attr-defined]
+
+
+def test_a_reader_that_leaves_without_an_event_calls_its_poll_off(
+    reactor: Reactor, port: ScriptedPort, fd: int
+) -> None:
+    owner = Owner()
+    reactor.readiness.set_reader(fd, handle(reactor, int))
+    (first,) = pending(port, fd)
+    reactor.readiness.keep_reader(fd, owner, False)
+    assert port.cancelled == [first]
+    assert reactor.readiness.resume_reader(fd, owner, handle(reactor, int))
+    reactor.completions.polls.rearm()
+    assert [poll for poll in pending(port, fd) if poll is not first] != []
