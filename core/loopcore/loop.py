@@ -27,7 +27,7 @@ from loopcore.endpoints.assembly import assemble
 from loopcore.environment import apply_settings, debug_is_asked_for, says_nothing, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.parts import close_parts, let_go_of_parts, part, table_of_transports
+from loopcore.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
@@ -55,7 +55,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         clock: Clock | None = None,
     ) -> None:
         """Take over `backend`, or make the one it names; `loopcore.new_event_loop` says what else may be given."""
-        self._parts: dict[str, Any] = {}
+        self._parts: dict[str, Any] = table_of_parts(self)
         classes = (None, None) if (is_silent := says_nothing()) else task_classes()
         named_plugins = load_plugins(plugins)
         if backend is None or isinstance(backend, str):

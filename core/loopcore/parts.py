@@ -29,10 +29,17 @@ _CLOSED: Final = ("_signals", "_children", "_executors")
 """What a loop closes when it is closed, in this order."""
 
 
+_REPLACED: Final = "replaced"
+"""Where the table keeps, by name, what a program has put something else in the place of, the loop's own first."""
+
+
 class Part:
     """What `part` returns: an attribute of the class that keeps what it has made in the loop's table of parts.
 
     Not in the loop's own dict: Python 3.12 and later call a method quickly on an object that has none (docs/adr/0014).
+    What a program sets hides what was there, also if it does so before the loop's `__init__`; to delete it brings that
+    back, as `unittest.mock.patch.object` expects of what is not in an object's own dict.
+
     Thread: any; of threads that ask at once, all get the same.
     """
 
@@ -53,13 +60,23 @@ class Part:
         return parts.setdefault(self._name, self._make(loop)) if made is None else made
 
     def __set__(self, loop: Any, value: Any) -> None:
-        loop._parts[self._name] = value
+        if not hasattr(loop, "_parts"):  # a subclass does so before it calls `__init__` of ours
+            loop._parts = {}
+        parts = loop._parts
+        made = parts.get(self._name)
+        if made is not None:
+            parts.setdefault(_REPLACED, {}).setdefault(self._name, []).append(made)
+        parts[self._name] = value
 
     def __delete__(self, loop: Any) -> None:
+        parts = loop._parts
         try:
-            del loop._parts[self._name]  # it is made anew when it is asked for
+            del parts[self._name]  # it is made anew when it is asked for
         except KeyError:
             raise AttributeError(f"{type(loop).__name__!r} object has no {self._name!r} to delete") from None
+        replaced = parts.get(_REPLACED, {}).get(self._name)
+        if replaced:
+            parts[self._name] = replaced.pop()
 
 
 def part(make: Callable[[Any], T]) -> T:
@@ -75,17 +92,29 @@ def table_of_transports(loop: object) -> Owners:
     return Owners()
 
 
+def table_of_parts(loop: Any) -> dict[str, Any]:
+    """Return an empty table for a loop that is initialised, or what a subclass has set before it let us do so."""
+    if hasattr(loop, "_threads") or not hasattr(loop, "_parts"):
+        return {}
+    parts: dict[str, Any] = loop._parts
+    return parts
+
+
 def close_parts(loop: Any) -> None:
     """Close those that have something to close and were made, while the loop is still open."""
+    parts = loop._parts
+    replaced = parts.get(_REPLACED, {})
     for name in _CLOSED:
-        made = loop._parts.get(name)
-        if made is not None:
-            made.close()
+        made = parts.get(name)
+        for closed in [*replaced.get(name, ())[:1], made]:
+            if closed is not None:
+                closed.close()
 
 
 def let_go_of_parts(loop: Any) -> None:
     """Break the cycles between a closed loop and its parts."""
     parts = loop._parts
+    parts.pop(_REPLACED, None)
     for name in _TIES.intersection(parts):
         del parts[name]
     if "_executors" in parts and not loop.unfinished_jobs():  # which may be asked for as long as there are some

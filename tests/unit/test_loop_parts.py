@@ -65,13 +65,50 @@ def test_a_part_can_be_replaced(loop: Loop) -> None:
 
 
 @pytest.mark.loopcore_only
-def test_a_part_that_was_replaced_is_made_anew_when_the_replacement_is_deleted(loop: Loop) -> None:
-    with unittest.mock.patch.object(loop, "_resolver", part := object()):
-        assert loop._resolver is part  # type: ignore[attr-defined]
-    assert loop.run_until_complete(loop.getaddrinfo("127.0.0.1", 80))
+@pytest.mark.parametrize("name", ["_resolver", "_signals", "_transports"])
+def test_a_part_that_was_replaced_is_back_when_the_replacement_is_deleted(loop: Loop, name: str) -> None:
+    own = getattr(loop, name)
+    with unittest.mock.patch.object(loop, name, replacement := object()):
+        assert getattr(loop, name) is replacement
+        with unittest.mock.patch.object(loop, name, other := object()):
+            assert getattr(loop, name) is other
+        assert getattr(loop, name) is replacement
+    assert getattr(loop, name) is own
+
+
+@pytest.mark.loopcore_only
+def test_a_part_that_is_deleted_is_made_anew(loop: Loop) -> None:
+    own = loop._resolver  # type: ignore[attr-defined]
     del loop._resolver  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="_resolver"):
         del loop._resolver  # type: ignore[attr-defined]
+    assert loop.run_until_complete(loop.getaddrinfo("127.0.0.1", 80))
+    assert loop._resolver is not own  # type: ignore[attr-defined]
+
+
+@pytest.mark.loopcore_only
+def test_a_loop_closes_a_part_of_its_own_beside_what_replaced_it(loop: Loop) -> None:
+    loop.run_until_complete(loop.run_in_executor(None, int))
+    own = loop._executors  # type: ignore[attr-defined]
+    replacement = loop._executors = unittest.mock.Mock()  # type: ignore[attr-defined]
+    loop.close()
+    replacement.close.assert_called_once_with()
+    with pytest.raises(RuntimeError, match="shutdown"):
+        own.run(None, int)
+
+
+def test_a_subclass_may_set_what_is_named_like_a_part_before_the_loop_is_made(loopcore_factory: Factory) -> None:
+    class Early(loopcore.EventLoop):
+        def __init__(self) -> None:
+            self._resolver = self._signals = mine
+            super().__init__()
+
+    mine = unittest.mock.Mock()
+    loop = Early()
+    assert (loop._resolver, loop._signals) == (mine, mine)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    mine.close.assert_called_once_with()
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
