@@ -30,7 +30,7 @@ from loopcore_bench.netrows import NetRow
 from loopcore_bench.page import loop_lines, page
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.report import document
-from loopcore_bench.rounds import Cell, Row, interleave, run_rounds
+from loopcore_bench.rounds import Cell, Row, interleave, run_rounds, without_parts
 from loopcore_bench.summary import summarise
 
 PEERS = ("uvloop", "winloop", "rloop", "blazio", "zloop", "zuvloop", "leviathan")
@@ -39,6 +39,9 @@ PEERS = ("uvloop", "winloop", "rloop", "blazio", "zloop", "zuvloop", "leviathan"
 WORK = "call_soon,sleep0,pingpong,spawn,timer_cancel,tcp-1k-10,streams-1k-10"
 LEAST_SECONDS = 0.001
 """Less measures how a process starts."""
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended: what a shell reports of SIGINT, 128 + 2."""
 
 _NOMINAL = 0.3
 """About how many seconds a micro workload takes at its usual count on the slowest loop."""
@@ -65,12 +68,15 @@ def bench(parser: argparse.ArgumentParser) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Carry the command out; 1 if a measurement failed. Raises UsageError for what cannot be measured or written."""
+    """Carry the command out; 1 if a measurement failed, 130 if it was interrupted, which leaves what was complete.
+
+    Raises UsageError for what cannot be measured or written.
+    """
     try:
         return _compare(arguments)
     except KeyboardInterrupt:
         print("interrupted; nothing is written", file=sys.stderr)
-        return 130
+        return INTERRUPTED
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -93,7 +99,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     for path, text in ((arguments.html, page), (arguments.json, lambda made: json.dumps(made, indent=1) + "\n")):
         if path is not None:
             _write(path, text(found))
-    return 1 if failed else 0
+    return INTERRUPTED if "interrupted" in found else int(failed)
 
 
 def _check_files(*paths: Path | None) -> None:
@@ -223,14 +229,39 @@ def _measure(
             if net.programs.interpreted is not None:
                 print(f"the load generator is the one in Python: {net.programs.interpreted}", flush=True)
         tell = Progress(len(order), expected)
-        try:
-            cells = run_rounds(rows, specs, arguments.rounds, settings, net, tell)
-        finally:
-            tell.clear()
+        cells, interrupted = _run(arguments.rounds, rows, specs, settings, net, tell)
+    if interrupted:
+        done = {cell.row for cell in cells}
+        rows = [row for row in rows if row.name in done]
     figures = summarise(cells, rows, specs)
     operations = {row.name: row.operation for row in rows}
     found = document(machine_facts(), loops, settings, operations, figures, cells, [])
+    if interrupted:
+        found["interrupted"] = f"interrupted after {tell.done} of {len(order)} measurements; what was complete is here"
+        print(found["interrupted"], file=sys.stderr, flush=True)
     return found, any(cell.error for cell in cells)
+
+
+def _run(
+    rounds: int, rows: list[Row], specs: list[LoopSpec], settings: Settings, net: NetBench | None, tell: Progress
+) -> tuple[list[Cell], bool]:
+    """Measure; if that is interrupted, return what is complete, and True. Raises KeyboardInterrupt if nothing is."""
+    cells: list[Cell] = []
+
+    def keep(cell: Cell) -> None:
+        cells.append(cell)
+        tell(cell)
+
+    try:
+        run_rounds(rows, specs, rounds, settings, net, keep)
+    except KeyboardInterrupt:
+        complete = without_parts(cells, rows, specs, rounds)
+        if not complete:
+            raise
+        return complete, True
+    finally:
+        tell.clear()
+    return cells, False
 
 
 class Progress:
@@ -238,7 +269,7 @@ class Progress:
 
     def __init__(self, total: int, expected: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._total = total
-        self._done = 0
+        self.done = 0
         self._clock = clock
         self._began = clock()
         self._live = sys.stderr is not None and sys.stderr.isatty()
@@ -248,13 +279,13 @@ class Progress:
 
     def __call__(self, cell: Cell) -> None:
         """Count one measurement, and say how it went."""
-        self._done += 1
-        left = (self._clock() - self._began) / self._done * (self._total - self._done)
+        self.done += 1
+        left = (self._clock() - self._began) / self.done * (self._total - self.done)
         if cell.error:
             self.clear()
             print(f"{cell.row} on {cell.loop} failed: {cell.error}", file=sys.stderr, flush=True)
         if self._live:
-            text = f"{self._done}/{self._total}  {cell.row} on {cell.loop}  about {round(left)} s left"
+            text = f"{self.done}/{self._total}  {cell.row} on {cell.loop}  about {round(left)} s left"
             width = _line_width()
             print(f"\r{text:{width}.{width}}", end="", file=sys.stderr, flush=True)
 

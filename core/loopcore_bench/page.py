@@ -40,6 +40,8 @@ def page(document: Mapping[str, Any]) -> str:
     charts = "\n".join(_chart(group) for group in groups)
     rounds = max((figure.get("rounds", 0) for figure in document["figures"]), default=0)
     facts.append(f"{rounds} round{'s' * (rounds != 1)}")
+    if interrupted := document.get("interrupted"):
+        facts.append(interrupted)
     if load := machine.get("load_average"):
         facts.append(f"load at the start: {load[0]}")
     facts += [f"{name}={value}" for name, value in machine.get("environment", {}).items()]

@@ -72,6 +72,18 @@ def run_rounds(
     return cells
 
 
+def without_parts(cells: list[Cell], rows: list[Row], specs: list[LoopSpec], rounds: int) -> list[Cell]:
+    """Leave out a row's measurements of a round that was interrupted before every loop had its turn."""
+    measured = {(cell.round, cell.row, cell.loop) for cell in cells}
+    given_up = {(cell.row, cell.loop) for cell in cells if cell.error or cell.skipped}
+    cut_short = {
+        (number, row.name)
+        for number, row, spec in interleave(rows, specs, rounds)
+        if (number, row.name, spec.label) not in measured and (row.name, spec.label) not in given_up
+    }
+    return [cell for cell in cells if (cell.round, cell.row) not in cut_short]
+
+
 def count_all(
     rows: list[NetRow], specs: list[LoopSpec], net: NetBench, progress: Callable[[Syscalls], None]
 ) -> list[Syscalls]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from loopcore import UsageError
-from loopcore_bench import command
+from loopcore_bench import command, rounds
 from loopcore_bench.cli import choose_rows
 from loopcore_bench.loops import LoopSpec
 from loopcore_bench.netrows import NET
@@ -206,6 +206,64 @@ def test_an_interrupt_before_anything_is_measured_is_no_traceback(
     monkeypatch.setattr(command, "describe", interrupted)
     assert run() == 130
     assert capsys.readouterr().err == "interrupted; nothing is written\n"
+
+
+def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each of `count` measurements find the same, and Ctrl-C come in the next."""
+    done: list[str] = []
+
+    def measure(number: int, row: rounds.Row, spec: LoopSpec, *rest: object) -> Cell:
+        if len(done) == count:
+            raise KeyboardInterrupt
+        done.append(row.name)
+        return Cell(row.name, spec.label, number, {"cpu_ns": 100.0, "wall_ns": 100.0})
+
+    monkeypatch.setattr(rounds, "_measure", measure)
+
+
+INTERRUPTIBLE = ("--loops", "asyncio,loopcore", "--work", "call_soon,spawn", "--rounds", "3")
+
+
+def test_an_interrupt_leaves_what_was_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt_after(7, monkeypatch)  # a round of four, a workload of the second on both loops, and half of the next
+    html, figures = tmp_path / "page.html", tmp_path / "figures.json"
+    assert run(*INTERRUPTIBLE, "--html", str(html), "--json", str(figures)) == 130
+    out, err = capsys.readouterr()
+    said = "interrupted after 7 of 12 measurements; what was complete is here"
+    assert err.endswith(said + "\n")
+    assert ["spawn", "100", "ns", "100", "ns"] in [line.split() for line in out.splitlines()]
+    found = json.loads(figures.read_text(encoding="utf-8"))
+    assert found["interrupted"] == said
+    assert [(cell["round"], cell["row"]) for cell in found["cells"]] == [
+        (0, "call_soon"),
+        (0, "call_soon"),
+        (0, "spawn"),
+        (0, "spawn"),
+        (1, "call_soon"),
+        (1, "call_soon"),
+    ]
+    assert any(said in text for text in Texts(html.read_text(encoding="utf-8")).texts)
+
+
+def test_a_workload_that_was_not_reached_before_an_interrupt_is_not_drawn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt_after(3, monkeypatch)
+    assert run(*INTERRUPTIBLE) == 130
+    out, _ = capsys.readouterr()
+    assert "call_soon" in out
+    assert "spawn" not in out
+
+
+def test_an_interrupt_before_anything_is_complete_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt_after(1, monkeypatch)
+    assert run(*INTERRUPTIBLE, "--json", str(tmp_path / "figures.json")) == 130
+    assert capsys.readouterr().err.endswith("interrupted; nothing is written\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_figures_are_shown_to_nobody_where_standard_output_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """The command line: what can be typed, and which exit code comes back.
 
 Exit codes: 0 all well; 1 the program that was run ended with an exception (or with what it gave to
-`sys.exit`); 2 the command itself could not be carried out, for which one line on standard error says why; 141 nobody
-read what a report printed.
+`sys.exit`); 2 the command itself could not be carried out, for which one line on standard error says why; 130 Ctrl-C
+interrupted a comparison; 141 nobody read what a report printed.
 """
 
 import argparse
