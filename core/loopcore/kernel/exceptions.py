@@ -69,3 +69,15 @@ def error_of_yield(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
     if yielded is task:
         return RuntimeError(f"Task cannot await on itself: {task!r}")
     return None
+
+
+def default_of_uninitialized(future: Any, name: str) -> Any:
+    """Return what an empty slot of a future is. Interpreted only: compiled attributes are zero or None by themselves.
+
+    Its class has left out `__init__`, or that of a task has refused its arguments and `__del__` asks.
+    """
+    from loopcore.kernel.future import Future
+
+    if name in (*Future.__slots__, "_registration", "_log_destroy_pending") and name != "__weakref__":
+        return False if name in ("_status", "_asyncio_future_blocking", "_log_traceback_flag") else None
+    raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)

@@ -2,10 +2,12 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore.kernel.current cimport has_itself
-from loopcore.kernel.handle cimport make_soon
+from loopcore.kernel.contexts cimport snapshot_of
+from loopcore.kernel.handle cimport Handle, make_soon
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.attributes cimport open_dict
+from loopcore.native.contexts cimport own
 
 cdef int _PENDING
 cdef int _CANCELLED
@@ -17,6 +19,7 @@ cdef class Future(Runnable):
     cdef Reactor _reactor
     cdef signed char _status
     cdef signed char _log_traceback_flag
+    cdef signed char _waiter_shares
     cdef public bint _asyncio_future_blocking
     cdef public object _result
     cdef public object _exception
@@ -61,13 +64,65 @@ cdef object _iterate(Future future)
 cpdef Future make_future(Reactor loop)
 
 
-# What `call_soon` does with a callback of a future that is done, where nobody looks on and nobody has replaced it
-# (docs/adr/0039); False if it has to be called.
+# Whether callbacks of a future that is done need no `call_soon`: nobody looks on, and nobody has replaced it
+# (docs/adr/0039).
+cdef inline bint goes_directly(Future future) except -1:
+    cdef Reactor reactor = future._reactor
+    return not (reactor is None or reactor._attention or not reactor._has_own_call_soon or has_itself(reactor, "call_soon"))
+
+
+# What `call_soon` does with one of them; False if it has to be called.
 cdef inline bint notify_directly(Future future, object callback, object context) except -1:
     cdef Reactor reactor = future._reactor
-    if reactor is None or reactor._attention or not reactor._has_own_call_soon or has_itself(reactor, "call_soon"):
+    if not goes_directly(future):
         return False
     reactor.ready.push(make_soon(callback, (future,), reactor, context, reactor._contexts))
+    return True
+
+
+# The first callback, if it is the only one so far and its loop runs, shares a copy of the current context until it is due
+# (docs/adr/0037); False if it shall have one of its own.
+cdef inline bint share_first(Future future, object callback) except -1:
+    cdef Reactor reactor = future._reactor
+    if reactor is None or reactor._attention or future._waiter is not None or future._callback_list is not None:
+        return False
+    context = snapshot_of(reactor._contexts)
+    # With a stale snapshot a variable may have gone, and what that called was faster.
+    if future._status != _PENDING:
+        future._loop.call_soon(callback, future)
+        return True
+    if future._waiter is not None or future._callback_list is not None:
+        return False
+    future._waiter = callback
+    future._waiter_context = context
+    future._waiter_shares = True
+    return True
+
+
+# Somebody is about to see its context, who may see nobody else's.
+cdef inline int own_first(Future future) except -1:
+    if future._waiter_shares:
+        future._waiter_context = own(<PyObject *>future._waiter_context)
+        future._waiter_shares = False
+    return 0
+
+
+# Schedule it with the context that it shares; False if it shares none, or none any more.
+cdef inline bint notify_first(Future future) except -1:
+    cdef Reactor reactor
+    cdef Handle handle
+    if not future._waiter_shares:
+        return False
+    if not goes_directly(future):
+        own_first(future)
+        return False
+    reactor = future._reactor
+    handle = make_soon(future._waiter, (future,), reactor, future._waiter_context, reactor._contexts)
+    handle._shares_context = True
+    future._waiter = None
+    future._waiter_context = None
+    future._waiter_shares = False
+    reactor.ready.push(handle)
     return True
 
 

@@ -19,7 +19,7 @@ from contextvars import Context
 from types import GenericAlias, TracebackType
 from typing import Any
 
-from loopcore.kernel.exceptions import exception_to_throw, warn_of_old_throw, wrapped_stop
+from loopcore.kernel.exceptions import default_of_uninitialized, exception_to_throw, warn_of_old_throw, wrapped_stop
 from loopcore.kernel.formatting import describe_future, extract_stack
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
@@ -30,7 +30,13 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.future import give_instance_dicts, notify_directly
+    from cython.cimports.loopcore.kernel.future import (
+        give_instance_dicts,
+        notify_directly,
+        notify_first,
+        own_first,
+        share_first,
+    )
     from cython.cimports.loopcore.native.cpython import copy_context
 else:
     from contextvars import copy_context
@@ -47,6 +53,7 @@ class Future(Runnable):
         "_reactor",
         "_status",
         "_log_traceback_flag",
+        "_waiter_shares",
         "_asyncio_future_blocking",
         "_result",
         "_exception",
@@ -73,6 +80,7 @@ class Future(Runnable):
         self._exception_traceback: TracebackType | None = None
         self._waiter: Any = None
         self._waiter_context: Context | None = None
+        self._waiter_shares: bool = False  # the context, with others, until it is due (docs/adr/0037)
         self._callback_list: list[tuple[Any, Context | None]] | None = None
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
@@ -88,7 +96,6 @@ class Future(Runnable):
         return asyncio.Future
 
     # What asyncio's own code and its tests read by these names.
-
     @property
     def _state(self) -> str:
         return STATE_NAMES[self._status]
@@ -107,6 +114,8 @@ class Future(Runnable):
     def _callbacks(self) -> list[tuple[Any, Context | None]] | None:
         entries: list[tuple[Any, Context | None]] = []
         if self._waiter is not None:
+            if cython.compiled:
+                own_first(self)
             entries.append((self._waiter, self._waiter_context))
         entries += self._callback_list or []
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
@@ -228,12 +237,15 @@ class Future(Runnable):
         if self._status != _PENDING:
             self._loop.call_soon(fn, self, context=context)
             return
-        self._add_callback(fn, copy_context() if context is None else context)
+        if not cython.compiled or context is not None or not share_first(self, fn):
+            self._add_callback(fn, copy_context() if context is None else context)
 
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
         """Remove every registration of `fn`; return how many there were."""
         self._check_initialized()
         if self._waiter_context is not None:  # the first is as the others for this once
+            if cython.compiled:
+                own_first(self)
             self._callback_list = [(self._waiter, self._waiter_context), *(self._callback_list or ())]
             self._waiter = self._waiter_context = None
         if not self._callback_list:
@@ -280,7 +292,7 @@ class Future(Runnable):
 
     def _schedule_callbacks(self) -> None:
         first = self._waiter
-        if first is not None:
+        if first is not None and not (cython.compiled and notify_first(self)):
             context = self._waiter_context
             self._waiter = self._waiter_context = None
             self._notify(first, context)
@@ -371,30 +383,18 @@ def _iterate(future: Future) -> "FutureIterator":
 def make_future(loop: Reactor) -> Future:
     """Make a Future as its constructor does outside debug mode, without the price of a constructor call."""
     future = Future.__new__(Future)
-    future._loop = loop
-    future._reactor = loop
+    future._loop = future._reactor = loop
     future._status = _PENDING
-    future._asyncio_future_blocking = False
-    future._log_traceback_flag = False
-    future._result = None
-    future._exception = None
-    future._exception_traceback = None
-    future._waiter = None
-    future._waiter_context = None
+    future._asyncio_future_blocking = future._log_traceback_flag = False
+    future._result = future._exception = future._exception_traceback = None
+    future._waiter = future._waiter_context = None
     future._callback_list = None
     future._cancel_message = None
     future._source_traceback = None
     return future
 
 
-def _default_of_uninitialized(future: Future, name: str) -> Any:
-    # Without `__init__`, or where that refused, slots are empty; compiled attributes are zero or None by themselves.
-    if name in (*Future.__slots__, "_registration", "_log_destroy_pending") and name != "__weakref__":
-        return False if name in ("_status", "_asyncio_future_blocking", "_log_traceback_flag") else None
-    raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)
-
-
 if cython.compiled:
     give_instance_dicts()
 else:
-    Future.__getattr__ = _default_of_uninitialized  # type: ignore[attr-defined]
+    Future.__getattr__ = default_of_uninitialized  # type: ignore[attr-defined]

@@ -37,9 +37,9 @@ def programs() -> st.SearchStrategy[Program]:
     simple = st.one_of(
         st.tuples(st.just("set"), places, values),
         st.tuples(st.just("get"), places),
-        st.tuples(st.sampled_from(["reset", "copy", "ask", "cancel", "fail"])),
+        st.tuples(st.sampled_from(["reset", "copy", "ask", "cancel", "fail", "finish"])),
     )
-    ways = st.sampled_from(["soon", "keep", "in_copy", "inside", "threadsafe", "done", "task"])
+    ways = st.sampled_from(["soon", "keep", "in_copy", "inside", "threadsafe", "done", "pending", "task"])
     return st.recursive(
         st.lists(simple, max_size=3),
         lambda inner: st.lists(st.one_of(simple, st.tuples(ways, inner)), max_size=6),
@@ -54,6 +54,7 @@ class Run:
         self.loop = loop
         self.log: list[Any] = []
         self.handles: list[Any] = []
+        self.futures: list[Any] = []
         self.copies: list[Context] = []
         self.tokens: list[tuple[int, Token[Any]]] = []
         self.names = 0
@@ -61,6 +62,9 @@ class Run:
     def of(self, program: Program) -> list[Any]:
         self.loop.set_exception_handler(self.report)
         Context().run(self.loop.call_soon, self.play, self.name(), program)
+        self.loop.run_until_complete(asyncio.sleep(0))
+        while self.futures:
+            self.do_finish()
         for _ in range(12):  # deeper than any program is
             self.loop.run_until_complete(asyncio.sleep(0))
         self.log.append([self.shown(handle._context) for handle in self.handles])
@@ -101,6 +105,9 @@ class Run:
 
     def do_ask(self) -> None:
         self.log.append([self.shown(handle._context) for handle in self.handles])
+        contexts = [context for future in self.futures for _, context in future._callbacks or ()]
+        self.log.append([self.shown(context) for context in contexts])
+        assert len({id(context) for context in contexts}) == len(contexts)
 
     def do_cancel(self) -> None:
         if self.handles:
@@ -129,6 +136,17 @@ class Run:
         name = self.name()
         future.add_done_callback(lambda _: self.play(name, program))
         future.set_result(None)
+
+    def do_pending(self, program: Program) -> None:
+        name = self.name()
+        self.futures.append(self.loop.create_future())
+        self.futures[-1].add_done_callback(lambda _: self.play(name, program))
+        if name % 3 == 0:
+            self.futures[-1].add_done_callback(lambda _: self.play(name, []))
+
+    def do_finish(self) -> None:
+        if self.futures:
+            self.futures.pop(0).set_result(None)
 
     def do_task(self, program: Program) -> None:
         async def step() -> None:
@@ -336,3 +354,46 @@ def test_a_finalizer_of_a_variable_may_schedule(loop: Loop) -> None:
     gc.collect()
     loop.run_until_complete(asyncio.sleep(0))
     assert log == ["scheduled by a finalizer"] * 10
+
+
+# Done callbacks
+
+
+def removing_another(loop: Any, future: Any) -> None:
+    assert future.remove_done_callback(print) == 0
+
+
+def replacing_call_soon(loop: Any, future: Any) -> None:
+    original = loop.call_soon
+    loop.call_soon = lambda *args, **options: original(*args, **options)
+
+
+def in_debug_mode(loop: Any, future: Any) -> None:
+    loop.set_debug(True)
+
+
+def adding_another(loop: Any, future: Any) -> None:
+    future.add_done_callback(lambda _: variable.set("another's"))
+
+
+@pytest.mark.parametrize("between", [removing_another, replacing_call_soon, in_debug_mode, adding_another])
+def test_a_done_callback_has_its_own_context_whatever_comes_between(loop: Any, between: Any) -> None:
+    seen: list[Any] = []
+
+    def look_and_set(future: Any) -> None:
+        seen.append((future.result(), variable.get()))
+        variable.set(f"of {future.result()}")
+
+    async def main() -> None:
+        variable.set("outer")
+        futures = [loop.create_future() for _ in range(3)]
+        for future in futures:
+            future.add_done_callback(look_and_set)
+        between(loop, futures[1])
+        variable.set("later")
+        for number, future in enumerate(futures):
+            future.set_result(number)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert seen == [(0, "outer"), (1, "outer"), (2, "outer")]
