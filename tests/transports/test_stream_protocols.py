@@ -170,6 +170,35 @@ def test_ending_inside_get_buffer_is_not_followed_by_data(loop: Loop, how: str, 
 
 
 @pytest.mark.differs(
+    "Transport.set_protocol",
+    why="The methods of a protocol are looked up when it is set; what is put in the place of one later is"
+    " called once `set_protocol` is called again. asyncio looks a method up at each call.",
+)
+@pytest.mark.loopcore_only  # asyncio looks a method up at each call
+def test_a_method_put_in_the_place_of_a_protocols_is_called_once_it_is_set_again(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (transport, peer):
+            original, patched = protocol.data_received, []
+
+            def data_received(data: bytes) -> None:
+                patched.append(data)
+                original(data)
+
+            protocol.data_received = data_received  # type: ignore[method-assign]
+            await loop.sock_sendall(peer, b"one")
+            await protocol.until(lambda: protocol.received() == b"one")
+            assert patched == []
+            transport.set_protocol(protocol)
+            await loop.sock_sendall(peer, b"two")
+            await protocol.until(lambda: protocol.received() == b"onetwo")
+            assert patched == [b"two"]
+
+    run(loop, main())
+
+
+@pytest.mark.differs(
     "EventLoop.connect_accepted_socket",
     why="A protocol's methods share one copy of the opener's context; asyncio makes one for each kind of callback.",
 )
