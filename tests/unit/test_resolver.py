@@ -149,6 +149,13 @@ def test_an_answer_that_nobody_wants_in_the_end_is_warned_of(loop: Loop) -> None
         loop.getaddrinfo("127.0.0.1", 80)
 
 
+@pytest.mark.parametrize("name", ["family", "type", "proto", "flags"])
+def test_what_is_no_integer_is_refused_for_literals_too(loop: Loop, name: str) -> None:
+    for host in ("127.0.0.1", "::1", None):
+        with pytest.raises(TypeError, match="integer"):
+            loop.run_until_complete(loop.getaddrinfo(host, 80, **{name: 0.0}))  # type: ignore[arg-type]
+
+
 def test_an_answer_to_a_literal_can_be_waited_for_in_every_way(loop: Loop) -> None:
     async def main() -> None:
         wanted = socket.getaddrinfo("127.0.0.1", 80)

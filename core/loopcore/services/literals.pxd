@@ -13,6 +13,6 @@ cdef object _inet_pton
 
 cpdef object numeric_host(object host, object family)
 cpdef object numeric_info(object address, object family, object kind, object proto)
-@cython.locals(known=tuple)
+@cython.locals(known=tuple, numbers=bint)
 cpdef list resolve_literal(object host, object port, object family, object kind, object proto, object flags)
 cpdef Settled settle_literal(object host, object port, object family, object kind, object proto, object flags)

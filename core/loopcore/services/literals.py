@@ -81,7 +81,8 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
 
     No host at all (the wildcard or loopback addresses) counts as a literal.
     """
-    if is_port(port) and (flags == 0 or not flags & _OF_CONSEQUENCE):
+    numbers = isinstance(family, int) and isinstance(kind, int) and isinstance(proto, int) and isinstance(flags, int)
+    if numbers and is_port(port) and (flags == 0 or not flags & _OF_CONSEQUENCE):
         if family in (_ANY, _IPV4) and is_ipv4(host):
             known = _KINDS.get(kind)
             if known is not None and (proto == 0 or proto == known[1]):
@@ -89,8 +90,8 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
         row = numeric_info((host, port), family, kind, proto)
         if row is not None:
             return [row]
-    if flags & socket.AI_CANONNAME:
-        return None  # a canonical name may be looked up, depending on the C library
+    if not numbers or flags & socket.AI_CANONNAME:
+        return None  # refused by who is asked then; a canonical name may be looked up, depending on the C library
     try:
         return socket.getaddrinfo(host, port, family, kind, proto, flags | _ASK_NOBODY)  # type: ignore[return-value]
     except (OSError, ValueError, TypeError, OverflowError):
