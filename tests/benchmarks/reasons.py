@@ -60,8 +60,8 @@ BEHIND = (
         "threadsafe",
         (
             "2,100 instructions of both threads, 2,738 of blazio, 2,128 of rloop, which copies no context for a "
-            "callback from another thread (callgrind, 3.13); 9 wakes for 200,000 callbacks, so 22,000 wait at a time, too many "
-            "for a processor's cache: the interpreter's lock goes to the other thread after 5 ms"
+            "callback from another thread (callgrind, 3.13); 9 wakes for 200,000 callbacks, so 22,000 wait at a time, "
+            "too many for a processor's cache: the interpreter's lock goes to the other thread after 5 ms"
         ),
     ),
     ("loop_cycle", "loopcore makes its parts in Python when a loop begins; a program makes one loop"),
