@@ -266,13 +266,13 @@ def test_many_peers_are_answered_by_the_addresses_they_are_known_by(
 
 
 def rivals(family: socket.AddressFamily, host: str) -> list[socket.socket]:
-    """Return five sockets whose ports are equal modulo 1024: of such the compiled driver remembers two."""
+    """Return five sockets whose ports are equal modulo 64: of such the compiled driver remembers two."""
     for port in range(20_000, 21_000):
         peers = [socket.socket(family, socket.SOCK_DGRAM) for _ in range(5)]
         try:
             for number, peer in enumerate(peers):
                 peer.setblocking(False)
-                peer.bind((host, port + 1024 * number))
+                peer.bind((host, port + 64 * number))
         except OSError:
             for peer in peers:
                 peer.close()

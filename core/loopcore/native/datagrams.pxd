@@ -55,8 +55,8 @@ cdef extern from *:
 
     /* The addresses that came last, each with its tuple: peers come again, and a tuple with its two objects costs more
      * than the rest of a receive. Two places for each hash, the one that was used last in front: two peers that share
-     * a hash do not drive each other out. 80 KiB, of which the kernel provides what is touched. */
-    #define LOOPCORE_KNOWN_HASHES 1024
+     * a hash do not drive each other out. */
+    #define LOOPCORE_KNOWN_HASHES 64
 
     typedef struct {
         struct sockaddr_in6 raw; /* large enough for both families, and compared in full: zero beyond the address */
