@@ -18,8 +18,8 @@ cdef class PolicyDispatcher(Dispatcher):
 
     @cython.locals(count=Py_ssize_t, ran=Py_ssize_t, order=OrderedQueue, allowance=Allowance, runnable=Runnable)
     cdef int _run_pending_by_policy(self) except -1
-    @cython.locals(order=OrderedQueue, arrived=list, position=Py_ssize_t, runnable=Runnable)
+    @cython.locals(order=OrderedQueue, arrived=list, rest=list, position=Py_ssize_t, runnable=Runnable)
     cdef Py_ssize_t _begin_by_policy(self) except -1
     cdef Runnable _pop_by_policy(self, OrderedQueue order)
-    @cython.locals(order=OrderedQueue, arrived=list, runnable=Runnable)
+    @cython.locals(order=OrderedQueue, back=list, runnable=Runnable)
     cdef object _release_order(self)

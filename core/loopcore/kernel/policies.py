@@ -105,9 +105,10 @@ class PolicyDispatcher(Dispatcher):
                     self.ready.push(runnable)  # the same twice: one after the other
                 position += 1
         except BaseException as exc:
-            for runnable in arrived[position:]:
-                if not order.holds(runnable):
-                    self.ready.push(runnable)
+            # Before what has come in meanwhile: another thread may have posted (docs/adr/0046).
+            rest = [runnable for runnable in arrived[position:] if not order.holds(runnable)]
+            for runnable in rest + self.ready.take():
+                self.ready.push(runnable)
             if not isinstance(exc, Exception):
                 raise
             self.probes.remove_failed("loopcore_make_ready_queue", self._order_owner)
@@ -138,6 +139,6 @@ class PolicyDispatcher(Dispatcher):
     def _release_order(self) -> None:
         order, self._order = self._order, None
         if order is not None:
-            arrived = self.ready.take()
-            for runnable in order.take_back() + arrived:
+            back = order.take_back()
+            for runnable in back + self.ready.take():  # which may have come in only just now
                 self.ready.push(runnable)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from loopcore import hookimpl
+
 Loop = asyncio.AbstractEventLoop
 WRITERS = 6
 POSTS = 200
@@ -250,3 +252,49 @@ def test_a_post_that_a_loop_has_no_time_for_is_cancelled_when_it_is_closed(loop:
     loop.run_forever()
     loop.close()
     assert handles[0].cancelled()
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("way", ["push raises", "taken out"])
+def test_what_is_posted_while_an_order_gives_back_does_not_overtake(loop: Any, way: str) -> None:
+    ran: list[int] = []
+
+    def note(number: int) -> None:
+        ran.append(number)
+        if len(ran) == 4:
+            loop.stop()
+
+    def post(*numbers: int) -> None:
+        (thread,) = in_threads(lambda: [loop.call_soon_threadsafe(note, number) for number in numbers] and None)
+        thread.join()
+
+    class Order:
+        def __init__(self) -> None:
+            self.entries: list[Any] = []
+
+        def push(self, runnable: Any) -> None:
+            if way == "push raises":
+                post(3)
+                raise ValueError("no")
+            self.entries.append(runnable)
+
+        def pop(self) -> Any:
+            if len(self.entries) == 3:
+                post(3)
+            return self.entries.pop(0) if self.entries else None
+
+    class Plugin:
+        @hookimpl
+        def loopcore_make_ready_queue(self) -> Order:
+            return Order()
+
+    def first() -> None:
+        loop.probes.register(plugin)
+        if way == "taken out":
+            loop.call_soon(loop.probes.unregister, plugin)
+        post(0, 1, 2)
+
+    plugin = Plugin()
+    loop.call_soon(first)
+    loop.run_forever()
+    assert ran == [0, 1, 2, 3]
