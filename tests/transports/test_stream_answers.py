@@ -5,6 +5,7 @@ comes next.
 """
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -180,6 +181,35 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loop: Any, protocol_cl
 
     run(loop, main())
     assert seen == [b"an answer"]
+
+
+class Interrupted(socket.socket):
+    """Sends nothing, once, because a signal handler raises."""
+
+    interrupts = True
+
+    def send(self, *args: Any) -> int:
+        if self.interrupts:
+            self.interrupts = False
+            raise KeyboardInterrupt
+        return super().send(*args)
+
+
+@pytest.mark.loopcore_only
+def test_an_answer_whose_send_is_interrupted_leaves_in_the_next_run(loop: Any) -> None:
+    first, peer = socket.socketpair()
+    with peer, Interrupted(first.family, first.type, first.proto, fileno=first.detach()) as sock:
+        peer.setblocking(False)
+        sock.setblocking(False)
+        protocol = Answer(lambda transport, data: transport.write(b"answer"))
+        transport, _ = loop.run_until_complete(loop.create_connection(lambda: protocol, sock=sock))
+        peer.send(b"x")
+        task = loop.create_task(loop.sock_recv(peer, 9))
+        with contextlib.suppress(KeyboardInterrupt):  # compiled, no method of the socket is called
+            loop.run_until_complete(task)
+        assert loop.run_until_complete(asyncio.wait_for(task, 2)) == b"answer"
+        transport.close()
+        loop.run_until_complete(asyncio.sleep(0))
 
 
 def waiting(peer: socket.socket) -> bytes:

@@ -92,7 +92,7 @@ class InterpretedReactor(Reactor):
             or self._immediates
             or self._flushes
             or self._closing
-            or self.inbox._handles
+            or self.inbox._woken  # maybe for nothing, but nobody wakes while it is up
         ):
             if self._stopping:
                 return self._poll(0.0)

@@ -53,10 +53,14 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
         if self._turn_asked and not scheduler._observed:  # `_answer`, written out
             flushes = scheduler._flushes
             if len(flushes) == 1 and flushes[0] is sink and not self._blocked:
-                flushes.clear()
-                scheduler.unflushed = 0
-                scheduler.tally.callbacks += 1
-                self.take_turn()
+                try:
+                    flushes.clear()
+                    scheduler.unflushed = 0
+                    scheduler.tally.callbacks += 1
+                    self.take_turn()
+                except BaseException:
+                    scheduler._flushes.append(sink)  # to run one again that has run does nothing
+                    raise
         return nbytes
 
     def _receive_into_buffer(self) -> int:

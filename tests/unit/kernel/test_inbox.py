@@ -11,7 +11,8 @@ from loopcore.kernel.handle import Handle
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.ready import ReadyQueue
-from loopcore.testing import ScriptedBackend
+from loopcore.kernel.scheduler import Scheduler
+from loopcore.testing import ScriptedBackend, VirtualClock
 
 compiled = not inbox_module.__file__.endswith(".py")
 needs_python = pytest.mark.skipif(compiled, reason="looks inside the interpreted inbox; compiled it cannot be")
@@ -52,6 +53,18 @@ def test_what_is_poured_out_is_ready_in_order_and_the_next_one_wakes_again() -> 
     assert ready.take() == handles
     inbox.post(handles[0])
     assert inbox.wakes == 2
+
+
+@needs_python
+def test_a_loop_does_not_wait_while_the_flag_is_up() -> None:
+    """As an interrupted wait may leave it, whose wake is gone: who posts then wakes nobody."""
+    backend = ScriptedBackend(VirtualClock())
+    scheduler = Scheduler(backend, clock=backend.clock)
+    scheduler.inbox.tell()
+    scheduler.tick()
+    assert backend.timeouts in ([], [0.0])
+    assert not scheduler.inbox._woken
+    scheduler.close_scheduler()
 
 
 def test_a_wake_that_is_interrupted_is_made_all_the_same() -> None:
