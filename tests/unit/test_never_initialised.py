@@ -90,3 +90,28 @@ def test_tasks_and_futures_of_a_loop_that_was_never_initialised_end_no_process()
     command = [sys.executable, "-W", "ignore", "-c", TASKS]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (0, "survived\n"), result.stderr
+
+
+UNTIL_THE_END = """
+import sys
+
+import loopcore
+
+class Bare(loopcore.Future):
+    def __init__(self):
+        pass
+
+loop = loopcore.new_event_loop()
+try:
+    loopcore.Task(5, loop=loop)
+except TypeError as error:
+    sys.refused = error
+loop.close()
+sys.bare = Bare()
+"""
+
+
+def test_what_was_never_initialised_ends_in_silence_with_the_interpreter() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", UNTIL_THE_END]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import sys
 import warnings
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -71,13 +72,18 @@ def error_of_yield(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
     return None
 
 
-def default_of_uninitialized(future: Any, name: str) -> Any:
-    """Return what an empty slot of a future is. Interpreted only: compiled attributes are zero or None by themselves.
+def default_of_uninitialized(slots: tuple[str, ...]) -> Callable[[Any, str], Any]:
+    """Return what says what an empty slot of a future is, as its `__getattr__`; `slots` are those of its class.
 
-    Its class has left out `__init__`, or that of a task has refused its arguments and `__del__` asks.
+    Its class has left out `__init__`, or that of a task has refused its arguments and `__del__` asks: perhaps when the
+    interpreter ends, and there are neither globals nor imports any more. Interpreted only: compiled attributes are zero
+    or None by themselves.
     """
-    from loopcore.kernel.future import Future
+    unset = frozenset(slots) - {"__weakref__"} | {"_registration", "_log_destroy_pending"}
 
-    if name in (*Future.__slots__, "_registration", "_log_destroy_pending") and name != "__weakref__":
-        return False if name in ("_status", "_asyncio_future_blocking", "_log_traceback_flag") else None
-    raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)
+    def default(future: Any, name: str) -> Any:
+        if name in unset:
+            return False if name in ("_status", "_asyncio_future_blocking", "_log_traceback_flag") else None
+        raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)
+
+    return default

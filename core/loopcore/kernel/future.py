@@ -397,4 +397,4 @@ def make_future(loop: Reactor) -> Future:
 if cython.compiled:
     give_instance_dicts()
 else:
-    Future.__getattr__ = default_of_uninitialized  # type: ignore[attr-defined]
+    Future.__getattr__ = default_of_uninitialized(Future.__slots__)  # type: ignore[attr-defined]
