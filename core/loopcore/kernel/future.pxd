@@ -88,10 +88,7 @@ cdef inline bint share_first(Future future, object callback) except -1:
         return False
     context = snapshot_of(reactor._contexts)
     # With a stale snapshot a variable may have gone, and what that called was faster.
-    if future._status != _PENDING:
-        future._loop.call_soon(callback, future)
-        return True
-    if future._waiter is not None or future._callback_list is not None:
+    if future._status != _PENDING or future._waiter is not None or future._callback_list is not None:
         return False
     future._waiter = callback
     future._waiter_context = context
@@ -102,27 +99,27 @@ cdef inline bint share_first(Future future, object callback) except -1:
 # Somebody is about to see its context, who may see nobody else's.
 cdef inline int own_first(Future future) except -1:
     if future._waiter_shares:
-        future._waiter_context = own(<PyObject *>future._waiter_context)
-        future._waiter_shares = False
+        context = own(<PyObject *>future._waiter_context)
+        if future._waiter_shares:  # else what was collected meanwhile has finished the future, or asked
+            future._waiter_context = context
+            future._waiter_shares = False
     return 0
 
 
-# Schedule it with the context that it shares; False if it shares none, or none any more.
-cdef inline bint notify_first(Future future) except -1:
+# Schedule the first, which the future has given up, with the context that it shares; False if it shares none.
+cdef inline bint notify_first(Future future, object waiter, object context) except -1:
     cdef Reactor reactor
     cdef Handle handle
     if not future._waiter_shares:
         return False
-    if not goes_directly(future):
-        own_first(future)
-        return False
-    reactor = future._reactor
-    handle = make_soon(future._waiter, (future,), reactor, future._waiter_context, reactor._contexts)
-    handle._shares_context = True
-    future._waiter = None
-    future._waiter_context = None
     future._waiter_shares = False
-    reactor.ready.push(handle)
+    if goes_directly(future):
+        reactor = future._reactor
+        handle = make_soon(waiter, (future,), reactor, context, reactor._contexts)
+        handle._shares_context = True
+        reactor.ready.push(handle)
+    else:
+        future._notify(waiter, own(<PyObject *>context))
     return True
 
 

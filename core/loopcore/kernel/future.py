@@ -113,9 +113,9 @@ class Future(Runnable):
     @property
     def _callbacks(self) -> list[tuple[Any, Context | None]] | None:
         entries: list[tuple[Any, Context | None]] = []
+        if cython.compiled:
+            own_first(self)
         if self._waiter is not None:
-            if cython.compiled:
-                own_first(self)
             entries.append((self._waiter, self._waiter_context))
         entries += self._callback_list or []
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
@@ -236,16 +236,15 @@ class Future(Runnable):
         self._check_initialized()
         if self._status != _PENDING:
             self._loop.call_soon(fn, self, context=context)
-            return
-        if not cython.compiled or context is not None or not share_first(self, fn):
+        elif not cython.compiled or context is not None or not share_first(self, fn):
             self._add_callback(fn, copy_context() if context is None else context)
 
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
         """Remove every registration of `fn`; return how many there were."""
         self._check_initialized()
+        if cython.compiled:
+            own_first(self)
         if self._waiter_context is not None:  # the first is as the others for this once
-            if cython.compiled:
-                own_first(self)
             self._callback_list = [(self._waiter, self._waiter_context), *(self._callback_list or ())]
             self._waiter = self._waiter_context = None
         if not self._callback_list:
@@ -264,13 +263,12 @@ class Future(Runnable):
 
     def _add_waiter(self, waiter: Runnable) -> None:
         """Put `waiter`, a task of the same loop, on the ready queue once the future is done."""
-        if self._status != _PENDING:
-            self._notify(waiter, None)
-        else:
-            self._add_callback(waiter, None)
+        self._add_callback(waiter, None)
 
     def _add_callback(self, callback: Any, context: Context | None) -> None:
-        if self._callback_list is not None:
+        if self._status != _PENDING:  # maybe only since its context is copied: a finalizer of what was collected then
+            self._notify(callback, context)
+        elif self._callback_list is not None:
             self._callback_list.append((callback, context))
         elif self._waiter is None:
             self._waiter = callback
@@ -291,11 +289,11 @@ class Future(Runnable):
         self._reactor.probes.fire("loopcore_task_woken", self._loop, waiter, self)
 
     def _schedule_callbacks(self) -> None:
-        first = self._waiter
-        if first is not None and not (cython.compiled and notify_first(self)):
-            context = self._waiter_context
-            self._waiter = self._waiter_context = None
-            self._notify(first, context)
+        first, context = self._waiter, self._waiter_context
+        if first is not None:
+            self._waiter = self._waiter_context = None  # before anything is allocated: what is collected then may look
+            if not cython.compiled or not notify_first(self, first, context):
+                self._notify(first, context)
         callbacks = self._callback_list
         if callbacks is not None:
             self._callback_list = None

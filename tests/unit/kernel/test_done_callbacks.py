@@ -2,7 +2,10 @@
 
 import asyncio
 import contextvars
+import gc
 import weakref
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import pytest
@@ -183,3 +186,71 @@ def test_a_call_soon_that_is_set_on_one_loop_has_the_callbacks_of_its_futures(lo
     assert len(called) == 3
     with pytest.raises(AttributeError):
         del loop.call_soon
+
+
+# What is collected meanwhile: up to Python 3.11 a collection may come with any allocation, also within a call.
+
+
+class Collected:
+    """Garbage whose finalizer calls something."""
+
+    finalizer: Any = None
+
+    def __del__(self) -> None:
+        self.finalizer()
+
+
+def collecting_within(call: Any, argument: Any, finalizer: Any) -> None:
+    """Call `call(argument)`, with whose first allocation, if any, `finalizer` comes. Neither may be a lambda's call."""
+    threshold = gc.get_threshold()
+    held: list[Any] = [[copy_context() for _ in range(600)], [(i,) for i in range(3000)]]
+    gc.collect()
+    gc.disable()
+    garbage = Collected()  # without arguments: their tuple would be free to be used again
+    garbage.finalizer = finalizer
+    garbage.me = garbage  # type: ignore[attr-defined]
+    del garbage
+    gc.set_threshold(1)
+    held.append([(argument,), (argument,)])
+    gc.enable()
+    try:
+        call(argument)
+    finally:
+        gc.set_threshold(*threshold)
+        held.clear()
+        gc.collect()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_finalizer_that_takes_back_another_callback_does_not_double_the_first(loop: Any, replaced: bool) -> None:
+    called: list[Any] = []
+
+    async def main() -> None:
+        future = loop.create_future()
+        future.add_done_callback(called.append)
+        if replaced:
+            call_soon = loop.call_soon
+            loop.call_soon = lambda *args, **options: call_soon(*args, **options)
+        collecting_within(future.set_result, None, partial(future.remove_done_callback, print))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert len(called) == 1
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_it_is_added(loop: Any, before: int) -> None:
+    called: list[Any] = []
+
+    async def main() -> None:
+        future = loop.create_future()
+        for _ in range(before):
+            future.add_done_callback(lambda _: called.append("before"))
+        last = partial(called.append, "last")
+        collecting_within(future.add_done_callback, lambda _: last(), partial(future.set_result, None))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert called == ["before"] * before + ["last"]
