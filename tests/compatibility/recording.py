@@ -12,12 +12,13 @@ from typing import Any
 
 from loopcore.kernel.future import Future
 from loopcore.kernel.task import Task
+from loopcore.transports import interpreted_stream
 from tests.compatibility.surface import NEWER, OPERATORS, OWNERS, may_be_left_out
 
 Seen = set[tuple[str, str]]
 
-MADE = {"Future": Future, "Task": Task}
-"""What a loop may make, which in the pure build is not the class that programs know, but its base."""
+MADE = {"Future": Future, "Task": Task, "Transport": interpreted_stream.StreamTransport}
+"""What a loop may make, which in the pure build is not the class that programs know: its base, or a subclass of it."""
 
 
 @contextlib.contextmanager

@@ -33,8 +33,10 @@ from loopcore.endpoints.process import ProcessEndpoints
 from loopcore.endpoints.sendfile import FileSender
 from loopcore.endpoints.tls import Tls, TlsSettings
 from loopcore.endpoints.unix import UnixEndpoints
+from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.services.children import Children
 from loopcore.services.sendfile import SendFiles
+from loopcore.transports import interpreted_stream
 from loopcore.transports.datagram import DatagramTransport
 from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
 from loopcore.transports.process import ProcessTransport
@@ -56,12 +58,19 @@ class Endpoints(NamedTuple):
     files: FileSender
 
 
+def stream_class(loop: Any) -> type[StreamTransport]:
+    """Return the class of the stream transports of `loop`."""
+    if INTERPRETED and loop.completions is None:
+        return interpreted_stream.StreamTransport
+    return StreamTransport
+
+
 def assemble(
     loop: Any, *, resolver: NameResolver, sockops: SocketConnector, children: Children, files: SendFiles
 ) -> Endpoints:
     """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
     # Any: it is an asyncio.Transport through `__class__`, which no type checker sees.
-    make_transport: Any = partial(StreamTransport, loop)
+    make_transport: Any = partial(stream_class(loop), loop)
     make_datagram_transport: Any = partial(DatagramTransport, loop)
     tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
     opener = StreamOpener(

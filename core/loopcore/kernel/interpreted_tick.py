@@ -21,6 +21,7 @@ from loopcore.kernel.reactor import Reactor
 
 _IDLE, _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 2, 4, 8, 16
 _OBSERVING = _DEBUG | _WATCHING_HANDLES | _WATCHING_TICKS
+_READ = READ
 _READABLE = READ | ERROR | HANGUP
 _WRITABLE = WRITE | ERROR | HANGUP
 _NEVER = float("inf")
@@ -245,6 +246,8 @@ class InterpretedReactor(Reactor):
         return count
 
     def _run_io(self) -> int:
+        if self._tick_observed:
+            return Reactor._run_io(self)  # somebody may want to know how many have run
         events = self._events
         self._events = _NO_EVENTS
         if self.completions is not None:
@@ -253,16 +256,14 @@ class InterpretedReactor(Reactor):
         table = readiness._table
         tick = readiness.tick
         tally = self.tally
-        count = 0
         reader: Any = None
         for fd, bits in events:
             entry = table.get(fd)
             if entry is None:
                 continue
-            if bits & _READABLE:
+            if bits == _READ or bits & _READABLE:
                 reader = entry.reader
                 if reader is not None and entry.reader_tick < tick:
-                    count += 1
                     kind = type(reader)
                     if self._observed:
                         self._run_one(reader)
@@ -285,13 +286,12 @@ class InterpretedReactor(Reactor):
                                 reader._report(exc)
                         if self._urgent_pending:
                             self._run_urgent()
-            if bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
+            if bits != _READ and bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
                 self._run_one(entry.writer)
-                count += 1
             if self.unflushed and self.unflushed > self.flush_limit:
                 self._flush_early()
         reader = None  # as in _run_pending
-        return count
+        return 0
 
 
 class _NoReceiver:

@@ -1,7 +1,8 @@
 """The driver of the pure build for stream sockets over readiness ports, with its calls written out (docs/adr/0032).
 
-What comes with every message is here in one piece: a receive and the protocol's call, and the send of one buffer, after
-the event that it answers or at the end of the tick (docs/adr/0044). All else is ReadinessDriver's.
+What comes with every message is here in one piece: a receive, the protocol's call, and the send of one buffer that
+answers it (docs/adr/0044). `interpreted_stream` has the write, and the send at the end of the tick. All else is
+ReadinessDriver's.
 """
 
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 from loopcore.kernel.interpreted_tick import receive_directly
 from loopcore.native.interpreted_sockets import RECEIVE_LIMIT
 from loopcore.transports import driver_readiness
-from loopcore.transports.driver import Buffer
 from loopcore.transports.driver_queue import READ_FAILED, WRITE_FAILED
 
 
@@ -31,13 +31,10 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
             try:
                 # Straight into a `bytes`: below malloc's mmap threshold that costs less than a buffer and a copy.
                 received = self.sock.recv(limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)
-            except (BlockingIOError, InterruptedError):
-                return 0
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as exc:
-                sink._failed(exc, READ_FAILED)
-                return 0
+                return self._receive_failed(exc)
             nbytes = len(received)
             if not nbytes:
                 sink._end_of_file()
@@ -51,17 +48,66 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
             except BaseException as exc:
                 sink._protocol_failed(exc, "data_received")
         if self._turn_asked and not scheduler._observed:  # `_answer`, written out
-            flushes = scheduler._flushes
+            flushes: Any = scheduler._flushes
             if len(flushes) == 1 and flushes[0] is sink and not self._blocked:
                 try:
                     flushes.clear()
                     scheduler.unflushed = 0
                     scheduler.tally.callbacks += 1
-                    self.take_turn()
+                    if self._single is None or self._head:
+                        self.take_turn()
+                        return nbytes
+                    self._turn_asked = False
+                    try:
+                        sent = self.sock.send(self._single)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as exc:
+                        self._send_failed(exc)
+                        return nbytes
+                    self.sent += sent
+                    scheduler.bytes_sent += sent
+                    if sent != self.unsent:
+                        self._keep_rest(sent)
+                        return nbytes
+                    self._single = None
+                    self.unsent = 0
+                    if sink._protocol_paused or sink._awaits_drain:
+                        sink._on_written()
                 except BaseException:
                     scheduler._flushes.append(sink)  # to run one again that has run does nothing
                     raise
         return nbytes
+
+    def _receive_failed(self, exc: BaseException) -> int:
+        """Deal with what a receive has raised; return 0, the bytes that it has brought."""
+        if not isinstance(exc, (BlockingIOError, InterruptedError)):
+            self.sink._failed(exc, READ_FAILED)
+        return 0
+
+    def _send_failed(self, exc: BaseException) -> None:
+        """Deal with what the send of the single item has raised."""
+        if isinstance(exc, (BlockingIOError, InterruptedError)):
+            self._keep_rest(0)
+            return
+        self.discard()
+        self.sink._failed(exc, WRITE_FAILED)
+
+    def _keep_rest(self, sent: int) -> None:
+        """Keep what the kernel has not taken of the single item, all but the first `sent` bytes, until it can."""
+        sink: Any = self.sink
+        self._head = sent
+        self.unsent -= sent
+        try:
+            self._readiness.set_writer(self._fileno, sink)
+            self._blocked = True
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.discard()
+            sink._failed(exc, WRITE_FAILED)
+            return
+        sink._on_written()
 
     def _receive_into_buffer(self) -> int:
         sink: Any = self.sink
@@ -78,13 +124,10 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
             return 0
         try:
             nbytes = self.sock.recv_into(buffer)
-        except (BlockingIOError, InterruptedError):
-            return 0
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            sink._failed(exc, READ_FAILED)
-            return 0
+            return self._receive_failed(exc)
         if not nbytes:
             sink._end_of_file()
             return 0
@@ -97,56 +140,6 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
         except BaseException as exc:
             sink._protocol_failed(exc, "buffer_updated")
         return nbytes
-
-    def write(self, item: Buffer, size: int) -> None:
-        if self.unsent:
-            driver_readiness.ReadinessDriver.write(self, item, size)
-            return
-        self._single = item
-        self.unsent = size
-        if self._blocked:
-            return
-        scheduler = self.scheduler
-        scheduler.unflushed += size
-        if not self._turn_asked:
-            self._turn_asked = True
-            scheduler._flushes.append(self.sink)
-
-    def take_turn(self) -> None:
-        if self._blocked or self._single is None or self._head:
-            driver_readiness.ReadinessDriver.take_turn(self)
-            return
-        self._turn_asked = False
-        sink: Any = self.sink
-        try:
-            sent = self.sock.send(self._single)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            self.discard()
-            sink._failed(exc, WRITE_FAILED)
-            return
-        self.sent += sent
-        self.scheduler.bytes_sent += sent
-        if sent == self.unsent:
-            self._single = None
-            self.unsent = 0
-        else:
-            self._head = sent
-            self.unsent -= sent
-            try:
-                self._readiness.set_writer(self._fileno, sink)
-                self._blocked = True
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as exc:
-                self.discard()
-                sink._failed(exc, WRITE_FAILED)
-                return
-        if sink._protocol_paused or sink._awaits_drain:
-            sink._on_written()
 
 
 receive_directly(ReadinessDriver)

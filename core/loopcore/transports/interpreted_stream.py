@@ -1,0 +1,59 @@
+"""The stream transport of the pure build over readiness ports, with its calls written out (docs/adr/0041).
+
+A write to an empty queue and the turn at the end of the tick, each in one piece with what `interpreted_driver` and its
+bases do for them, for the ordinary case: plain `bytes`, nothing refused, one buffer and nothing that waits for the
+kernel. All else goes through the layers, by StreamTransport's own methods and the driver's.
+
+Thread: the loop's own.
+"""
+
+from typing import Any
+
+from loopcore.transports import stream
+
+
+class StreamTransport(stream.StreamTransport):
+    """A stream of bytes both ways, for who has no compiler; its driver is `interpreted_driver.ReadinessDriver`.
+
+    Named as the one that it stands for, because hooks and reports show the name.
+    """
+
+    __slots__ = ()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        driver: Any = self._driver
+        if type(data) is not bytes or driver.unsent or self._refuses or not data:
+            stream.StreamTransport.write(self, data)
+            return
+        driver._single = data
+        driver.unsent = size = len(data)
+        scheduler: Any = self._loop
+        scheduler.unflushed += size
+        if not driver._turn_asked:
+            driver._turn_asked = True
+            scheduler._flushes.append(self)
+        if size > self._join_limit:
+            self._relieve()
+
+    def _run(self) -> None:
+        driver: Any = self._driver
+        if driver._single is None or driver._head or driver._blocked:
+            driver.take_turn()
+            return
+        driver._turn_asked = False
+        try:
+            sent = driver.sock.send(driver._single)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            driver._send_failed(exc)
+            return
+        driver.sent += sent
+        self._loop.bytes_sent += sent
+        if sent != driver.unsent:
+            driver._keep_rest(sent)
+            return
+        driver._single = None
+        driver.unsent = 0
+        if self._protocol_paused or self._awaits_drain:
+            self._on_written()
