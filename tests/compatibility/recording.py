@@ -32,6 +32,8 @@ def recording(methods: Iterable[str]) -> Iterator[Callable[[Iterable[tuple[str, 
             owner, name = method.split(".")
             theirs, ours, _ = OWNERS[owner]
             for cls in {*theirs, ours, MADE.get(owner, ours)}:
+                if cls is not ours and issubclass(cls, ours) and name not in vars(cls):
+                    continue  # what it inherits is watched there
                 if not _watch(cls, method, name, seen, stack):
                     unseen_of.add(method)
         yield lambda wanted: [

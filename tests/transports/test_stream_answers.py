@@ -224,6 +224,15 @@ class Stingy(socket.socket):
         return super().send(data[:4], *args)
 
 
+@pytest.mark.loopcore_only
+def test_a_large_write_that_is_interrupted_leaves_in_the_next_run(loop: Any) -> None:
+    size = 100_000
+    with connection(loop, Interrupted, Answer(lambda *_: None)) as (transport, peer):
+        with contextlib.suppress(KeyboardInterrupt):  # compiled, no method of the socket is called
+            transport.write(bytes(size))
+        assert len(run(loop, receive(peer, size))) == size
+
+
 class Broken(socket.socket):
     """Refuses what is sent, once as a lost connection and then as another error."""
 

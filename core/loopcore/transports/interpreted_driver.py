@@ -28,9 +28,11 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
             nbytes = self._receive_into_buffer()
         else:
             limit = scheduler.receive_limit
+            if limit != RECEIVE_LIMIT and (limit > RECEIVE_LIMIT or limit <= 0):
+                limit = RECEIVE_LIMIT
             try:
                 # Straight into a `bytes`: below malloc's mmap threshold that costs less than a buffer and a copy.
-                received = self.sock.recv(limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)
+                received = self.sock.recv(limit)
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as exc:

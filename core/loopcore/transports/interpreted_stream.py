@@ -28,12 +28,19 @@ class StreamTransport(stream.StreamTransport):
         driver._single = data
         driver.unsent = size = len(data)
         scheduler: Any = self._loop
-        scheduler.unflushed += size
+        if size > self._join_limit:  # `_relieve`, written out
+            try:
+                self._run()
+            except BaseException:
+                scheduler._flushes.append(self)  # what an interruption has left has its turn yet
+                raise
+            if driver.unsent:
+                self._relieve()
+            return
+        scheduler.unflushed = scheduler.unflushed + size if scheduler.unflushed else size  # not to add costs less
         if not driver._turn_asked:
             driver._turn_asked = True
             scheduler._flushes.append(self)
-        if size > self._join_limit:
-            self._relieve()
 
     def _run(self) -> None:
         driver: Any = self._driver
