@@ -1,11 +1,14 @@
 """Settings that backends read from the environment when they are made."""
 
 import os
-from typing import Final
+from typing import Any, Final
 
 from loopcore.errors import UsageError
 
 BATCH_VARIABLE: Final = "LOOPCORE_EVENT_BATCH"
+
+_key: Final[list[Any]] = []
+"""The name of the variable as `os.environ` keeps it: encoded on POSIX, in capitals on Windows."""
 
 
 def event_batch(asked: int | None, most: int) -> int:
@@ -13,10 +16,24 @@ def event_batch(asked: int | None, most: int) -> int:
 
     Raises UsageError unless it is a whole number from 1 to `most`.
     """
-    text = os.environ.get(BATCH_VARIABLE, "") if asked is None else str(asked)
+    text = _batch_text() if asked is None else str(asked)
     if not text:
         return most
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
         where = f"{BATCH_VARIABLE}={text!r}" if asked is None else f"batch={asked!r}"
         raise UsageError(f"{where} is not a whole number of events from 1 to {most}; without it, it is {most}")
     return int(text)
+
+
+def _batch_text() -> str:
+    """Return what LOOPCORE_EVENT_BATCH is set to, or an empty text.
+
+    What `os.environ.get` says. That raises an exception where nothing is set, as a rule, and each new loop asks.
+    """
+    known = getattr(os.environ, "_data", None)
+    if type(known) is dict:  # else somebody has put something of his own in its place
+        if not _key:
+            _key.append(os.environ.encodekey(BATCH_VARIABLE))
+        if _key[0] not in known:
+            return ""
+    return os.environ.get(BATCH_VARIABLE, "")
