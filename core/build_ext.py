@@ -81,6 +81,8 @@ FREE_THREADED: Final = (
     "a compiled loopcore would switch the GIL on again in this free-threaded Python; "
     f"{VARIABLE}=require compiles it all the same"
 )
+ERRORS_ARE_RARE: Final = "static void __Pyx_AddTraceback(const char *, int, int, const char *) __attribute__((cold));\n"
+"""Cython's own function, which each way out of an error calls: with it the compiler knows which code seldom runs."""
 MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
 
 
@@ -330,6 +332,22 @@ def check_compiler(scratch: Path) -> None:
     command.run()
 
 
+def compiler_flags(scratch: Path) -> list[str]:
+    """Return what the C compiler is told; the header that it shall read is written into `scratch`.
+
+    What an operation costs depends on how much code it touches (docs/adr/0047): calls into the interpreter that go
+    straight there, and the way out of errors, which Cython writes into the middle of each function, moved aside.
+    """
+    if os.name == "nt":
+        return ["/O2"]
+    # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
+    if sys.platform != "linux":
+        return ["-O3", "-g0"]
+    header = scratch / "loopcore_errors_are_rare.h"
+    header.write_text(ERRORS_ARE_RARE, encoding="utf-8")
+    return ["-O3", "-g0", "-fno-plt", "-include", str(header)]
+
+
 def build(modules: list[str], out: Path) -> None:
     """Translate and compile `modules` (paths relative to here) into `out`. Runs in the child process."""
     from Cython.Build import cythonize
@@ -338,13 +356,11 @@ def build(modules: list[str], out: Path) -> None:
 
     check_compiler(out.parent / "probe")
     workers = min(os.cpu_count() or 1, len(modules))
-    # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
-    flags = ["/O2"] if os.name == "nt" else ["-O3", "-g0"]
     extensions = [
         Extension(
             module.removesuffix(".py").replace("/", ".").replace(os.sep, "."),
             [module],
-            extra_compile_args=flags,
+            extra_compile_args=compiler_flags(out.parent),
             define_macros=MACROS,
         )
         for module in modules

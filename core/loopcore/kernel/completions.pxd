@@ -39,7 +39,7 @@ cdef class Polls:
 
     @cython.locals(poll=Poll)
     cpdef object modify(self, object fd, int interest)
-    cdef object _park(self, object fd, Poll poll)
+    cdef int _park(self, object fd, Poll poll) except -1
     cpdef int take(self, Operation poll) except -1
     @cython.locals(poll=Poll)
     cpdef object rearm(self)

@@ -8,9 +8,27 @@ from loopcore.native.contexts cimport is_as_current, is_as_new, own, references,
 cdef class SharedContexts:
     cdef object _snapshot
     cdef object _turn
+    cdef void *_thread
 
+    cdef int begin(self) except -1
+    cdef int end(self) except -1
     cdef object renew(self)
     cdef object forget(self)
+
+
+cdef extern from *:
+    """
+    #define loopcore_take_turn(contexts) loopcore_take_out(&(contexts)->_turn)
+
+    static inline PyObject *
+    loopcore_take_out(PyObject **place)
+    {
+        PyObject *object = *place;
+        *place = loopcore_none();
+        return object;
+    }
+    """
+    object take_turn "loopcore_take_turn" (SharedContexts contexts)
 
 
 # The snapshot, if the current context still holds that, or else a new one.
@@ -23,10 +41,8 @@ cdef inline object snapshot_of(SharedContexts contexts):
 # A context to run in, for who has this shared one and gives it up: the one that others took turns in, if that has the
 # same; the shared one itself, if nobody else has it, or only the loop; or else a copy.
 cdef inline object begin_turn(SharedContexts contexts, PyObject *shared):
-    turn = contexts._turn
-    if turn is not None and same_table(<PyObject *>turn, shared):
-        contexts._turn = None
-        return turn
+    if contexts._turn is not None and same_table(<PyObject *>contexts._turn, shared):
+        return take_turn(contexts)
     if <PyObject *>contexts._snapshot == shared and references(shared) == 2:
         contexts._snapshot = None
     return own(shared)
@@ -34,10 +50,12 @@ cdef inline object begin_turn(SharedContexts contexts, PyObject *shared):
 
 # Take back what `begin_turn` gave. What is not as new, or not wanted by a snapshot, goes with its caller.
 cdef inline void end_turn(SharedContexts contexts, object context) noexcept:
-    if contexts._snapshot is not None and is_as_new(context, contexts._snapshot):
+    if contexts._snapshot is not None and is_as_new(context, <PyObject *>contexts._snapshot):
         contexts._turn = context
 
 
-# Whether no handle has the snapshot any more.
+# Whether no handle has the snapshot any more, or only timers had what the turn is a copy of.
 cdef inline bint is_left(SharedContexts contexts) noexcept:
-    return contexts._snapshot is not None and references(<PyObject *>contexts._snapshot) == 1
+    if contexts._snapshot is None:
+        return contexts._turn is not None
+    return references(<PyObject *>contexts._snapshot) == 1

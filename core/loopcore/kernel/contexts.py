@@ -16,7 +16,12 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.contexts import contexts_are_known, doubt_contexts, know_contexts
+    from cython.cimports.loopcore.native.contexts import (
+        contexts_are_known,
+        current_thread,
+        doubt_contexts,
+        know_contexts,
+    )
     from cython.cimports.loopcore.native.cpython import copy_context
 else:
     from contextvars import copy_context
@@ -25,11 +30,22 @@ else:
 class SharedContexts:
     """The snapshot of one loop, and the context that its callbacks take turns in. Used while the loop runs."""
 
-    __slots__ = ("_snapshot", "_turn")
+    __slots__ = ("_snapshot", "_turn", "_thread")  # the last is C's alone
 
     def __init__(self) -> None:
         self._snapshot: Context | None = None
         self._turn: Context | None = None
+
+    def begin(self) -> None:
+        """Note that a run begins in this thread: its callbacks enter their contexts without a call. Compiled only."""
+        if cython.compiled:
+            self._thread = current_thread()  # type: ignore[misc]  # C's alone
+
+    def end(self) -> None:
+        """Note that the run has ended, and keep no variable alive. Compiled only."""
+        if cython.compiled:
+            self._thread = cython.NULL
+        self.forget()
 
     def renew(self) -> Context:
         """Return a new copy of the current context, and share it from now on if contexts are known. Thread: any."""
@@ -43,7 +59,7 @@ class SharedContexts:
 
     def forget(self) -> None:
         """Keep no variable alive: before a wait, at the end of a run, and when no handle has the snapshot any more."""
-        if self._snapshot is None:  # nor is there one for a turn
+        if self._snapshot is None and self._turn is None:
             return
         stale, turn = self._snapshot, self._turn  # as above
         self._snapshot = None

@@ -55,7 +55,7 @@ cdef class TaskQueues(Queues):
     cdef bint _has_own_call_soon
     cdef PyObject *_left
 
-    cdef object _hide_task(self)
+    cdef int _hide_task(self) except -1
 
 
 # Whether the task that was left as the current one would be destroyed by the next one's taking its place. Its pointer is

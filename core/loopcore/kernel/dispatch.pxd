@@ -16,9 +16,7 @@ cdef int _WATCHING_TICKS
 cdef int _READABLE
 cdef int _WRITABLE
 cdef int _READY
-cdef int _TIMER
-cdef int _IO
-cdef int _IMMEDIATE
+cdef tuple _SOURCES
 cdef int _NEXT_TICK
 cdef int _MICROTASK
 cdef int _PHASE
@@ -63,11 +61,11 @@ cdef class Dispatcher(TaskQueues):
     cdef list _spare
     cdef public object _current_handle
 
-    cdef object _finish_tick(self)
-    cdef object _put_off_timers(self)
+    cdef int _finish_tick(self) except -1
+    cdef int _put_off_timers(self) except -1
     @cython.locals(outer=int, outer_timing=bint, phase=int)
-    cdef object _process_observed(self)
-    cdef object _run_phase_observed(self, int phase)
+    cdef int _process_observed(self) except -1
+    cdef int _run_phase_observed(self, int phase) except -1
     cdef int _run_phase(self, int phase) except -1
     @cython.locals(outer=int)
     cdef int _run_phase_callbacks(self, int phase) except -1
@@ -85,16 +83,23 @@ cdef class Dispatcher(TaskQueues):
     @cython.locals(due=list, position=Py_ssize_t, runnable=Runnable)
     cdef int _run_timers(self) except -1
     @cython.locals(outer=int)
-    cdef object _flush_early(self)
+    cdef int _flush_early(self) except -1
     @cython.locals(flushes=list, runnable=Runnable)
     cdef object _run_flushes(self)
     @cython.locals(closing=list, count=int)
     cdef int _run_closing(self) except -1
-    cdef object _run_one(self, Runnable runnable)
+    cdef int _run_one(self, Runnable runnable) except -1
     @cython.locals(left=Py_ssize_t, handle=Handle)
     cdef object _run_urgent(self)
     @cython.locals(stopwatch=Stopwatch, began_at=cython.longlong, seconds=double)
-    cdef object _run_observed(self, Runnable runnable, int source)
-    cdef object _run_watched(self, Runnable runnable)
-    cdef object _close_window(self)
-    cdef object _set_window(self, bint is_open)
+    cdef int _run_observed(self, Runnable runnable, int source) except -1
+    cdef int _run_watched(self, Runnable runnable) except -1
+    cdef int _set_window(self, bint is_open) except -1
+
+
+cdef int run_phases(Dispatcher dispatcher) except -1
+
+
+# Run the phases with nothing set up to catch what they do not raise: 0, or -1 and an exception is pending.
+cdef inline int try_phases(Dispatcher dispatcher) noexcept:
+    return (<int (*)(Dispatcher) noexcept>run_phases)(dispatcher)

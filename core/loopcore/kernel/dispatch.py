@@ -30,21 +30,19 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import settle_contexts, tracked
-    from cython.cimports.loopcore.kernel.handle import run_soon
+    from cython.cimports.loopcore.kernel.dispatch import settle_contexts, tracked, try_phases
+    from cython.cimports.loopcore.kernel.handle import run_due, run_soon
+    from cython.cimports.loopcore.kernel.ready import pop_first
+    from cython.cimports.loopcore.native.cpython import raise_pending
     from cython.cimports.loopcore.native.ring import empty
 
 _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
 
-_READABLE = READ | ERROR | HANGUP
-_WRITABLE = WRITE | ERROR | HANGUP
+_READABLE, _WRITABLE = READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
 
-_READY = sources.READY
-_TIMER = sources.TIMER
-_IO = sources.IO
-_IMMEDIATE = sources.IMMEDIATE
-_NEXT_TICK, _MICROTASK = sources.NEXT_TICK, sources.MICROTASK
+_READY, _NEXT_TICK, _MICROTASK = sources.READY, sources.NEXT_TICK, sources.MICROTASK
 _PHASE, _FLUSH = sources.PHASE, sources.FLUSH
+_SOURCES = (_READY, sources.IO, sources.IMMEDIATE, sources.TIMER, _FLUSH)  # of the phases from pending to close
 
 # The phases by their place in PHASES, by which they can be told apart without comparing strings.
 _NAMES = phases.PHASES
@@ -93,33 +91,21 @@ class Dispatcher(TaskQueues):
         self._current_handle: Runnable | None = None
         """What runs now, while somebody looks; for the reports of debug mode, which say where it comes from."""
 
-    def _finish_tick(self) -> None:
+    def _finish_tick(self) -> int:
+        if cython.compiled and not try_phases(self):
+            return 0
         try:
-            if self._tick_observed:
-                self._process_observed()
-                return
-            self._run_pending()
-            if self._events:
-                self._run_io()
-            if self._immediates or self._has_phase_callbacks:
-                self._run_check()
-            if self._due:
-                self._run_timers()
-            if self._flushes:
-                self._run_flushes()
-            if self._closing:
-                self._run_closing()
-        except (SystemExit, KeyboardInterrupt):
-            self._steps_task = False
-            self._put_off_timers()
-            raise
+            raise_pending() if cython.compiled else run_phases(self)
         except BaseException as exc:
             self._steps_task = False
+            self._put_off_timers()
+            if isinstance(exc, (SystemExit, KeyboardInterrupt)):
+                raise
             if self._task_left:
                 self._hide_task()
             # No Runnable may raise; asyncio, too, reports the RuntimeError of a context that is entered already.
-            self._put_off_timers()
             self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
+        return 0
 
     def _put_off_timers(self) -> None:
         # The tick ends early. Its timers are not due again by themselves; its events are.
@@ -137,7 +123,8 @@ class Dispatcher(TaskQueues):
         finally:
             self._source = outer
             if self._window_is_open and self._stopwatch.tick_ends():
-                self._close_window()
+                self._stopwatch.close()
+                self._set_window(False)
             self._set_timing(outer_timing and self._window_is_open)
             if self._attention & _WATCHING_TICKS:
                 self.probes.fire("loopcore_tick_end", self)
@@ -150,23 +137,19 @@ class Dispatcher(TaskQueues):
             self._run_phase(phase)
 
     def _run_phase(self, phase: int) -> int:
+        if phase < _PENDING_PHASE:
+            return self._run_phase_callbacks(phase)
+        self._source = _SOURCES[phase - _PENDING_PHASE]
         if phase == _PENDING_PHASE:
-            self._source = _READY
             return self._run_pending()
         if phase == _IO_PHASE:
-            self._source = _IO
             return self._run_io()
         if phase == _CHECK_PHASE:
-            self._source = _IMMEDIATE
             return self._run_check()
         if phase == _TIMERS_PHASE:
-            self._source = _TIMER
             return self._run_timers()
-        if phase == _CLOSE_PHASE:
-            self._source = _FLUSH
-            self._run_flushes()
-            return self._run_closing()
-        return self._run_phase_callbacks(phase)
+        self._run_flushes()
+        return self._run_closing()
 
     def _run_phase_callbacks(self, phase: int) -> int:
         if not self._has_phase_callbacks:
@@ -189,7 +172,7 @@ class Dispatcher(TaskQueues):
             self._run_urgent()
         count = self.ready._count
         for _ in range(count):
-            runnable = self.ready.pop_as_is() if cython.compiled else self.ready.pop()
+            runnable = pop_first(self.ready) if cython.compiled else self.ready.pop()
             if runnable is None:
                 break  # a callback ran the loop itself, or closed it
             # `_run_one`, written out: this is where a loop spends its time.
@@ -336,6 +319,8 @@ class Dispatcher(TaskQueues):
             self._hide_task()
         if self._observed:
             self._run_observed(runnable, self._source)
+        elif cython.compiled and type(runnable) is TimerHandle:
+            run_due(runnable, self._contexts)
         else:
             runnable._run()
         if self._urgent_pending:
@@ -386,10 +371,6 @@ class Dispatcher(TaskQueues):
             runnable._run()
         runnable = None  # type: ignore[assignment]  # as in _run_pending
 
-    def _close_window(self) -> None:
-        self._stopwatch.close()
-        self._set_window(False)
-
     def _set_window(self, is_open: bool) -> None:
         self._window_is_open = is_open
         self.ready.report_to(self._stopwatch if is_open else None)
@@ -398,3 +379,22 @@ class Dispatcher(TaskQueues):
     def _note_observers(self) -> None:
         TaskQueues._note_observers(self)
         self._tick_observed = self._window_is_open or bool(self._attention & _WATCHING_TICKS)
+
+
+def run_phases(dispatcher: Dispatcher) -> int:
+    """Run the phases from pending to close."""
+    if dispatcher._tick_observed:
+        dispatcher._process_observed()
+        return 0
+    dispatcher._run_pending()
+    if dispatcher._events:
+        dispatcher._run_io()
+    if dispatcher._immediates or dispatcher._has_phase_callbacks:
+        dispatcher._run_check()
+    if dispatcher._due:
+        dispatcher._run_timers()
+    if dispatcher._flushes:
+        dispatcher._run_flushes()
+    if dispatcher._closing:
+        dispatcher._run_closing()
+    return 0

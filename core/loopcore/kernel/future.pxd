@@ -5,6 +5,7 @@ from loopcore.kernel.current cimport has_itself
 from loopcore.kernel.contexts cimport snapshot_of
 from loopcore.kernel.handle cimport Handle, make_soon
 from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.ready cimport push_last
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.attributes cimport open_dict
 from loopcore.native.contexts cimport own
@@ -32,18 +33,18 @@ cdef class Future(Runnable):
     cdef object __weakref__
     cdef PyObject *_instance_dict
 
-    cdef object _check_change(self)
-    cdef object _check_initialized(self)
+    cdef int _check_change(self) except -1
+    cdef int _check_initialized(self) except -1
     cdef bint _cancel(self, object msg) except -1
     cdef object _cancelled_error(self)
     cdef object _outcome(self)
-    cdef object _set_result(self, object result)
-    cdef object _set_exception(self, object exception)
-    cdef object _add_waiter(self, Runnable waiter)
-    cdef object _add_callback(self, object callback, object context)
-    cdef object _notify(self, object callback, object context)
-    cdef object _announce_wake(self, Runnable waiter)
-    cdef object _schedule_callbacks(self)
+    cdef int _set_result(self, object result) except -1
+    cdef int _set_exception(self, object exception) except -1
+    cdef int _add_waiter(self, Runnable waiter) except -1
+    cdef int _add_callback(self, object callback, object context) except -1
+    cdef int _notify(self, object callback, object context) except -1
+    cdef int _announce_wake(self, Runnable waiter) except -1
+    cdef int _schedule_callbacks(self) except -1
     cdef object _report_unseen(self)
 
 
@@ -76,7 +77,7 @@ cdef inline bint notify_directly(Future future, object callback, object context)
     cdef Reactor reactor = future._reactor
     if not goes_directly(future):
         return False
-    reactor.ready.push(make_soon(callback, (future,), reactor, context, reactor._contexts))
+    push_last(reactor.ready, make_soon(callback, (future,), reactor, context, reactor._contexts))
     return True
 
 
@@ -117,7 +118,7 @@ cdef inline bint notify_first(Future future, object waiter, object context) exce
         reactor = future._reactor
         handle = make_soon(waiter, (future,), reactor, context, reactor._contexts)
         handle._shares_context = True
-        reactor.ready.push(handle)
+        push_last(reactor.ready, handle)
     else:
         future._notify(waiter, own(<PyObject *>context))
     return True

@@ -37,9 +37,12 @@ if cython.compiled:
         own_first,
         share_first,
     )
+    from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.native.cpython import copy_context
 else:
     from contextvars import copy_context
+
+    from loopcore.kernel.interpreted_ready import push_last
 
 _PENDING, _CANCELLED, _FINISHED = 0, 1, 2
 STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
@@ -276,14 +279,15 @@ class Future(Runnable):
         else:
             self._callback_list = [(callback, context)]
 
-    def _notify(self, callback: Any, context: Context | None) -> None:
+    def _notify(self, callback: Any, context: Context | None) -> int:
         if context is not None:
             if not cython.compiled or not notify_directly(self, callback, context):
                 self._loop.call_soon(callback, self, context=context)
-            return
-        self._reactor.ready.push(callback)  # a task: this is how one hands over to another
+            return 0
+        push_last(self._reactor.ready, callback)  # a task: this is how one hands over to another
         if self._reactor.watching:
             self._announce_wake(callback)
+        return 0
 
     def _announce_wake(self, waiter: Runnable) -> None:
         self._reactor.probes.fire("loopcore_task_woken", self._loop, waiter, self)
@@ -379,16 +383,9 @@ def _iterate(future: Future) -> "FutureIterator":
 
 
 def make_future(loop: Reactor) -> Future:
-    """Make a Future as its constructor does outside debug mode, without the price of a constructor call."""
+    """Make a Future as its constructor does outside debug mode, without the price of its call. Compiled only."""
     future = Future.__new__(Future)
-    future._loop = future._reactor = loop
-    future._status = _PENDING
-    future._asyncio_future_blocking = future._log_traceback_flag = False
-    future._result = future._exception = future._exception_traceback = None
-    future._waiter = future._waiter_context = None
-    future._callback_list = None
-    future._cancel_message = None
-    future._source_traceback = None
+    future._loop = future._reactor = loop  # what is not set here is zero or None already
     return future
 
 

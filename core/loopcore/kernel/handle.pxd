@@ -4,7 +4,8 @@ from cpython.object cimport PyObject
 
 from loopcore.kernel.contexts cimport SharedContexts, begin_turn
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.native.contexts cimport own
+from loopcore.native.contexts cimport is_as_new, own
+from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
 
 
 cdef class Handle(Runnable):
@@ -19,8 +20,8 @@ cdef class Handle(Runnable):
     cdef object __weakref__
 
     cpdef object _run(self)
-    cdef object _fail(self)
-    cdef object _stop_sharing(self)
+    cdef int _fail(self) except -1
+    cdef int _stop_sharing(self) except -1
     cpdef object _report(self, object exc)
     cpdef object cancel(self)
     cpdef list _describe(self)
@@ -47,12 +48,31 @@ cdef class TimerHandle(Handle):
     cpdef list _describe(self)
 
 
+cdef extern from *:
+    """
+    /* Have a handle hold nothing, as a new one. */
+    #define loopcore_empty_handle(handle) \
+        do { \
+            (handle)->_cancelled = 0; \
+            (handle)->_shares_context = 0; \
+            Py_SETREF((handle)->_callback, loopcore_none()); \
+            Py_SETREF((handle)->_args, loopcore_none()); \
+            Py_SETREF((handle)->_kept_context, loopcore_none()); \
+            Py_SETREF((handle)->_loop, loopcore_none()); \
+        } while (0)
+    """
+    void empty_handle "loopcore_empty_handle" (Handle handle) noexcept
+
+
 @cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
 @cython.locals(handle=Handle)
 cdef Handle make_soon(object callback, tuple args, object loop, object context, SharedContexts contexts)
-cdef object run_soon(Handle handle, SharedContexts contexts)
-cdef object use_again(Handle handle)
+@cython.locals(callback=cython.p_void, args=cython.p_void)
+cdef int run_soon(Handle handle, SharedContexts contexts) except -1
+@cython.locals(callback=cython.p_void, args=cython.p_void)
+cdef int run_due(TimerHandle timer, SharedContexts contexts) except -1
+cdef int use_again(Handle handle) except -1
 @cython.locals(timer=TimerHandle)
 cpdef TimerHandle make_timer(
     double when, object callback, tuple args, object loop, object context, bint shares_context
@@ -61,8 +81,19 @@ cpdef TimerHandle make_timer(
 
 cdef inline object begin_turn_of(Handle handle, SharedContexts contexts):
     context = begin_turn(contexts, <PyObject *>handle._kept_context)
-    handle._kept_context = None
+    if context is handle._kept_context:
+        handle._kept_context = None  # who enters it is the only one that has it
     return context
+
+
+# As `end_turn`, for timers that shared the same: they come in groups, maybe long after their snapshot has gone.
+cdef inline void end_turn_of(TimerHandle timer, SharedContexts contexts, object context) noexcept:
+    if timer._kept_context is not None and is_as_new(context, <PyObject *>timer._kept_context):
+        contexts._turn = context
+
+
+cdef inline void *borrowed(object what) noexcept:
+    return <void *>what
 
 
 cdef inline object own_context(Handle handle):

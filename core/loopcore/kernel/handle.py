@@ -23,7 +23,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.contexts import end_turn, snapshot_of
-    from cython.cimports.loopcore.kernel.handle import begin_turn_of, own_context
+    from cython.cimports.loopcore.kernel.handle import begin_turn_of, borrowed, empty_handle, end_turn_of, own_context
     from cython.cimports.loopcore.native.contexts import call_in_context
     from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
     from cython.cimports.loopcore.native.spares import keep_spare, spare_count, take_spare
@@ -77,7 +77,8 @@ class Handle(Runnable):
         if cython.compiled:
             if self._shares_context:
                 self._stop_sharing()
-            if call_in_context(self._kept_context, self._callback, self._args):
+            callback, args = self._callback, self._args  # which it may give up meanwhile
+            if call_in_context(cython.NULL, self._kept_context, borrowed(callback), borrowed(args)):
                 self._fail()
         else:
             try:
@@ -293,11 +294,12 @@ def make_soon(
     return handle
 
 
-def run_soon(handle: Handle, contexts: SharedContexts) -> None:
+def run_soon(handle: Handle, contexts: SharedContexts) -> int:
     """Run what `make_soon` has made, and keep it for the next if only the caller knows it. Compiled only."""
     if handle._shares_context and not handle._cancelled and not is_known_elsewhere(handle):
         context = begin_turn_of(handle, contexts)
-        if call_in_context(context, handle._callback, handle._args):
+        callback, args = borrowed(handle._callback), borrowed(handle._args)  # nobody else can have it give them up
+        if call_in_context(contexts._thread, context, callback, args):
             handle._kept_context = context  # which the report may ask for
             handle._shares_context = False
             handle._fail()
@@ -305,25 +307,37 @@ def run_soon(handle: Handle, contexts: SharedContexts) -> None:
             end_turn(contexts, context)
     else:
         handle._run()
-    use_again(handle)
+    return use_again(handle)
 
 
-def use_again(handle: Handle) -> None:
+def run_due(timer: TimerHandle, contexts: SharedContexts) -> int:
+    """Run a timer; if only the caller knows it, in a context that timers take turns in. Compiled only."""
+    if timer._shares_context and not timer._cancelled and not is_known_elsewhere(timer):
+        context = begin_turn_of(timer, contexts)
+        callback, args = borrowed(timer._callback), borrowed(timer._args)
+        if call_in_context(contexts._thread, context, callback, args):
+            timer._kept_context = context
+            timer._shares_context = False
+            timer._fail()
+        else:
+            end_turn_of(timer, contexts, context)
+    else:
+        timer._run()
+    return 0
+
+
+def use_again(handle: Handle) -> int:
     """Keep a Handle that has run for `make_soon`, if only the caller knows it (docs/adr/0022). Compiled only."""
     if is_known_elsewhere(handle):
         track(handle)
-        return
-    handle._callback = None
-    handle._args = None
-    handle._kept_context = None  # type: ignore[assignment]  # until it is used again
-    handle._loop = None  # type: ignore[assignment]
-    handle._cancelled = False
-    handle._shares_context = False
+        return 0
+    empty_handle(handle)
     if handle._source_traceback is not None:
         handle._source_traceback = None
     if handle._repr is not None:
         handle._repr = None
     keep_spare(handle)
+    return 0
 
 
 def make_timer(

@@ -23,6 +23,6 @@ cdef class Inbox:
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
     cpdef Py_ssize_t pour(self, ReadyQueue ready) except -1
     @cython.locals(handles=list, handle=Handle)
-    cdef object track_all(self)
+    cdef int track_all(self) except -1
     @cython.locals(handle=Handle)
     cpdef object discard(self)

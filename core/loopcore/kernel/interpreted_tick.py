@@ -140,10 +140,9 @@ class InterpretedReactor(Reactor):
             self._collect_due(self._now())
         return events
 
-    def _finish_tick(self) -> None:
+    def _finish_tick(self) -> int:
         if self._tick_observed:
-            Reactor._finish_tick(self)
-            return
+            return Reactor._finish_tick(self)
         try:
             inbox = self.inbox
             ready: Any = self.ready
@@ -165,6 +164,7 @@ class InterpretedReactor(Reactor):
         except BaseException as exc:
             self._put_off_timers()
             self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
+        return 0
 
     def _run_flushes(self) -> None:
         if self._observed:

@@ -19,3 +19,6 @@ mmap(2) (docs/adr/0005)."""
 
 CLOCK_TICKS = 8
 """How many ticks without a poll pass between two looks at the clock, once it was looked at in the first few."""
+
+URGENT_BUDGET = 1000
+"""Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""

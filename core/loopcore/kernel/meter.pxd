@@ -55,7 +55,7 @@ cdef class Stopwatch:
     cpdef object close(self)
     cpdef object stamp(self, Runnable runnable, int source)
     cpdef object stamp_posted(self, Runnable runnable)
-    cdef object _add_stamp(self, Runnable runnable, long long now, int source)
+    cdef int _add_stamp(self, Runnable runnable, long long now, int source) except -1
     @cython.locals(stamped=tuple, now=cython.longlong, histogram=Histogram)
     cpdef long long begin(self, Runnable runnable, int source) except *
     @cython.locals(ran_ns=cython.longlong, histogram=Histogram)

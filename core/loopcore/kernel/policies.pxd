@@ -22,4 +22,4 @@ cdef class PolicyDispatcher(Dispatcher):
     cdef Py_ssize_t _begin_by_policy(self) except -1
     cdef Runnable _pop_by_policy(self, OrderedQueue order)
     @cython.locals(order=OrderedQueue, back=list, runnable=Runnable)
-    cdef object _release_order(self)
+    cdef int _release_order(self) except -1

@@ -52,20 +52,20 @@ cdef class Queues:
 
     cdef double _now(self) except? -1
     cpdef object schedule(self, object callback, tuple args, object context)
-    cdef object _flush_soon(self, Runnable runnable)
+    cdef int _flush_soon(self, Runnable runnable) except -1
     cpdef object close_soon(self, object resource)
-    cdef object _check(self, object callback, str method)
-    cdef object _check_caller(self)
+    cdef int _check(self, object callback, str method) except -1
+    cdef int _check_caller(self) except -1
     @cython.locals(handles=list, handle=Handle)
     cdef object _empty_inbox(self)
-    cdef object _empty_inbox_while_idle(self)
+    cdef int _empty_inbox_while_idle(self) except -1
     @cython.locals(direct=bint)
-    cdef object _post(self, Handle handle)
-    cdef object _note_late(self, Handle handle)
+    cdef int _post(self, Handle handle) except -1
+    cdef int _note_late(self, Handle handle) except -1
     cdef object _rest(self)
-    cdef object _set_attention(self, int flag, bint on)
-    cdef object _note_observers(self)
-    cdef object _set_timing(self, bint on)
+    cdef int _set_attention(self, int flag, bint on) except -1
+    cdef int _note_observers(self) except -1
+    cdef int _set_timing(self, bint on) except -1
     cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
     cdef Handle _make(self, object callback, tuple args, object context, str source, str method)
     cdef Handle _make_watched(self, object callback, tuple args, object context, str source, str method)

@@ -14,6 +14,7 @@ from loopcore.kernel.contexts import SharedContexts
 from loopcore.kernel.counters import Tally
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
+from loopcore.kernel.limits import URGENT_BUDGET
 from loopcore.kernel.phases import Closeable, PhaseCallbacks
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.ready import ReadyQueue, UrgentQueues
@@ -31,6 +32,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.kernel.contexts import snapshot_of
     from cython.cimports.loopcore.kernel.handle import make_handle, make_soon, make_timer
+    from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.native.cpython import get_ident, monotonic
     from cython.cimports.loopcore.native.tracking import UNTRACKS, track
 else:
@@ -39,11 +41,9 @@ else:
 
     from loopcore.kernel.handle import make_handle, make_timer
     from loopcore.kernel.interpreted_ready import DequeReadyQueue as ReadyQueue  # type: ignore[assignment]
+    from loopcore.kernel.interpreted_ready import push_last
 
 _CLOSED, _IDLE, _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS, _THREADSAFE = 1, 2, 4, 8, 16, THREADSAFE
-
-URGENT_BUDGET = 1000
-"""Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""
 
 
 class Queues:
@@ -170,7 +170,7 @@ class Queues:
             handle = make_soon(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
-        self.ready.push(handle)
+        push_last(self.ready, handle)
         return handle
 
     def call_later(
@@ -366,7 +366,7 @@ class Queues:
         if cython.compiled and self.inbox is not None:  # else its constructor has not run
             self.ready.track_all()
             self.inbox.track_all()
-            self._contexts.forget()
+            self._contexts.end()
 
     def _empty_inbox_while_idle(self) -> None:
         if self._attention & _IDLE:  # no tick fetches them, and what is scheduled after them must not overtake them

@@ -25,8 +25,8 @@ cdef class Reactor(PolicyDispatcher):
     cdef double _skipping_since
     cdef double _clock_resolution
 
-    cdef object _begin_at_once(self)
-    cdef object _demand_init(self)
+    cdef int _begin_at_once(self) except -1
+    cdef int _demand_init(self) except -1
     @cython.locals(timeout=double)
     cdef object _begin_tick(self)
     @cython.locals(now=double)
@@ -40,7 +40,7 @@ cdef class Reactor(PolicyDispatcher):
     @cython.locals(stopwatch=Stopwatch, was_read=bint, now=double)
     cdef object _poll_measured(self, double timeout)
     @cython.locals(due=list, timer=TimerHandle)
-    cdef object _collect_due(self, double now)
-    cdef object _drop_all(self)
-    cdef object _stop_measuring(self)
-    cdef object _open_window(self)
+    cdef int _collect_due(self, double now) except -1
+    cdef int _drop_all(self) except -1
+    cdef int _stop_measuring(self) except -1
+    cdef int _open_window(self) except -1

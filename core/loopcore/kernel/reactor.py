@@ -103,6 +103,7 @@ class Reactor(PolicyDispatcher):
             self._stopwatch.resume()
         try:
             self.probes.cold("loopcore_run_started", loop=self)
+            self._contexts.begin()
             while True:
                 self._events = self._begin_tick()
                 self._finish_tick()
@@ -169,10 +170,7 @@ class Reactor(PolicyDispatcher):
         self.readiness.clear()
         if self._stopwatch is not None:
             self._stop_measuring()
-        if self.completions is None:
-            self.backend.close()
-        else:
-            self.completions.close()
+        (self.backend if self.completions is None else self.completions).close()
         self.probes.cold("loopcore_loop_closed", loop=self)
 
     def use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:
@@ -376,7 +374,8 @@ class Reactor(PolicyDispatcher):
     def _stop_measuring(self) -> None:
         self._stopwatch.pause()
         self._set_timing(False)
-        self._close_window()
+        self._stopwatch.close()
+        self._set_window(False)
         self._stopwatch = None
         self._note_observers()
 

@@ -64,6 +64,6 @@ cdef class Readiness:
     @cython.locals(entry=Registration, wanted=int)
     cpdef Registration _entry(self, object fd, int interest)
     @cython.locals(near=list)
-    cdef object _put_in(self, object fd, Registration entry)
-    cdef object _take_out(self, object fd)
+    cdef int _put_in(self, object fd, Registration entry) except -1
+    cdef int _take_out(self, object fd) except -1
     cpdef object _shrink(self, object fd, int interest)

@@ -3,10 +3,9 @@ cimport cython
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.native.ring cimport take_item
+from loopcore.native.ring cimport put_item, take_item
 
 cdef int _READY
-cdef Py_ssize_t _LARGE_MASK
 
 
 # Only what `push` has taken for a Runnable is in a ring: to ask again would be to walk through the bases of its class.
@@ -21,25 +20,49 @@ cdef class ReadyQueue:
     cdef Py_ssize_t _limit
     cdef Py_ssize_t _first
     cdef Py_ssize_t _count
+    cdef bint _is_large
     cdef Stopwatch _stopwatch
 
     cpdef object push(self, Runnable runnable)
     cpdef object report_to(self, Stopwatch stopwatch)
     cdef bint has_room(self) except -1
-    cdef object _prepare_for(self, Runnable runnable)
+    cdef int _prepare_for(self, Runnable runnable) except -1
     @cython.locals(runnable=Runnable)
     cpdef Runnable pop(self)
-    @cython.locals(runnable=Runnable, small=list)
+    @cython.locals(runnable=Runnable)
     cpdef Runnable pop_as_is(self)
+    @cython.locals(small=list)
+    cdef int _shrink(self) except -1
     @cython.locals(taken=list, runnable=Runnable, _=Py_ssize_t)
     cpdef list take(self)
     cpdef object clear(self)
     @cython.locals(position=Py_ssize_t, runnable=Runnable)
-    cdef object track_all(self)
+    cdef int track_all(self) except -1
     @cython.locals(dropped=list)
-    cdef object _replace(self, list small)
+    cdef int _replace(self, list small) except -1
     @cython.locals(ring=list, grown=list, size=Py_ssize_t, first=Py_ssize_t, position=Py_ssize_t)
     cdef object _grow(self)
+
+
+# `push`, for who schedules much.
+cdef inline int push_last(ReadyQueue ready, Runnable runnable) except -1:
+    if ready._count > ready._limit:
+        ready._prepare_for(runnable)
+    put_item(ready._ring, (ready._first + ready._count) & ready._mask, runnable)
+    ready._count += 1
+    return 0
+
+
+# `pop_as_is`, for where a loop spends its time.
+cdef inline Runnable pop_first(ReadyQueue ready):
+    if ready._count == 0:
+        return None
+    runnable = take_runnable(ready._ring, ready._first)
+    ready._first = (ready._first + 1) & ready._mask
+    ready._count -= 1
+    if ready._count == 0 and ready._is_large:
+        ready._shrink()
+    return runnable
 
 
 @cython.final

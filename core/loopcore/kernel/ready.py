@@ -21,7 +21,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.ready import take_runnable
+    from cython.cimports.loopcore.kernel.ready import pop_first, push_last, take_runnable
     from cython.cimports.loopcore.native.ring import put_item
     from cython.cimports.loopcore.native.tracking import track
 
@@ -32,7 +32,6 @@ LARGE_RING = 1 << 16
 """Entries above which an empty ring is replaced by a small one."""
 
 _READY = READY
-_LARGE_MASK = LARGE_RING - 1
 
 
 class ReadyQueue:
@@ -42,7 +41,7 @@ class ReadyQueue:
     allocations. A ring that a burst made large is given back once it is empty.
     """
 
-    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_stopwatch")
+    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_is_large", "_stopwatch")
 
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
@@ -51,6 +50,7 @@ class ReadyQueue:
         self._limit: int = SMALL_RING - 1
         self._first: int = 0
         self._count: int = 0
+        self._is_large: bool = False
         self._stopwatch: Stopwatch | None = None
 
     def __len__(self) -> int:
@@ -58,12 +58,12 @@ class ReadyQueue:
 
     def push(self, runnable: Runnable) -> None:
         """Put `runnable` at the end."""
+        if cython.compiled:
+            push_last(self, runnable)
+            return
         if self._count > self._limit:
             self._prepare_for(runnable)
-        if cython.compiled:
-            put_item(self._ring, (self._first + self._count) & self._mask, runnable)
-        else:
-            self._ring[(self._first + self._count) & self._mask] = runnable
+        self._ring[(self._first + self._count) & self._mask] = runnable
         self._count += 1
 
     def report_to(self, stopwatch: Stopwatch | None) -> None:
@@ -92,21 +92,22 @@ class ReadyQueue:
 
     def pop_as_is(self) -> Runnable | None:
         """Do as `pop`, for who tells the collector of a Handle, or uses it again (docs/adr/0022)."""
+        if cython.compiled:
+            return pop_first(self)  # type: ignore[no-any-return]
         if self._count == 0:
             return None
-        runnable: Runnable | None
-        if cython.compiled:
-            runnable = take_runnable(self._ring, self._first)
-        else:
-            runnable = self._ring[self._first]
-            self._ring[self._first] = None
+        runnable = self._ring[self._first]
+        self._ring[self._first] = None
         self._first = (self._first + 1) & self._mask
         self._count -= 1
-        if self._count == 0 and self._mask > _LARGE_MASK:
-            small: list[Runnable | None] = [None] * SMALL_RING
-            if self._count == 0:  # else a finalizer has pushed while the list was made
-                self._replace(small)
+        if self._count == 0 and self._is_large:
+            self._shrink()
         return runnable
+
+    def _shrink(self) -> None:
+        small: list[Runnable | None] = [None] * SMALL_RING
+        if self._count == 0:  # else a finalizer has pushed while the list was made
+            self._replace(small)
 
     def take(self) -> "list[Runnable]":
         """Take out everything, in order."""
@@ -136,6 +137,7 @@ class ReadyQueue:
         dropped = self._ring
         self._ring = small
         self._mask = SMALL_RING - 1
+        self._is_large = False
         self._limit = self._mask if self._stopwatch is None else -1
         self._first = 0
         self._count = 0
@@ -155,6 +157,7 @@ class ReadyQueue:
                 put_item(grown, position, take_runnable(ring, (first + position) & self._mask))
         self._ring = grown
         self._mask = 2 * size - 1
+        self._is_large = self._mask >= LARGE_RING
         self._limit = self._mask if self._stopwatch is None else -1
         self._first = 0
 

@@ -28,19 +28,20 @@ cdef class Task(Future):
     cdef public bint _log_destroy_pending
     cdef public int _num_cancels_requested
 
+    @cython.locals(thread=cython.p_void)
     cdef object _run(self)
-    cdef object _schedule_step(self)
+    cdef int _schedule_step(self) except -1
     @cython.locals(by_tick=bint)
-    cdef object _step(self)
-    cdef object _advance(self, object thrown)
+    cdef int _step(self) except -1
+    cdef int _advance(self, object thrown) except -1
     @cython.locals(future=Future)
-    cdef object _wait_for(self, object yielded)
-    cdef object _suspend_on(self, object future)
-    cdef object _finish(self, object result)
-    cdef object _finish_cancelled(self, object exc)
-    cdef object _finish_failed(self, object exc)
-    cdef object _schedule_callbacks(self)
-    cdef object _announce(self, str hook)
+    cdef int _wait_for(self, object yielded) except -1
+    cdef int _suspend_on(self, object future) except -1
+    cdef int _finish(self, object result) except -1
+    cdef int _finish_cancelled(self, object exc) except -1
+    cdef int _finish_failed(self, object exc) except -1
+    cdef int _schedule_callbacks(self) except -1
+    cdef int _announce(self, str hook) except -1
 
 
 @cython.locals(task=Task)

@@ -30,14 +30,17 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.failure import failure_of
+    from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
     from cython.cimports.loopcore.kernel.task import ends_quietly, enter_after, leave_late, may_stay, resume
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit, copy_context, raise_pending
+    from cython.cimports.loopcore.native.contexts import enter, leave
+    from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
     from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
     from contextvars import copy_context
 
     from loopcore.kernel.failure import failure_of
+    from loopcore.kernel.interpreted_ready import push_last
     from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, next_number
     from loopcore.native.interpreted import advance
 
@@ -177,11 +180,12 @@ class Task(Future):
 
     def _run(self) -> None:
         if cython.compiled:
-            context_enter(self._context)
+            thread = self._reactor._contexts._thread if self._reactor is not None else cython.NULL
+            enter(thread, self._context)
             try:
                 self._step()
             finally:
-                context_exit(self._context)
+                leave(thread, self._context)
         else:
             # Interpreted, an exception keeps its coroutine's frame, and that the frames that ran it. If they kept the
             # task (here, and in what follows), it would live until the next garbage collection, and so its report.
@@ -190,7 +194,7 @@ class Task(Future):
 
     def _schedule_step(self) -> None:
         if self._reactor is not None:
-            self._reactor.ready.push(self)
+            push_last(self._reactor.ready, self)
             if self._reactor.watching:
                 self._announce_woken(None)
         else:
@@ -262,15 +266,16 @@ class Task(Future):
         if not cython.compiled:
             del self, thrown
 
-    def _wait_for(self, yielded: Any) -> None:
+    def _wait_for(self, yielded: Any) -> int:
         if isinstance(yielded, Future) and self._reactor is not None:
             future = yielded
             if future._asyncio_future_blocking and future._loop is self._loop and future is not self:
                 future._asyncio_future_blocking = False
                 future._add_waiter(self)
                 self._suspend_on(future)
-                return
+                return 0
         self._wait_for_other(yielded)
+        return 0
 
     def _suspend_on(self, future: Any) -> None:
         self._fut_waiter = future
@@ -357,37 +362,21 @@ class Task(Future):
 
 
 def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:
-    """Make a Task as its constructor does outside debug mode, without the price of a constructor call."""
+    """Make a Task as its constructor does outside debug mode, without the price of its call. Compiled only."""
     if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")
     task = Task.__new__(Task)
-    task._loop = loop
-    task._reactor = loop
-    task._status = _PENDING
-    task._asyncio_future_blocking = False
-    task._log_traceback_flag = False
-    task._result = None
-    task._exception = None
-    task._exception_traceback = None
-    task._waiter = None
-    task._waiter_context = None
-    task._callback_list = None
-    task._cancel_message = None
-    task._source_traceback = None
+    task._loop = task._reactor = loop  # what is not set here is zero or None already
     task._coro = coro
     task._context = copy_context() if context is None else context
-    task._name = None if name is None else str(name)
-    task._number = next_number() if name is None else 0
-    task._fut_waiter = None
-    task._thrown = None
-    task._registration = 0
-    task._returned = False
-    task._must_cancel = False
+    if name is None:
+        task._number = next_number()
+    else:
+        task._name = str(name)
     task._log_destroy_pending = True
-    task._num_cancels_requested = 0
     enlist(task)
     loop.tally.tasks_created += 1
-    loop.ready.push(task)
+    push_last(loop.ready, task)
     return task
 
 

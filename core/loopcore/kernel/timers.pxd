@@ -33,23 +33,23 @@ cdef class TimerHeap(TimerKeeper):
     cdef Py_ssize_t _sorted_count(self) except -1
     @cython.locals(count=Py_ssize_t)
     cdef bint _is_mostly_cancelled(self) except -1
-    cdef object _drop_fresh(self, TimerHandle timer)
+    cdef int _drop_fresh(self, TimerHandle timer) except -1
     @cython.locals(timer=TimerHandle, kept=Py_ssize_t, position=Py_ssize_t)
-    cdef object _close_holes(self)
+    cdef int _close_holes(self) except -1
     @cython.locals(timer=TimerHandle, count=Py_ssize_t, position=Py_ssize_t)
-    cdef object _sort_in(self)
+    cdef int _sort_in(self) except -1
     @cython.locals(timer=TimerHandle, new=TimerHandle, fresh=list, position=Py_ssize_t)
-    cdef object _make_run(self)
-    cdef object _put_into_heap(self, TimerHandle timer, double when, long long sequence)
+    cdef int _make_run(self) except -1
+    cdef int _put_into_heap(self, TimerHandle timer, double when, long long sequence) except -1
     @cython.locals(timer=TimerHandle)
     cdef TimerHandle _first(self)
     @cython.locals(timer=TimerHandle)
     cdef TimerHandle _pop(self)
     @cython.locals(last=TimerHandle)
-    cdef object _leave(self, TimerHandle timer)
+    cdef int _leave(self, TimerHandle timer) except -1
     @cython.locals(first=Py_ssize_t)
     cdef object _trim(self)
     @cython.locals(timer=TimerHandle, dropped=list, kept=Py_ssize_t, position=Py_ssize_t)
     cdef object _compact(self, TimerHandle cancelling)
     @cython.locals(timer=TimerHandle, kept=Py_ssize_t, position=Py_ssize_t)
-    cdef object _compact_run(self, TimerHandle cancelling, list dropped)
+    cdef int _compact_run(self, TimerHandle cancelling, list dropped) except -1

@@ -9,6 +9,8 @@
 
 from cpython.object cimport PyObject
 
+from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
+
 cdef extern from *:
     """
     #if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
@@ -92,13 +94,13 @@ cdef extern from *:
         return current != NULL && loopcore_table_of(current) == loopcore_table_of(context);
     }
 
-    /* Whether a context that was left is as good as a copy of `snapshot`: it has the same, and nobody but the caller knows
+    /* Whether a context that was left is as good as a copy of `shared`: it has the same, and nobody but the caller knows
      * it (a token does, or who has asked for it). */
     static inline int
-    loopcore_is_as_new(PyObject *context, PyObject *snapshot)
+    loopcore_is_as_new(PyObject *context, PyObject *shared)
     {
         return Py_REFCNT(context) == 1 && ((loopcore_context *)context)->weak_references == NULL
-            && !((loopcore_context *)context)->entered && loopcore_same_table(context, snapshot);
+            && !((loopcore_context *)context)->entered && loopcore_same_table(context, shared);
     }
     #else
     static inline int
@@ -132,9 +134,68 @@ cdef extern from *:
     }
 
     static inline int
-    loopcore_is_as_new(PyObject *context, PyObject *snapshot)
+    loopcore_is_as_new(PyObject *context, PyObject *shared)
     {
         return 0;
+    }
+    #endif
+
+    /* What PyContext_Enter and PyContext_Exit do up to Python 3.13, without a call, in a thread that is known: from 3.14 on
+     * they tell watchers. Where contexts are not known, in another type's, and for what they refuse, they are called. */
+    #if PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
+    static inline void *
+    loopcore_current_thread(void)
+    {
+        return loopcore_contexts_known ? PyThreadState_Get() : NULL;
+    }
+
+    static inline int
+    loopcore_enter(void *thread, PyObject *context)
+    {
+        PyThreadState *state = thread;
+        loopcore_context *entered = (loopcore_context *)context;
+        if (state == NULL || !PyContext_CheckExact(context) || entered->entered) {
+            return PyContext_Enter(context);
+        }
+        entered->outer = state->context;  /* with its reference */
+        entered->entered = 1;
+        state->context = Py_NewRef(context);
+        state->context_ver++;
+        return 0;
+    }
+
+    static inline int
+    loopcore_leave(void *thread, PyObject *context)
+    {
+        PyThreadState *state = thread;
+        loopcore_context *left = (loopcore_context *)context;
+        if (state == NULL || state->context != context) {
+            return PyContext_Exit(context);
+        }
+        state->context = left->outer;
+        state->context_ver++;
+        left->outer = NULL;
+        left->entered = 0;
+        Py_DECREF(context);
+        return 0;
+    }
+    #else
+    static inline void *
+    loopcore_current_thread(void)
+    {
+        return NULL;
+    }
+
+    static inline int
+    loopcore_enter(void *thread, PyObject *context)
+    {
+        return PyContext_Enter(context);
+    }
+
+    static inline int
+    loopcore_leave(void *thread, PyObject *context)
+    {
+        return PyContext_Exit(context);
     }
     #endif
 
@@ -156,16 +217,17 @@ cdef extern from *:
         return PyContext_Copy(context);
     }
 
-    /* Enter the context, call with the arguments where they are, leave: 0, or -1 and an exception is pending. */
+    /* Enter the context, call with the arguments where they are, leave: 0, or -1 and an exception is pending. `thread` is
+     * what `current_thread` has returned in this thread. */
     static inline int
-    loopcore_call_in_context(PyObject *context, PyObject *callback, PyObject *args)
+    loopcore_call_in_context(void *thread, PyObject *context, void *callback, void *args)
     {
         PyObject *result;
-        if (PyContext_Enter(context) < 0) {
+        if (loopcore_enter(thread, context) < 0) {
             return -1;
         }
-        result = PyObject_Vectorcall(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
-        if (PyContext_Exit(context) < 0) {
+        result = loopcore_call(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args));
+        if (loopcore_leave(thread, context) < 0) {
             Py_CLEAR(result);
         }
         if (result == NULL) {
@@ -175,12 +237,15 @@ cdef extern from *:
         return 0;
     }
     """
-    int call_in_context "loopcore_call_in_context" (object context, object callback, tuple args) noexcept
+    void *current_thread "loopcore_current_thread" () noexcept
+    int enter "loopcore_enter" (void *thread, object context) except -1
+    int leave "loopcore_leave" (void *thread, object context) except -1
+    int call_in_context "loopcore_call_in_context" (void *thread, object context, void *callback, void *args) noexcept
     bint doubt_contexts "loopcore_doubt_contexts" () noexcept
     bint know_contexts "loopcore_know_contexts" () except -1
     bint contexts_are_known "loopcore_contexts_are_known" () noexcept
     bint is_as_current "loopcore_is_as_current" (object context) noexcept
-    bint is_as_new "loopcore_is_as_new" (object context, object snapshot) noexcept
+    bint is_as_new "loopcore_is_as_new" (object context, PyObject *shared) noexcept
     bint same_table "loopcore_same_table" (PyObject *one, PyObject *other) noexcept
     Py_ssize_t references "loopcore_references" (PyObject *object) noexcept
     # Of an attribute, which may hold the only reference: no temporary one may be taken to call this.

@@ -6,6 +6,48 @@ cdef extern from *:
     """
     #include <time.h>
 
+    /* A reference to None, which need not be counted where None is immortal. */
+    static inline PyObject *
+    loopcore_none(void)
+    {
+    #if PY_VERSION_HEX < 0x030C0000
+        Py_INCREF(Py_None);
+    #endif
+        return Py_None;
+    }
+
+    /* PyObject_Vectorcall without its look for an exception beside a result, as Cython calls, too. What has returned
+     * nothing has an exception: callers rely on it. */
+    static inline PyObject *
+    loopcore_call(PyObject *callable, PyObject *const *args, size_t count)
+    {
+        PyTypeObject *type = Py_TYPE(callable);
+        vectorcallfunc call = NULL;
+        PyObject *result;
+        if (PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL)) {
+            call = *(vectorcallfunc *)((char *)callable + type->tp_vectorcall_offset);
+        }
+        if (call == NULL) {
+            return PyObject_Vectorcall(callable, args, count, NULL);
+        }
+        result = call(callable, args, count, NULL);
+        if (result == NULL && !PyErr_Occurred()) {
+            PyErr_Format(PyExc_SystemError, "%R returned NULL without setting an exception", callable);
+        }
+        return result;
+    }
+
+    /* PyIter_Send without its call. */
+    static inline PySendResult
+    loopcore_send(PyObject *iterator, PyObject *value, PyObject **result)
+    {
+        PyAsyncMethods *methods = Py_TYPE(iterator)->tp_as_async;
+        if (methods != NULL && methods->am_send != NULL) {
+            return methods->am_send(iterator, value, result);
+        }
+        return PyIter_Send(iterator, value, result);
+    }
+
     /* Enter the context, call, leave: Context.run without the bound method and without building a new
      * argument tuple. The callee reads its arguments straight out of `args`. */
     static inline PyObject *
@@ -15,7 +57,7 @@ cdef extern from *:
         if (PyContext_Enter(context) < 0) {
             return NULL;
         }
-        result = PyObject_Vectorcall(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
+        result = loopcore_call(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args));
         if (PyContext_Exit(context) < 0) {
             Py_CLEAR(result);
         }
@@ -30,10 +72,10 @@ cdef extern from *:
         PyObject *result;
         if (PyMethod_Check(callback)) {
             args[0] = PyMethod_GET_SELF(callback);
-            result = PyObject_Vectorcall(PyMethod_GET_FUNCTION(callback), args, 2, NULL);
+            result = loopcore_call(PyMethod_GET_FUNCTION(callback), args, 2);
         }
         else {
-            result = PyObject_Vectorcall(callback, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+            result = loopcore_call(callback, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET);
         }
         if (result == NULL) {
             return -1;
@@ -131,4 +173,4 @@ cdef extern from "Python.h":
         PYGEN_NEXT
 
     # PYGEN_ERROR leaves the exception pending, for `raise_pending`.
-    PySendResult send "PyIter_Send" (object iterator, object value, PyObject **result) noexcept
+    PySendResult send "loopcore_send" (object iterator, object value, PyObject **result) noexcept

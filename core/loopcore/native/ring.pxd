@@ -1,6 +1,8 @@
 # Items of a list that is used as a ring: each place holds an item or None, and whoever takes one leaves the other. As the
 # list's own `[]` does it, but for two tests of what the caller knows, and for a reference that is moved, not copied.
 
+from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
+
 cdef extern from *:
     """
     /* The item at `index`, which must be within the list, with the reference that the list had; None takes its place. */
@@ -8,8 +10,7 @@ cdef extern from *:
     loopcore_take_item(PyObject *list, Py_ssize_t index)
     {
         PyObject *item = PyList_GET_ITEM(list, index);
-        Py_INCREF(Py_None);
-        PyList_SET_ITEM(list, index, Py_None);
+        PyList_SET_ITEM(list, index, loopcore_none());
         return item;
     }
 
@@ -19,7 +20,9 @@ cdef extern from *:
     {
         Py_INCREF(item);
         PyList_SET_ITEM(list, index, item);
+    #if PY_VERSION_HEX < 0x030C0000
         Py_DECREF(Py_None);
+    #endif
     }
 
     /* As list.clear(), but the list keeps its room. */

@@ -35,7 +35,7 @@ cdef extern from *:
     #ifdef Py_GIL_DISABLED
         return 1;
     #else
-        return Py_REFCNT(object) != 1 || *PyObject_GET_WEAKREFS_LISTPTR(object) != NULL;
+        return Py_REFCNT(object) != 1 || *(PyObject **)((char *)object + Py_TYPE(object)->tp_weaklistoffset) != NULL;
     #endif
     }
     """
