@@ -5,7 +5,7 @@ from loopcore.kernel.contexts cimport is_left
 from loopcore.kernel.current cimport TaskQueues
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.meter cimport Stopwatch
-from loopcore.kernel.readiness cimport Readiness, Registration
+from loopcore.kernel.readiness cimport Readiness, Registration, near_reader
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.tracking cimport track
 from loopcore.operations cimport Operation
@@ -13,6 +13,7 @@ from loopcore.operations cimport Operation
 cdef int _DEBUG
 cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS
+cdef int _READ
 cdef int _READABLE
 cdef int _WRITABLE
 cdef int _READY
@@ -46,6 +47,16 @@ cdef inline int settle_contexts(Dispatcher dispatcher) except -1:
     return 0
 
 
+# What nearly every event comes to goes without a look-up: it says "readable" and no more, and somebody reads.
+cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) except -1:
+    cdef Runnable reader = near_reader(dispatcher.readiness, event, _READ, tick)
+    if reader is not None:
+        dispatcher._run_one(reader)
+        return 1
+    fd, bits = event
+    return dispatcher._run_ready(fd, bits, tick)
+
+
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
 # on it would first look whether that class overrides the method.
 cdef class Dispatcher(TaskQueues):
@@ -71,7 +82,7 @@ cdef class Dispatcher(TaskQueues):
     cdef int _run_phase_callbacks(self, int phase) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
     cdef int _run_pending(self) except -1
-    @cython.locals(bits=int, tick=cython.longlong, count=int)
+    @cython.locals(tick=cython.longlong, count=int)
     cdef int _run_io(self) except -1
     @cython.locals(entry=Registration, count=int)
     cdef int _run_ready(self, object fd, int bits, long long tick) except -1

@@ -30,7 +30,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import settle_contexts, tracked, try_phases
+    from cython.cimports.loopcore.kernel.dispatch import run_event, settle_contexts, tracked, try_phases
     from cython.cimports.loopcore.kernel.handle import run_due, run_soon
     from cython.cimports.loopcore.kernel.ready import pop_first
     from cython.cimports.loopcore.native.cpython import raise_pending
@@ -38,7 +38,7 @@ if cython.compiled:
 
 _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
 
-_READABLE, _WRITABLE = READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
+_READ, _READABLE, _WRITABLE = READ, READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
 
 _READY, _NEXT_TICK, _MICROTASK = sources.READY, sources.NEXT_TICK, sources.MICROTASK
 _PHASE, _FLUSH = sources.PHASE, sources.FLUSH
@@ -201,8 +201,8 @@ class Dispatcher(TaskQueues):
             return self._run_completions(events)
         tick = self.readiness.tick
         count = 0
-        for fd, bits in events:
-            count += self._run_ready(fd, bits, tick)
+        for event in events:
+            count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)
             if self.unflushed > self.flush_limit:
                 self._flush_early()
         return count
@@ -314,7 +314,7 @@ class Dispatcher(TaskQueues):
         return count
 
     def _run_one(self, runnable: Runnable) -> None:
-        self.tally.callbacks += 1
+        self.tally.callbacks = self.tally.callbacks + 1  # compiled, `+=` takes a reference first
         if cython.compiled and self._task_left:
             self._hide_task()
         if self._observed:

@@ -1,6 +1,8 @@
 cimport cython
+from cpython.object cimport PyObject
 
 from loopcore.kernel.runnable cimport Runnable
+from loopcore.native.near cimport find_near, find_near_for
 
 cdef int _SWEEPS_KEPT
 cdef int _NEAR
@@ -67,3 +69,18 @@ cdef class Readiness:
     cdef int _put_in(self, object fd, Registration entry) except -1
     cdef int _take_out(self, object fd) except -1
     cpdef object _shrink(self, object fd, int interest)
+
+
+# An entry out of the list for small descriptors, or None. Nothing but entries and None is in there.
+cdef inline Registration near_entry(Readiness readiness, object fd):
+    cdef PyObject *found = find_near(<PyObject *>readiness._near, <PyObject *>fd)
+    return None if found is NULL else <Registration>found
+
+
+# Whom an event is for that has those bits and no others, as nearly all have: the reader of a small descriptor, if it came
+# before this tick. None: `lookup` has to tell.
+cdef inline Runnable near_reader(Readiness readiness, object event, int bits, long long tick):
+    cdef PyObject *found = find_near_for(<PyObject *>readiness._near, <PyObject *>event, bits)
+    if found is NULL or (<Registration>found).reader_tick >= tick:
+        return None
+    return (<Registration>found).reader

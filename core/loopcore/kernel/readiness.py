@@ -28,7 +28,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.near import find_near
+    from cython.cimports.loopcore.kernel.readiness import near_entry
 
 SWEEPS_KEPT: Final = 5
 """How many sweeps a registration is kept for. A task that was woken resumes it in the next tick; one that awaits
@@ -237,7 +237,7 @@ class Readiness:
     def lookup(self, fd: int) -> Registration | None:
         """Return the entry of `fd`, or None. An event of the current tick is not for those who came in this tick."""
         if cython.compiled:
-            entry: Registration | None = find_near(self._near, fd)
+            entry: Registration | None = near_entry(self, fd)
             if entry is not None:
                 return entry
         return self._table.get(fd)

@@ -64,24 +64,44 @@ cdef extern from *:
         return result;
     }
 
-    /* Call with one argument, a bound method without its wrapper: 0, or -1 and an exception is pending. */
+    /* Call with one argument, a bound method without its wrapper. */
+    static inline PyObject *
+    loopcore_call_for(PyObject *callback, PyObject *argument)
+    {
+        PyObject *args[] = {NULL, argument};
+        if (PyMethod_Check(callback)) {
+            args[0] = PyMethod_GET_SELF(callback);
+            return loopcore_call(PyMethod_GET_FUNCTION(callback), args, 2);
+        }
+        return loopcore_call(callback, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET);
+    }
+
+    /* The same for who does not want the result: 0, or -1 and an exception is pending. */
     static inline int
     loopcore_call_with(PyObject *callback, PyObject *argument)
     {
-        PyObject *args[] = {NULL, argument};
-        PyObject *result;
-        if (PyMethod_Check(callback)) {
-            args[0] = PyMethod_GET_SELF(callback);
-            result = loopcore_call(PyMethod_GET_FUNCTION(callback), args, 2);
-        }
-        else {
-            result = loopcore_call(callback, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET);
-        }
+        PyObject *result = loopcore_call_for(callback, argument);
         if (result == NULL) {
             return -1;
         }
         Py_DECREF(result);
         return 0;
+    }
+
+    /* What `get_buffer` returns, if there is room in it; None, and an exception is pending. */
+    static inline PyObject *
+    loopcore_ask_for_buffer(PyObject *get_buffer, PyObject *hint)
+    {
+        PyObject *buffer = loopcore_call_for(get_buffer, hint);
+        Py_ssize_t size = buffer == NULL ? -1 : PyObject_Size(buffer);
+        if (size > 0) {
+            return buffer;
+        }
+        if (size == 0) {
+            PyErr_SetString(PyExc_RuntimeError, "get_buffer() returned an empty buffer");
+        }
+        Py_XDECREF(buffer);
+        Py_RETURN_NONE;
     }
 
     /* Call a method, found by its name now, with two arguments: 0, or -1 and an exception is pending. */
@@ -154,6 +174,7 @@ cdef extern from *:
     object raise_pending "loopcore_raise_pending" ()
     object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
     int call_with "loopcore_call_with" (object callback, object argument) noexcept
+    object ask_for_buffer "loopcore_ask_for_buffer" (object get_buffer, object hint)
     int call_method_with "loopcore_call_method_with" (object object, object name, object one, object other) noexcept
     double monotonic "loopcore_monotonic" () noexcept
     long long monotonic_ns "loopcore_monotonic_ns" () noexcept
@@ -162,6 +183,8 @@ cdef extern from *:
     int bit_length "loopcore_bit_length" (long long number) noexcept
 
 cdef extern from "Python.h":
+    # Of what is exactly bytes.
+    Py_ssize_t size_of "PyBytes_GET_SIZE" (object item) noexcept
     unsigned long get_ident "PyThread_get_thread_ident" () noexcept
     object copy_context "PyContext_CopyCurrent" ()
     int context_enter "PyContext_Enter" (object context) except -1

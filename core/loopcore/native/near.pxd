@@ -1,24 +1,47 @@
 # The readiness table's entries of small descriptors: a list by their numbers, which answers without a hash.
 
+from cpython.object cimport PyObject
+
 cdef extern from *:
     """
-    /* What stands in `table` at the place that the int `number` names; None if there is no such place, or another type. */
-    static inline PyObject *
-    loopcore_find_near(PyObject *table, PyObject *number)
+    /* The value of a small int; -1 for everything else, and for 0. */
+    static inline Py_ssize_t
+    loopcore_small(PyObject *number)
     {
-        Py_ssize_t place = -1;
         if (PyLong_CheckExact(number)) {
     #if PY_VERSION_HEX >= 0x030C0000
             if (PyUnstable_Long_IsCompact((PyLongObject *)number)) {
-                place = PyUnstable_Long_CompactValue((PyLongObject *)number);
+                return PyUnstable_Long_CompactValue((PyLongObject *)number);
             }
     #else
             if (Py_SIZE(number) == 1) {
-                place = (Py_ssize_t)((PyLongObject *)number)->ob_digit[0];
+                return (Py_ssize_t)((PyLongObject *)number)->ob_digit[0];
             }
     #endif
         }
-        return Py_NewRef((size_t)place < (size_t)PyList_GET_SIZE(table) ? PyList_GET_ITEM(table, place) : Py_None);
+        return -1;
+    }
+
+    /* What stands in `table` at the place that the int `number` names; NULL if it is None, or there is no such place. */
+    static inline PyObject *
+    loopcore_find_near(PyObject *table, PyObject *number)
+    {
+        Py_ssize_t place = loopcore_small(number);
+        PyObject *found = (size_t)place < (size_t)PyList_GET_SIZE(table) ? PyList_GET_ITEM(table, place) : Py_None;
+        return found == Py_None ? NULL : found;
+    }
+
+    /* The same for the number in `event`, (number, bits), if its bits are those and no more. */
+    static inline PyObject *
+    loopcore_find_near_for(PyObject *table, PyObject *event, int bits)
+    {
+        if (!PyTuple_CheckExact(event) || PyTuple_GET_SIZE(event) != 2
+            || loopcore_small(PyTuple_GET_ITEM(event, 1)) != bits) {
+            return NULL;
+        }
+        return loopcore_find_near(table, PyTuple_GET_ITEM(event, 0));
     }
     """
-    object find_near "loopcore_find_near" (list table, object number)
+    # Of an attribute, and borrowed: no temporary references are taken.
+    PyObject *find_near "loopcore_find_near" (PyObject *table, PyObject *number) noexcept
+    PyObject *find_near_for "loopcore_find_near_for" (PyObject *table, PyObject *event, int bits) noexcept

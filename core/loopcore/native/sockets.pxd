@@ -178,18 +178,45 @@ cdef extern from *:
         return loopcore_nothing_received();
     }
 
+    /* A memoryview as PyObject_GetBuffer would give it, without a reservation: nobody can release it before the call is
+     * over, because the GIL is kept. NULL if that would refuse, or is needed. */
+    static inline Py_buffer *
+    loopcore_view_of(PyObject *buffer)
+    {
+    #ifndef Py_GIL_DISABLED
+        if (PyMemoryView_Check(buffer)) {
+            PyMemoryViewObject *seen = (PyMemoryViewObject *)buffer;
+            int refused = _Py_MEMORYVIEW_RELEASED;
+    #ifdef _Py_MEMORYVIEW_RESTRICTED
+            refused |= _Py_MEMORYVIEW_RESTRICTED;
+    #endif
+            if (!(seen->flags & refused) && !(seen->mbuf->flags & _Py_MANAGED_BUFFER_RELEASED) && !seen->view.readonly
+                && (seen->flags & (_Py_MEMORYVIEW_C | _Py_MEMORYVIEW_SCALAR))) {
+                return &seen->view;
+            }
+        }
+    #endif
+        return NULL;
+    }
+
     static inline Py_ssize_t
     loopcore_receive_into(PyObject *sock, int fd, PyObject *buffer)
     {
-        Py_buffer view;
+        Py_buffer view, *seen = loopcore_view_of(buffer);
         ssize_t got;
         int error;
-        if (PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE) < 0) {
-            return -2;
+        if (seen != NULL) {
+            got = recv(fd, seen->buf, (size_t)seen->len, 0);
+            error = errno;
         }
-        got = recv(fd, view.buf, (size_t)view.len, 0);
-        error = errno;
-        PyBuffer_Release(&view);
+        else {
+            if (PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE) < 0) {
+                return -2;
+            }
+            got = recv(fd, view.buf, (size_t)view.len, 0);
+            error = errno;
+            PyBuffer_Release(&view);
+        }
         if (got >= 0) {
             return got;
         }
@@ -275,11 +302,12 @@ cdef extern from *:
         return loopcore_sent(sendmsg(fd, &message, MSG_NOSIGNAL));
     }
     """
-    object receive "loopcore_receive" (object sock, int fd, Py_ssize_t limit, Py_ssize_t expected)
-    Py_ssize_t receive_into "loopcore_receive_into" (object sock, int fd, object buffer) except -2
+    object receive "loopcore_receive" (PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected)
+    # -1: nothing came; -2: an exception is pending.
+    Py_ssize_t try_receive_into "loopcore_receive_into" (PyObject *sock, int fd, PyObject *buffer) noexcept
     Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1
     Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2
-    Py_ssize_t try_send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) noexcept
+    Py_ssize_t try_send_one "loopcore_send_one" (PyObject *sock, int fd, PyObject *item, Py_ssize_t head) noexcept
     # Of an attribute, which may hold the only reference: no temporary one may be taken to call this.
     void keep_spare "loopcore_keep_spare" (PyObject *item) noexcept
     Py_ssize_t send_many "loopcore_send_many" (object sock, int fd, list queue, Py_ssize_t head) except -2

@@ -5,6 +5,9 @@ from loopcore.native.attributes cimport open_dict
 from loopcore.transports.driver cimport DatagramDriver
 from loopcore.transports.lifecycle cimport Connection
 
+cdef bint _SENDS_EMPTY
+cdef int _LOST
+
 
 cdef class DatagramTransport(Connection):
     cdef public object _address
@@ -20,12 +23,17 @@ cdef class DatagramTransport(Connection):
     cpdef object _datagram(self, bytes data, object address)
     cpdef object _refused(self, object exc)
     cdef object _blame(self, object name, object exc)
-    @cython.locals(driver=DatagramDriver, connected=bint, item=bytes)
+    @cython.locals(connected=bint, item=bytes)
     cpdef object sendto(self, object data, object addr=*)
     cdef object _run(self)
     @cython.locals(unsent=Py_ssize_t)
     cdef object _on_written(self)
     cpdef object _written(self)
+
+
+# The driver of a DatagramTransport is a DatagramDriver: that was seen to when it was made.
+cdef inline bint send_by_driver(DatagramTransport transport, object data, object addr, bint connected) except -1:
+    return (<DatagramDriver>transport._driver).send(data, addr, connected)
 
 
 cdef inline object give_instance_dicts():

@@ -34,13 +34,15 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import call_method_with, raise_pending
-    from cython.cimports.loopcore.transports.datagram import give_instance_dicts
+    from cython.cimports.loopcore.transports.datagram import give_instance_dicts, send_by_driver
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 SENDS_EMPTY: Final = sys.version_info >= (3, 13)
 """Whether the running Python's asyncio sends an empty datagram; before 3.13 `sendto` ignores it."""
+
+_SENDS_EMPTY, _LOST = SENDS_EMPTY, LOST
 
 HEADER: Final = 8 if sys.version_info >= (3, 13) else 0
 """Bytes that a queued datagram counts beside its own."""
@@ -185,21 +187,24 @@ class DatagramTransport(Connection):
         """
         if type(data) is not bytes and not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
-        if not SENDS_EMPTY and not data:
+        if not _SENDS_EMPTY and not data:
             return
         if self._address:
             if addr is not None and addr != self._address:
                 raise ValueError(f"Invalid address: must be None or {self._address}")
             addr = self._address
-        if self._state >= LOST:
+        if self._state >= _LOST:
             self._lost_writes += 1
             if self._lost_writes >= LOST_WRITES_BEFORE_WARNING:
                 logger.warning("socket.send() raised exception.")
             return
         connected = self._connected or (addr is None and self._peer is not None)
-        driver = self._driver
         try:
-            if driver.send(data, addr, connected):
+            if (
+                send_by_driver(self, data, addr, connected)
+                if cython.compiled
+                else self._driver.send(data, addr, connected)
+            ):
                 return
         except OSError as exc:
             self._protocol.error_received(exc)  # type: ignore[attr-defined]
@@ -210,8 +215,8 @@ class DatagramTransport(Connection):
             self._failed(exc, WRITE_FAILED)
             return
         item = bytes(data)  # what can change must not be kept
-        driver.queue(item, addr, connected, len(item) + HEADER)
-        if driver.unsent > self._join_limit:
+        self._driver.queue(item, addr, connected, len(item) + HEADER)
+        if self._driver.unsent > self._join_limit:
             self._relieve()
 
     def _run(self) -> None:

@@ -30,7 +30,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+    from cython.cimports.loopcore.native.cpython import context_enter, context_exit, size_of
     from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected, send_internet, take_sender
     from cython.cimports.loopcore.transports.driver_datagram import let_go_of
 else:
@@ -104,8 +104,9 @@ class ReadinessDatagramDriver(DatagramDriver):
                 if type(received) is bytes:
                     item: bytes = received
                     received = None  # or else there would be two references to what may serve again
-                    self.received += len(item)
-                    self.scheduler.bytes_received += len(item)
+                    # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
+                    self.received = self.received + len(item)
+                    self.scheduler.bytes_received = self.scheduler.bytes_received + len(item)
                     sink._on_datagram(item, take_sender())
                     let_go_of(item)
                     continue
@@ -140,7 +141,8 @@ class ReadinessDatagramDriver(DatagramDriver):
     # Sending
 
     def send(self, item: Any, address: Any, connected: bool) -> bool:
-        return not self._queue and self._send_one(item, address, connected)
+        # Who is not blocked has an empty queue: nobody has to ask it.
+        return not (self._blocked and self._queue) and self._send_one(item, address, connected)
 
     def _send_one(self, item: Any, address: Any, connected: bool) -> bool:
         if connected:
@@ -150,9 +152,12 @@ class ReadinessDatagramDriver(DatagramDriver):
         else:
             sent = send_to(self.sock, self.fd, item, address)
         if sent:
-            size = len(item) if type(item) is bytes else memoryview(item).nbytes
-            self.sent += size
-            self.scheduler.bytes_sent += size
+            if type(item) is bytes:
+                size = size_of(item) if cython.compiled else len(item)
+            else:
+                size = memoryview(item).nbytes
+            self.sent = self.sent + size
+            self.scheduler.bytes_sent = self.scheduler.bytes_sent + size
         return bool(sent)
 
     def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:

@@ -2,11 +2,12 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.native.sockets cimport keep_spare
+from loopcore.native.sockets cimport keep_spare, receive, try_receive_into, try_send_one
 from loopcore.transports.driver cimport Sink, StreamDriver
 
 cdef Py_ssize_t _VECTOR_LIMIT
 cdef Py_ssize_t _EXPECT_FROM
+cdef int _RECEIVE_FAILED
 
 
 cdef class QueueingDriver(StreamDriver):
@@ -20,10 +21,11 @@ cdef class QueueingDriver(StreamDriver):
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_some(self, object item) except -1
     cpdef object shut_down_writing(self)
-    @cython.locals(received=object, item=bytes, nbytes=Py_ssize_t)
+    @cython.locals(received=object, nbytes=Py_ssize_t)
     cdef Py_ssize_t _receive(self) except -1
     @cython.locals(sink=Sink, nbytes=Py_ssize_t)
     cdef Py_ssize_t _receive_into_buffer(self) except -1
+    cdef Py_ssize_t _receive_into(self, object buffer) except? -1
     cdef object _send_queued(self)
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_single(self) noexcept
@@ -35,6 +37,19 @@ cdef class QueueingDriver(StreamDriver):
     @cython.locals(queue=list, gone=Py_ssize_t, size=Py_ssize_t)
     cdef object _drop(self, Py_ssize_t sent)
     cdef object _drop_all(self)
+
+
+# Attributes are passed on without temporary references: nothing in there lets go of them.
+cdef inline object receive_next(QueueingDriver driver):
+    return receive(<PyObject *>driver.sock, driver.fd, driver.scheduler.receive_limit, driver._expected)
+
+
+cdef inline Py_ssize_t try_receive_into_buffer(QueueingDriver driver, object buffer) noexcept:
+    return try_receive_into(<PyObject *>driver.sock, driver.fd, <PyObject *>buffer)
+
+
+cdef inline Py_ssize_t try_send_single(QueueingDriver driver) noexcept:
+    return try_send_one(<PyObject *>driver.sock, driver.fd, <PyObject *>driver._single, driver._head)
 
 
 cdef inline void let_go_of_single(QueueingDriver driver) noexcept:

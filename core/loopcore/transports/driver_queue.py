@@ -7,7 +7,7 @@ Thread: the loop's own.
 """
 
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.transports.driver import Buffer, Sink, StreamDriver
 
@@ -17,8 +17,14 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.sockets import receive, receive_into, send_many, send_one, try_send_one
-    from cython.cimports.loopcore.transports.driver_queue import let_go_of_single
+    from cython.cimports.loopcore.native.cpython import raise_pending, size_of
+    from cython.cimports.loopcore.native.sockets import send_many, send_one
+    from cython.cimports.loopcore.transports.driver_queue import (
+        let_go_of_single,
+        receive_next,
+        try_receive_into_buffer,
+        try_send_single,
+    )
 else:
     from loopcore.native.interpreted_sockets import receive, receive_into, send_many, send_one
 
@@ -33,6 +39,7 @@ _VECTOR_LIMIT = VECTOR_LIMIT
 EXPECT_FROM: Final = 8 * 1024
 """A message this long is expected to come again, and received into `bytes` of that size, without a copy."""
 _EXPECT_FROM = EXPECT_FROM
+_RECEIVE_FAILED = -2
 READ_FAILED = "Fatal read error on socket transport"
 WRITE_FAILED = "Fatal write error on socket transport"
 
@@ -71,19 +78,22 @@ class QueueingDriver(StreamDriver):
         """Receive what has come in, once, and hand it to the sink; return how many bytes that was."""
         if self.buffered:
             return self._receive_into_buffer()
-        received = receive(self.sock, self.fd, self.scheduler.receive_limit, self._expected)
+        if cython.compiled:
+            received = receive_next(self)
+        else:
+            received = receive(self.sock, self.fd, self.scheduler.receive_limit, self._expected)
         if type(received) is not bytes:
             if received is not None:
                 self.sink._failed(received, READ_FAILED)
             return 0
-        item: bytes = received
-        nbytes = len(item)
+        nbytes: int = size_of(received) if cython.compiled else len(received)
         if nbytes:
             if cython.compiled:
                 self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
-            self.received += nbytes
-            self.scheduler.bytes_received += nbytes
-            self.sink._on_received(item)
+            # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
+            self.received = self.received + nbytes
+            self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
+            self.sink._on_received(received)
         else:
             self.sink._end_of_file()
         return nbytes
@@ -93,20 +103,30 @@ class QueueingDriver(StreamDriver):
         buffer = sink._get_buffer()
         if buffer is None or not self.reading:  # get_buffer() may have closed or paused the transport
             return 0
-        nbytes: int = 0
+        nbytes: int = try_receive_into_buffer(self, buffer) if cython.compiled else self._receive_into(buffer)
+        if nbytes > 0:
+            self.received = self.received + nbytes
+            self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
+            sink._buffer_updated(nbytes)
+            return nbytes
+        if nbytes == 0:
+            sink._end_of_file()
+        elif cython.compiled and nbytes == _RECEIVE_FAILED:
+            self._receive_into(None)
+        return 0
+
+    def _receive_into(self, buffer: Any) -> int:
+        """Receive into `buffer`, or fail. Compiled, only the latter, with the exception pending."""
         try:
-            nbytes = receive_into(self.sock, self.fd, buffer)
+            if cython.compiled:
+                raise_pending()
+            else:
+                return receive_into(self.sock, self.fd, buffer)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            sink._failed(exc, READ_FAILED)
-            return 0
-        if nbytes > 0:
-            self.count_received(nbytes)
-            sink._buffer_updated(nbytes)
-        elif nbytes == 0:
-            sink._end_of_file()
-        return max(nbytes, 0)
+            self.sink._failed(exc, READ_FAILED)
+        return -1
 
     def shut_down_writing(self) -> None:
         self.sock.shutdown(socket.SHUT_WR)
@@ -123,10 +143,10 @@ class QueueingDriver(StreamDriver):
 
     def _send_single(self) -> int:
         """Send the single item. -1: the kernel took nothing; -2: an exception is pending. Compiled only."""
-        sent: int = try_send_one(self.sock, self.fd, self._single, self._head)
+        sent: int = try_send_single(self)
         if sent == self.unsent:
-            self.sent += sent
-            self.scheduler.bytes_sent += sent
+            self.sent = self.sent + sent
+            self.scheduler.bytes_sent = self.scheduler.bytes_sent + sent
             let_go_of_single(self)
             self._head = 0
             self.unsent = 0

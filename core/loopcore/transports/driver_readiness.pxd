@@ -1,7 +1,9 @@
 cimport cython
+from cpython.object cimport PyObject
 
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.native.flushes cimport add_borrowed, take_only_borrowed
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_queue cimport QueueingDriver
 
@@ -31,3 +33,12 @@ cdef class ReadinessDriver(QueueingDriver):
     cpdef object discard(self)
     cpdef object release(self)
     cpdef object describe(self)
+
+
+cdef inline bint take_turn_alone(ReadinessDriver driver) noexcept:
+    return take_only_borrowed(<PyObject *>driver.scheduler._flushes, <PyObject *>driver.sink)
+
+
+# As the scheduler's `_flush_soon`, of the sink.
+cdef inline int ask_for_turn(ReadinessDriver driver) except -1:
+    return add_borrowed(<PyObject *>driver.scheduler._flushes, <PyObject *>driver.sink)

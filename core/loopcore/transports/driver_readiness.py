@@ -27,7 +27,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit, raise_pending
-    from cython.cimports.loopcore.native.flushes import take_only
+    from cython.cimports.loopcore.transports.driver_readiness import ask_for_turn, take_turn_alone
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -81,10 +81,10 @@ class ReadinessDriver(QueueingDriver):
         send as a callback of its own, then.
         """
         scheduler = self.scheduler
-        if scheduler._observed or not take_only(scheduler._flushes, self.sink):
+        if scheduler._observed or not take_turn_alone(self):
             return
         self._turn_asked = False
-        scheduler.tally.callbacks += 1
+        scheduler.tally.callbacks = scheduler.tally.callbacks + 1
         scheduler.unflushed = 0
         if self.unsent and not self._blocked:
             self._send()
@@ -97,13 +97,16 @@ class ReadinessDriver(QueueingDriver):
                 self._queue.append(self._single)
                 self._single = None
             self._queue.append(item)
-        self.unsent += size
+        self.unsent = self.unsent + size  # compiled, `+=` takes a reference first
         if self._blocked:
             return
-        self.scheduler.unflushed += size
+        self.scheduler.unflushed = self.scheduler.unflushed + size
         if not self._turn_asked:
             self._turn_asked = True
-            self.scheduler._flush_soon(self.sink)
+            if cython.compiled:
+                ask_for_turn(self)
+            else:
+                self.scheduler._flush_soon(self.sink)
 
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent

@@ -2,7 +2,7 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore.native.attributes cimport open_dict
-from loopcore.transports.driver cimport Driver, StreamDriver
+from loopcore.transports.driver cimport StreamDriver
 from loopcore.transports.lifecycle cimport Connection
 
 
@@ -20,23 +20,27 @@ cdef class StreamTransport(Connection):
     @cython.locals(driver=StreamDriver)
     cpdef object set_protocol(self, object protocol)
     cdef object _on_received(self, bytes data)
-    cdef object _data_failed(self)
+    cdef object _call_failed(self, object method)
     cpdef object _protocol_failed(self, object exc, object method)
     cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
     cdef object _buffer_updated(self, Py_ssize_t nbytes)
     cpdef object _end_of_file(self)
-    @cython.locals(driver=StreamDriver, item=bytes, size=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t)
     cpdef object write(self, object data)
     @cython.locals(driver=StreamDriver, size=Py_ssize_t)
     cdef object _write_other(self, object data)
     cdef bint _refuse(self, object name, object verb, Py_ssize_t size) except -1
     cdef object _run(self)
-    @cython.locals(driver=Driver)
     cdef object _on_written(self)
     cpdef object _written(self)
     cdef object _drained(self)
     cpdef object _let_go(self)
+
+
+# The driver of a StreamTransport is a StreamDriver: that was seen to when it was made.
+cdef inline object hand_over(StreamTransport transport, object item, Py_ssize_t size):
+    return (<StreamDriver>transport._driver).write(item, size)
 
 
 cdef inline object give_instance_dicts():

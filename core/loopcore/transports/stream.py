@@ -28,9 +28,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import call_with, raise_pending
+    from cython.cimports.loopcore.native.cpython import ask_for_buffer, call_with, raise_pending, size_of
     from cython.cimports.loopcore.transports.ports import make_stream_driver
-    from cython.cimports.loopcore.transports.stream import give_instance_dicts
+    from cython.cimports.loopcore.transports.stream import give_instance_dicts, hand_over
 else:
     from loopcore.transports.ports import make_stream_driver
 
@@ -178,7 +178,7 @@ class StreamTransport(Connection):
     def _on_received(self, data: bytes) -> None:
         if cython.compiled:
             if call_with(self._on_data, data):
-                self._data_failed()
+                self._call_failed("data_received")
             return
         try:
             self._on_data(data)
@@ -187,14 +187,14 @@ class StreamTransport(Connection):
         except BaseException as exc:
             self._protocol_failed(exc, "data_received")
 
-    def _data_failed(self) -> None:
+    def _call_failed(self, method: str) -> None:
         # Compiled only, with the exception of the protocol pending: nothing is set up to catch where none is raised.
         try:
             raise_pending()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._protocol_failed(exc, "data_received")
+            self._protocol_failed(exc, method)
 
     def _protocol_failed(self, exc: BaseException, method: str) -> None:
         if self._state == OPEN:
@@ -202,6 +202,11 @@ class StreamTransport(Connection):
         self._failed(exc, f"Fatal error: protocol.{method}() call failed.")
 
     def _get_buffer(self) -> Any:
+        if cython.compiled:
+            buffer = ask_for_buffer(self._on_get_buffer, -1)
+            if buffer is None:
+                self._call_failed("get_buffer")
+            return buffer
         try:
             buffer = self._on_get_buffer(-1)
             if not len(buffer):
@@ -214,6 +219,10 @@ class StreamTransport(Connection):
         return buffer
 
     def _buffer_updated(self, nbytes: int) -> None:
+        if cython.compiled:
+            if call_with(self._on_buffer_updated, nbytes):
+                self._call_failed("buffer_updated")
+            return
         try:
             self._on_buffer_updated(nbytes)
         except (SystemExit, KeyboardInterrupt):
@@ -247,15 +256,16 @@ class StreamTransport(Connection):
         if type(data) is not bytes:
             self._write_other(data)
             return
-        item: bytes = data
-        size = len(item)
+        size = size_of(data) if cython.compiled else len(data)
         if self._refuses and self._refuse("write()", "write", size):
             return
         if size == 0:
             return
-        driver = self._driver
-        driver.write(item, size)
-        if driver.unsent > self._join_limit:
+        if cython.compiled:
+            hand_over(self, data, size)
+        else:
+            self._driver.write(data, size)
+        if self._driver.unsent > self._join_limit:
             self._relieve()
 
     def writelines(self, list_of_data: Any) -> None:
@@ -332,10 +342,9 @@ class StreamTransport(Connection):
         self._on_written()
 
     def _on_written(self) -> None:
-        driver = self._driver
-        if self._protocol_paused and driver.unsent <= self._low_water:
+        if self._protocol_paused and self._driver.unsent <= self._low_water:
             self._resume_protocol()
-        if self._awaits_drain and driver.unsent == 0:
+        if self._awaits_drain and self._driver.unsent == 0:
             self._drained()
 
     def _drained(self) -> None:
