@@ -39,7 +39,7 @@ class SharedContexts:
     def begin(self) -> None:
         """Note that a run begins in this thread: its callbacks enter their contexts without a call. Compiled only."""
         if cython.compiled:
-            self._thread = current_thread()  # type: ignore[misc]  # C's alone
+            self._thread = current_thread()
 
     def end(self) -> None:
         """Note that the run has ended, and keep no variable alive. Compiled only."""

@@ -202,7 +202,7 @@ class Dispatcher(TaskQueues):
         tick = self.readiness.tick
         count = 0
         for event in events:
-            count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)
+            count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
             if self.unflushed > self.flush_limit:
                 self._flush_early()
         return count
