@@ -159,16 +159,18 @@ cdef extern from *:
         if (got < 0) {
             return loopcore_nothing_received();
         }
-        address = loopcore_written_address(&from);
-        if (address == NULL) {
-            return loopcore_take_exception();
-        }
-        Py_XSETREF(loopcore_sender, address);
+        /* Copied first: to make an address may start a collection, whose finalizers may let other threads receive. */
         data = loopcore_make_bytes(got);
         if (data == NULL) {
             return loopcore_take_exception();
         }
         memcpy(PyBytes_AS_STRING(data), loopcore_datagram_buffer, (size_t)got);
+        address = loopcore_written_address(&from);
+        if (address == NULL) {
+            Py_DECREF(data);
+            return loopcore_take_exception();
+        }
+        Py_XSETREF(loopcore_sender, address);
         return data;
     }
 
