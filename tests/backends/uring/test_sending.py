@@ -50,6 +50,20 @@ def test_quiet_send_that_finds_no_room_waits_for_it(ledger, pair):
 
 
 @needs_uring
+def test_send_whose_peer_has_ended_its_half_can_be_cancelled(ledger, pair):
+    # Over Unix sockets a kernel thread blocks in it, and is not found while the send is on its way there.
+    pair[1].shutdown(socket.SHUT_WR)
+    fill(pair[0])
+    sending = send_of(pair[0], b"x" * LARGE)
+    ledger.submit(sending)
+    assert ledger.wait(0.0) == []
+    with alarms() as on_alarm:
+        on_alarm(interrupt, 20)
+        ledger.cancel(sending)
+    assert ledger.result_of(sending).errno == errno.ECANCELED
+
+
+@needs_uring
 def test_quiet_send_to_nobody_is_told_as_an_error(ledger, pair):
     pair[1].close()
     sending = send_of(pair[0], b"lost", quiet=True)
