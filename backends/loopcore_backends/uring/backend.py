@@ -155,8 +155,8 @@ class UringBackend:
             self._enter(0, 0)
             self._harvest()
         while slot.operation is operation:
-            # A kernel thread is at it: a call on a file, which takes as long as it takes, or a send that was just on its
-            # way to that thread, and not found (seen on Linux 6.18). So it is asked again, of which nothing is told.
+            # A kernel thread is at it: a call on a file, which takes as long as it takes, or a send that was just on
+            # its way to that thread, and not found (seen on Linux 6.18). So it is asked again, of which nothing is told.
             if self._requests.ring.space() > 0:
                 self._requests.cancel(slot)
             self._enter(1, ROUND_NS)

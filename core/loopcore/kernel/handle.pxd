@@ -70,7 +70,6 @@ cpdef Handle make_handle(object callback, tuple args, object loop, object contex
 cdef Handle make_soon(object callback, tuple args, object loop, object context, SharedContexts contexts)
 @cython.locals(callback=cython.p_void, args=cython.p_void)
 cdef int run_soon(Handle handle, SharedContexts contexts) except -1
-@cython.locals(callback=cython.p_void, args=cython.p_void)
 cdef int run_due(TimerHandle timer, SharedContexts contexts) except -1
 cdef int use_again(Handle handle) except -1
 @cython.locals(timer=TimerHandle)

@@ -314,8 +314,8 @@ def run_due(timer: TimerHandle, contexts: SharedContexts) -> int:
     """Run a timer; if only the caller knows it, in a context that timers take turns in. Compiled only."""
     if timer._shares_context and not timer._cancelled and not is_known_elsewhere(timer):
         context = begin_turn_of(timer, contexts)
-        callback, args = borrowed(timer._callback), borrowed(timer._args)
-        if call_in_context(contexts._thread, context, callback, args):
+        callback, args = timer._callback, timer._args  # the collector knows timers, and who asks it may cancel this one
+        if call_in_context(contexts._thread, context, borrowed(callback), borrowed(args)):
             timer._kept_context = context
             timer._shares_context = False
             timer._fail()
