@@ -155,8 +155,7 @@ class UringBackend:
             self._enter(0, 0)
             self._harvest()
         while slot.operation is operation:
-            # A kernel thread is at it: a call on a file, which takes as long as it takes, or a send that was just on
-            # its way to that thread, and not found (seen on Linux 6.18). So it is asked again, of which nothing is told.
+            # A kernel thread is at it, or a send was on its way to one and not found (Linux 6.18): so it is asked again.
             if self._requests.ring.space() > 0:
                 self._requests.cancel(slot)
             self._enter(1, ROUND_NS)
@@ -387,7 +386,7 @@ class UringBackend:
             return
         for _ in range(ROUNDS):
             if ring.space() > 0:
-                self._requests.cancel_all()  # more than once, as in `cancel`
+                self._requests.cancel_all()  # again, as in `cancel`
             code = ring.enter(1, ROUND_NS)
             if code < 0 and code not in (-errno.ETIME, -errno.EINTR, -errno.EBUSY):
                 return
