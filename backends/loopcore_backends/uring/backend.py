@@ -155,7 +155,7 @@ class UringBackend:
             self._enter(0, 0)
             self._harvest()
         while slot.operation is operation:
-            # A kernel thread is at it, or a send was on its way to one and not found (Linux 6.18): so it is asked again.
+            # A kernel thread is at it, or a send was on its way to one, not found (Linux 6.18): it is asked again.
             if self._requests.ring.space() > 0:
                 self._requests.cancel(slot)
             self._enter(1, ROUND_NS)
