@@ -64,8 +64,14 @@ class Part:
             loop._parts = {}
         parts = loop._parts
         made = parts.get(self._name)
-        if made is not None:
-            parts.setdefault(_REPLACED, {}).setdefault(self._name, []).append(made)
+        if made is not None and made is not value:
+            replaced = parts.setdefault(_REPLACED, {}).setdefault(self._name, [])
+            for position, before in enumerate(replaced):
+                if before is value:  # set back, as pytest's monkeypatch does: nobody asks for what hid it any more
+                    del replaced[position:]
+                    break
+            else:
+                replaced.append(made)
         parts[self._name] = value
 
     def __delete__(self, loop: Any) -> None:

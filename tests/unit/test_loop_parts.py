@@ -77,6 +77,24 @@ def test_a_part_that_was_replaced_is_back_when_the_replacement_is_deleted(loop: 
 
 
 @pytest.mark.loopcore_only
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
+def test_what_replaced_a_part_is_let_go_of_when_the_part_is_set_back(loop: Loop) -> None:
+    class Replacement:
+        pass
+
+    own = loop._resolver  # type: ignore[attr-defined]
+    loop._resolver = replacement = Replacement()  # type: ignore[attr-defined]
+    loop._resolver = other = Replacement()  # type: ignore[attr-defined]
+    reference, another = weakref.ref(replacement), weakref.ref(other)
+    loop._resolver = own  # type: ignore[attr-defined]
+    del replacement, other
+    assert (reference(), another()) == (None, None)
+    with unittest.mock.patch.object(loop, "_resolver", object()):
+        loop._resolver = loop._resolver  # type: ignore[attr-defined]
+    assert loop._resolver is own  # type: ignore[attr-defined]
+
+
+@pytest.mark.loopcore_only
 def test_a_part_that_is_deleted_is_made_anew(loop: Loop) -> None:
     own = loop._resolver  # type: ignore[attr-defined]
     del loop._resolver  # type: ignore[attr-defined]
