@@ -30,7 +30,7 @@ CUTS: tuple[tuple[str, str, str], ...] = (
     # The tick: no test whether somebody looks on.
     (_KERNEL + "reactor.py", r"if self\._tick_observed or self\._has_phase", "if self._has_phase"),
     (_KERNEL + "reactor.py", r"if self\._poll_observed:", "if False:"),
-    (_KERNEL + "dispatch.py", r"if self\._tick_observed:", "if False:"),
+    (_KERNEL + "dispatch.py", r"if dispatcher\._tick_observed:", "if False:"),
     (_ANY + "*.py", r"if self\._stopwatch is not None:", "if False:"),
     # A callback: only debug mode is left in the test.
     (_KERNEL + "dispatch.py", r"if self\._observed:", "if self._attention & _DEBUG:"),
