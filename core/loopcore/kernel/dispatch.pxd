@@ -7,7 +7,6 @@ from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.readiness cimport Readiness, Registration, near_reader
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.native.tracking cimport track
 from loopcore.operations cimport Operation
 
 cdef int _DEBUG
@@ -29,13 +28,6 @@ cdef int _CHECK_PHASE
 cdef int _TIMERS_PHASE
 cdef int _CLOSE_PHASE
 cdef object _NO_EVENTS
-
-
-# What is shown to others, who may keep it: until it runs, the collector did not know it, if it is a Handle.
-cdef inline Runnable tracked(Runnable runnable):
-    if type(runnable) is Handle:
-        track(runnable)
-    return runnable
 
 
 # Between two ticks nothing keeps the variables of callbacks that have run.

@@ -30,7 +30,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import run_event, settle_contexts, tracked, try_phases
+    from cython.cimports.loopcore.kernel.dispatch import run_event, settle_contexts, try_phases
     from cython.cimports.loopcore.kernel.handle import run_due, run_soon
     from cython.cimports.loopcore.kernel.ready import pop_first
     from cython.cimports.loopcore.native.cpython import raise_pending
@@ -181,7 +181,7 @@ class Dispatcher(TaskQueues):
             if self._task_left and (not self._steps_task or goes_with_the_next(self)):
                 self._hide_task()
             if self._observed:
-                self._run_observed(tracked(runnable) if cython.compiled else runnable, self._source)
+                self._run_observed(runnable._shown(), self._source)
             elif cython.compiled and type(runnable) is Handle:
                 run_soon(runnable, self._contexts)
             else:

@@ -119,6 +119,23 @@ class Faults:
             report_logger.exception(failure)
 
 
+def report_unseen(future: Any) -> None:
+    """Report the exception of a future that goes, which nobody has asked for."""
+    message = f"{type(future).__name__} exception was never retrieved"
+    _report_end(future, {"message": message, "exception": future._exception, "future": future})
+
+
+def report_destroyed(task: Any) -> None:
+    """Report a task that goes while its coroutine has not ended."""
+    _report_end(task, {"task": task, "message": _DESTROYED})
+
+
+def _report_end(future: Any, context: FaultContext) -> None:
+    if future._source_traceback:
+        context["source_traceback"] = future._source_traceback
+    future._loop.call_exception_handler(context)
+
+
 def _describe(key: str, value: Any) -> str:
     title = _TRACEBACK_TITLES.get(key)
     if title is None:

@@ -2,13 +2,15 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore.kernel.current cimport has_itself
-from loopcore.kernel.contexts cimport snapshot_of
-from loopcore.kernel.handle cimport Handle, make_soon
+from loopcore.kernel.contexts cimport begin_turn, end_turn, snapshot_of
+from loopcore.kernel.handle cimport make_handle, make_soon, report_failed
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.ready cimport push_last
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.attributes cimport open_dict
-from loopcore.native.contexts cimport own
+from loopcore.native.contexts cimport call_for_in_context, own
+from loopcore.native.reuse cimport reuse
+from loopcore.native.tracking cimport untrack
 
 cdef int _PENDING
 cdef int _CANCELLED
@@ -21,6 +23,7 @@ cdef class Future(Runnable):
     cdef signed char _status
     cdef signed char _log_traceback_flag
     cdef signed char _waiter_shares
+    cdef signed char _is_due
     cdef public bint _asyncio_future_blocking
     cdef public object _result
     cdef public object _exception
@@ -33,6 +36,8 @@ cdef class Future(Runnable):
     cdef object __weakref__
     cdef PyObject *_instance_dict
 
+    cdef object _run(self)
+    cdef Runnable _shown(self)
     cdef int _check_change(self) except -1
     cdef int _check_initialized(self) except -1
     cdef bint _cancel(self, object msg) except -1
@@ -40,12 +45,9 @@ cdef class Future(Runnable):
     cdef object _outcome(self)
     cdef int _set_result(self, object result) except -1
     cdef int _set_exception(self, object exception) except -1
-    cdef int _add_waiter(self, Runnable waiter) except -1
     cdef int _add_callback(self, object callback, object context) except -1
     cdef int _notify(self, object callback, object context) except -1
-    cdef int _announce_wake(self, Runnable waiter) except -1
     cdef int _schedule_callbacks(self) except -1
-    cdef object _report_unseen(self)
 
 
 @cython.final
@@ -63,6 +65,39 @@ cdef object _iterate(Future future)
 
 @cython.locals(future=Future)
 cpdef Future make_future(Reactor loop)
+
+
+cdef extern from *:
+    """
+    /* Have a future hold nothing, as a new one. */
+    #define loopcore_empty_future(future) \
+        do { \
+            loopcore_let_go((future)->_loop); \
+            loopcore_let_go((future)->_reactor); \
+            loopcore_let_go((future)->_result); \
+            loopcore_let_go((future)->_exception); \
+            loopcore_let_go((future)->_exception_traceback); \
+            loopcore_let_go((future)->_waiter); \
+            loopcore_let_go((future)->_waiter_context); \
+            loopcore_let_go((future)->_callback_list); \
+            loopcore_let_go((future)->_cancel_message); \
+            loopcore_let_go((future)->_source_traceback); \
+            (future)->_status = (future)->_log_traceback_flag = 0; \
+            (future)->_waiter_shares = (future)->_is_due = 0; \
+            (future)->_asyncio_future_blocking = 0; \
+        } while (0)
+    """
+    void empty_future "loopcore_empty_future" (Future future) noexcept
+
+
+# Whether a future that goes has nothing to say; then it is emptied, for `make_future`.
+cdef inline bint end_future(PyObject *ended) noexcept:
+    future = <Future>ended
+    if future._log_traceback_flag:
+        return False
+    untrack(future)
+    empty_future(future)
+    return True
 
 
 # Whether callbacks of a future that is done need no `call_soon`: nobody looks on, and nobody has replaced it
@@ -107,23 +142,64 @@ cdef inline int own_first(Future future) except -1:
     return 0
 
 
-# Schedule the first, which the future has given up, with the context that it shares; False if it shares none.
-cdef inline bint notify_first(Future future, object waiter, object context) except -1:
-    cdef Reactor reactor
-    cdef Handle handle
-    if not future._waiter_shares:
+# Have the only callback that shares its context run: the future stands in the ready queue itself, in place of a Handle
+# (docs/adr/0048). False if it takes a `call_soon`, or is of another class, which may run for something else.
+cdef inline bint notify_first(Future future) except -1:
+    cdef Reactor reactor = future._reactor
+    if not future._waiter_shares or reactor._observed or not goes_directly(future):
         return False
-    future._waiter_shares = False
-    if goes_directly(future):
-        reactor = future._reactor
-        handle = make_soon(waiter, (future,), reactor, context, reactor._contexts)
-        handle._shares_context = True
-        push_last(reactor.ready, handle)
-    else:
-        future._notify(waiter, own(<PyObject *>context))
+    if type(future) is not Future and type(future) is not reactor._task_type:
+        return False
+    future._is_due = True
+    push_last(reactor.ready, future)
     return True
 
 
-cdef inline object give_instance_dicts():
+# The context of the first callback, which the future has given up, for `call_soon`.
+cdef inline object own_given_up(Future future, object context):
+    if not future._waiter_shares:
+        return context
+    future._waiter_shares = False
+    return own(<PyObject *>context)
+
+
+# Call it, its turn having come.
+cdef inline int deliver(Future future) except -1:
+    cdef Reactor reactor = future._reactor
+    future._is_due = False
+    if future._waiter is None or future._status == _PENDING:
+        return 0  # `__init__` was called again, and has left it to a Handle
+    context = begin_turn(reactor._contexts, <PyObject *>future._waiter_context)
+    callback = future._waiter
+    future._waiter = future._waiter_context = None
+    future._waiter_shares = False
+    if call_for_in_context(reactor._contexts._thread, context, callback, future):
+        report_failed(callback, future, future._loop, context)
+    else:
+        end_turn(reactor._contexts, context)
+    return 0
+
+
+# What `deliver` is to call, as a Handle: somebody looks on.
+cdef inline Runnable handle_of_due(Future future):
+    if not future._is_due or future._waiter is None or future._status == _PENDING:
+        return future
+    future._is_due = False
+    own_first(future)
+    callback, context = future._waiter, future._waiter_context
+    future._waiter = future._waiter_context = None
+    return make_handle(callback, (future,), future._loop, context)
+
+
+# `__init__` is called again: the place in the ready queue, which cannot be given up, stays one for nothing.
+cdef inline int leave_to_handle(Future future) except -1:
+    cdef Reactor reactor = future._reactor
+    push_last(reactor.ready, handle_of_due(future))
+    future._is_due = True
+    return 0
+
+
+cdef inline object set_class_up():
     cdef Future sample = Future.__new__(Future)
     open_dict(Future, <char *>&sample._instance_dict - <char *><PyObject *>sample)
+    reuse(Future, end_future)

@@ -12,14 +12,14 @@ through that loop's `call_soon`.
 
 import asyncio
 import traceback
-from asyncio import CancelledError, InvalidStateError
-from asyncio import events as asyncio_events
+from asyncio import CancelledError, InvalidStateError, events
 from collections.abc import Callable, Generator
 from contextvars import Context
 from types import GenericAlias, TracebackType
 from typing import Any
 
 from loopcore.kernel.exceptions import default_of_uninitialized, exception_to_throw, warn_of_old_throw, wrapped_stop
+from loopcore.kernel.faults import report_unseen
 from loopcore.kernel.formatting import describe_future, extract_stack
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
@@ -31,14 +31,19 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.future import (
-        give_instance_dicts,
+        deliver,
+        handle_of_due,
+        leave_to_handle,
         notify_directly,
         notify_first,
         own_first,
+        own_given_up,
+        set_class_up,
         share_first,
     )
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.native.cpython import copy_context
+    from cython.cimports.loopcore.native.reuse import has_reusable, take_reusable
 else:
     from contextvars import copy_context
 
@@ -57,6 +62,7 @@ class Future(Runnable):
         "_status",
         "_log_traceback_flag",
         "_waiter_shares",
+        "_is_due",
         "_asyncio_future_blocking",
         "_result",
         "_exception",
@@ -72,7 +78,9 @@ class Future(Runnable):
 
     def __init__(self, *, loop: Any = None) -> None:
         if loop is None:
-            loop = asyncio_events.get_event_loop()
+            loop = events.get_event_loop()
+        if cython.compiled and self._is_due:
+            leave_to_handle(self)
         self._loop: Any = loop
         self._reactor: Any = loop if isinstance(loop, Reactor) else None
         self._status: int = _PENDING
@@ -84,6 +92,7 @@ class Future(Runnable):
         self._waiter: Any = None
         self._waiter_context: Context | None = None
         self._waiter_shares: bool = False  # the context, with others, until it is due (docs/adr/0037)
+        self._is_due: bool = self._is_due if cython.compiled else False  # in the ready queue for that (docs/adr/0048)
         self._callback_list: list[tuple[Any, Context | None]] | None = None
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
@@ -118,7 +127,7 @@ class Future(Runnable):
         entries: list[tuple[Any, Context | None]] = []
         if cython.compiled:
             own_first(self)
-        if self._waiter is not None:
+        if self._waiter is not None and self._status == _PENDING:  # else it is due
             entries.append((self._waiter, self._waiter_context))
         entries += self._callback_list or []
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
@@ -245,6 +254,8 @@ class Future(Runnable):
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
         """Remove every registration of `fn`; return how many there were."""
         self._check_initialized()
+        if self._status != _PENDING:
+            return 0
         if cython.compiled:
             own_first(self)
         if self._waiter_context is not None:  # the first is as the others for this once
@@ -264,11 +275,8 @@ class Future(Runnable):
             self._callback_list = kept or None
         return removed
 
-    def _add_waiter(self, waiter: Runnable) -> None:
-        """Put `waiter`, a task of the same loop, on the ready queue once the future is done."""
-        self._add_callback(waiter, None)
-
     def _add_callback(self, callback: Any, context: Context | None) -> None:
+        """Have it called once the future is done; a task of the same loop, without a context, made ready."""
         if self._status != _PENDING:  # maybe only since its context is copied: a finalizer of what was collected then
             self._notify(callback, context)
         elif self._callback_list is not None:
@@ -286,23 +294,28 @@ class Future(Runnable):
             return 0
         push_last(self._reactor.ready, callback)  # a task: this is how one hands over to another
         if self._reactor.watching:
-            self._announce_wake(callback)
+            self._reactor.probes.fire("loopcore_task_woken", self._loop, callback, self)
         return 0
-
-    def _announce_wake(self, waiter: Runnable) -> None:
-        self._reactor.probes.fire("loopcore_task_woken", self._loop, waiter, self)
 
     def _schedule_callbacks(self) -> None:
         first, context = self._waiter, self._waiter_context
-        if first is not None:
+        if first is not None and (not cython.compiled or not notify_first(self)):
             self._waiter = self._waiter_context = None  # before anything is allocated: what is collected then may look
-            if not cython.compiled or not notify_first(self, first, context):
-                self._notify(first, context)
+            self._notify(first, own_given_up(self, context) if cython.compiled else context)
         callbacks = self._callback_list
         if callbacks is not None:
             self._callback_list = None
             for callback, context in callbacks:
                 self._notify(callback, context)
+
+    def _run(self) -> None:
+        if cython.compiled and self._is_due:
+            deliver(self)
+        else:
+            Runnable._run(self)  # of a subclass in Python, which may be the target of an operation
+
+    def _shown(self) -> Runnable:
+        return handle_of_due(self) if cython.compiled else self
 
     def __iter__(self) -> "FutureIterator":
         return _iterate(self)
@@ -314,16 +327,8 @@ class Future(Runnable):
         return describe_future(self)
 
     def __del__(self) -> None:
-        self._report_unseen()
-
-    def _report_unseen(self) -> None:
-        if not self._log_traceback_flag:
-            return
-        message = f"{type(self).__name__} exception was never retrieved"
-        context: dict[str, Any] = {"message": message, "exception": self._exception, "future": self}
-        if self._source_traceback:
-            context["source_traceback"] = self._source_traceback
-        self._loop.call_exception_handler(context)
+        if self._log_traceback_flag:
+            report_unseen(self)
 
 
 class FutureIterator:
@@ -384,12 +389,12 @@ def _iterate(future: Future) -> "FutureIterator":
 
 def make_future(loop: Reactor) -> Future:
     """Make a Future as its constructor does outside debug mode, without the price of its call. Compiled only."""
-    future = Future.__new__(Future)
+    future: Future = take_reusable() if has_reusable() else Future.__new__(Future)
     future._loop = future._reactor = loop  # what is not set here is zero or None already
     return future
 
 
 if cython.compiled:
-    give_instance_dicts()
+    set_class_up()
 else:
     Future.__getattr__ = default_of_uninitialized(Future.__slots__)  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ cdef class Handle(Runnable):
     cdef object __weakref__
 
     cpdef object _run(self)
+    cdef Runnable _shown(self)
     cdef int _fail(self) except -1
     cdef int _stop_sharing(self) except -1
     cpdef object _report(self, object exc)
@@ -72,6 +73,7 @@ cdef Handle make_soon(object callback, tuple args, object loop, object context, 
 cdef int run_soon(Handle handle, SharedContexts contexts) except -1
 cdef int run_due(TimerHandle timer, SharedContexts contexts) except -1
 cdef int use_again(Handle handle) except -1
+cdef int report_failed(object callback, object argument, object loop, object context) except -1
 @cython.locals(timer=TimerHandle)
 cpdef TimerHandle make_timer(
     double when, object callback, tuple args, object loop, object context, bint shares_context

@@ -90,6 +90,11 @@ class Handle(Runnable):
             # The frames below keep this one alive as long as a traceback does: an exception must not hold its handle.
             del self
 
+    def _shown(self) -> Runnable:
+        if cython.compiled:
+            track(self)  # until it runs, the collector did not know it
+        return self
+
     def _fail(self) -> None:
         # Compiled only, with the exception of the callback pending: nothing is set up to catch where none is raised.
         track(self)  # it may end the run, and then nobody looks who else has this
@@ -337,6 +342,17 @@ def use_again(handle: Handle) -> int:
     if handle._repr is not None:
         handle._repr = None
     keep_spare(handle)
+    return 0
+
+
+def report_failed(callback: Callable[..., object], argument: object, loop: "Queues", context: Context) -> int:
+    """Report the exception of a callback that ran without a Handle. Compiled only, with the exception pending."""
+    try:
+        raise_pending()
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as exc:
+        make_handle(callback, (argument,), loop, context)._report(exc)
     return 0
 
 

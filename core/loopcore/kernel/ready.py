@@ -86,12 +86,10 @@ class ReadyQueue:
     def pop(self) -> Runnable | None:
         """Take out what has waited longest, or None if the queue is empty."""
         runnable = self.pop_as_is()
-        if cython.compiled and type(runnable) is Handle:
-            track(runnable)
-        return runnable
+        return None if runnable is None else runnable._shown()
 
     def pop_as_is(self) -> Runnable | None:
-        """Do as `pop`, for who tells the collector of a Handle, or uses it again (docs/adr/0022)."""
+        """Do as `pop`, for who runs it, or shows it by `_shown`."""
         if cython.compiled:
             return pop_first(self)  # type: ignore[no-any-return]
         if self._count == 0:

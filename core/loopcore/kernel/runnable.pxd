@@ -1,5 +1,6 @@
 cdef class Runnable:
     cdef object _run(self)
+    cdef Runnable _shown(self)
     cdef bint _takes_note(self, object result) except -1
 
 

@@ -34,6 +34,10 @@ class Runnable:
         else:
             raise NotImplementedError
 
+    def _shown(self) -> "Runnable":
+        """Return what others get to see, and run, in its place. To be called when it has left the ready queue."""
+        return self
+
     def _takes_note(self, result: Any) -> bool:
         """Take note of what a Send has brought, before anything runs in this tick; return whether a turn is wanted."""
         return True

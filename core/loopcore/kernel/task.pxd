@@ -2,11 +2,13 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 
-from loopcore.kernel.future cimport Future
+from loopcore.kernel.future cimport Future, deliver, empty_future
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere, enter_task, replace_left
 from loopcore.native.cpython cimport PYGEN_ERROR, PYGEN_RETURN, PySendResult, send
+from loopcore.native.reuse cimport reuse
 from loopcore.native.tasks cimport list_task, unlist_task
+from loopcore.native.tracking cimport untrack
 
 cdef int _PENDING
 cdef int _CANCELLED
@@ -46,6 +48,48 @@ cdef class Task(Future):
 
 @cython.locals(task=Task)
 cpdef Task make_task(Reactor loop, object coro, object name, object context)
+
+
+cdef extern from *:
+    """
+    /* What of a task is not a future's. */
+    #define loopcore_empty_task(task) \
+        do { \
+            loopcore_let_go((task)->_coro); \
+            loopcore_let_go((task)->_context); \
+            loopcore_let_go((task)->_name); \
+            loopcore_let_go((task)->_fut_waiter); \
+            loopcore_let_go((task)->_thrown); \
+            (task)->_number = 0; \
+            (task)->_returned = (task)->_must_cancel = (task)->_log_destroy_pending = 0; \
+            (task)->_num_cancels_requested = 0; \
+        } while (0)
+    """
+    void empty_task "loopcore_empty_task" (Task task) noexcept
+
+
+# As `end_future`, for `make_task`.
+cdef inline bint end_task(PyObject *ended) noexcept:
+    task = <Task>ended
+    if task._log_traceback_flag or task._registration or (task._status == _PENDING and task._log_destroy_pending):
+        return False
+    untrack(task)
+    empty_task(task)
+    empty_future(task)
+    return True
+
+
+# `deliver`, in the turn of a task, which it is not.
+cdef inline int deliver_ended(Task task) except -1:
+    cdef Reactor reactor = task._reactor
+    reactor._steps_task = False
+    if reactor._task_left:
+        reactor._hide_task()
+    return deliver(task)
+
+
+cdef inline object set_class_up():
+    reuse(Task, end_task)
 
 
 # `enter_task` in a step of the pending phase, after another that was left as the current one.

@@ -18,6 +18,7 @@ from types import CoroutineType
 from typing import Any
 
 from loopcore.kernel.exceptions import error_of_yield
+from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
 from loopcore.kernel.reactor import Reactor
@@ -32,9 +33,18 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.failure import failure_of
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
-    from cython.cimports.loopcore.kernel.task import ends_quietly, enter_after, leave_late, may_stay, resume
+    from cython.cimports.loopcore.kernel.task import (
+        deliver_ended,
+        ends_quietly,
+        enter_after,
+        leave_late,
+        may_stay,
+        resume,
+        set_class_up,
+    )
     from cython.cimports.loopcore.native.contexts import enter, leave
     from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
+    from cython.cimports.loopcore.native.reuse import has_reusable, take_reusable
     from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
     from contextvars import copy_context
@@ -179,7 +189,9 @@ class Task(Future):
     # Running
 
     def _run(self) -> None:
-        if cython.compiled:
+        if cython.compiled and self._is_due:
+            deliver_ended(self)
+        elif cython.compiled:
             thread = self._reactor._contexts._thread if self._reactor is not None else cython.NULL
             enter(thread, self._context)
             try:
@@ -271,7 +283,7 @@ class Task(Future):
             future = yielded
             if future._asyncio_future_blocking and future._loop is self._loop and future is not self:
                 future._asyncio_future_blocking = False
-                future._add_waiter(self)
+                future._add_callback(self, None)
                 self._suspend_on(future)
                 return 0
         self._wait_for_other(yielded)
@@ -350,11 +362,9 @@ class Task(Future):
             if self._status == _PENDING and self._reactor is not None:
                 self._reactor.tally.tasks_destroyed += 1
         if self._status == _PENDING and self._log_destroy_pending:
-            context = {"task": self, "message": "Task was destroyed but it is pending!"}
-            if self._source_traceback:
-                context["source_traceback"] = self._source_traceback
-            self._loop.call_exception_handler(context)
-        self._report_unseen()
+            report_destroyed(self)
+        if self._log_traceback_flag:
+            report_unseen(self)
 
     def __dealloc__(self) -> None:
         if cython.compiled and _LISTS:
@@ -365,7 +375,7 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
     """Make a Task as its constructor does outside debug mode, without the price of its call. Compiled only."""
     if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")
-    task = Task.__new__(Task)
+    task: Task = take_reusable() if has_reusable() else Task.__new__(Task)
     task._loop = task._reactor = loop  # what is not set here is zero or None already
     task._coro = coro
     task._context = copy_context() if context is None else context
@@ -380,10 +390,7 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
     return task
 
 
-def listed_tasks() -> Any:
-    """Return the tasks of the list that compiled ones have of their own."""
-    return tasks_listed()
-
-
-if cython.compiled and _LISTS:
-    show_tasks(listed_tasks)
+if cython.compiled:
+    set_class_up()
+    if _LISTS:
+        show_tasks(lambda: tasks_listed())  # noqa: PLW0108  # which is C's

@@ -236,11 +236,26 @@ cdef extern from *:
         Py_DECREF(result);
         return 0;
     }
+
+    /* The same with one argument. */
+    static inline int
+    loopcore_call_for_in_context(void *thread, PyObject *context, PyObject *callback, PyObject *argument)
+    {
+        int failed;
+        if (loopcore_enter(thread, context) < 0) {
+            return -1;
+        }
+        failed = loopcore_call_with(callback, argument);
+        return loopcore_leave(thread, context) < 0 ? -1 : failed;
+    }
     """
     void *current_thread "loopcore_current_thread" () noexcept
     int enter "loopcore_enter" (void *thread, object context) except -1
     int leave "loopcore_leave" (void *thread, object context) except -1
     int call_in_context "loopcore_call_in_context" (void *thread, object context, void *callback, void *args) noexcept
+    int call_for_in_context "loopcore_call_for_in_context" (
+        void *thread, object context, object callback, object argument
+    ) noexcept
     bint doubt_contexts "loopcore_doubt_contexts" () noexcept
     bint know_contexts "loopcore_know_contexts" () except -1
     bint contexts_are_known "loopcore_contexts_are_known" () noexcept

@@ -30,7 +30,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit, size_of
+    from cython.cimports.loopcore.native.contexts import enter, leave
+    from cython.cimports.loopcore.native.cpython import size_of
     from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected, send_internet, take_sender
     from cython.cimports.loopcore.transports.driver_datagram import let_go_of
 else:
@@ -86,11 +87,12 @@ class ReadinessDatagramDriver(DatagramDriver):
         if not self.reading:
             return
         if cython.compiled:
-            context_enter(self.context)
+            thread = self.scheduler._contexts._thread
+            enter(thread, self.context)
             try:
                 self._receive()
             finally:
-                context_exit(self.context)
+                leave(thread, self.context)
         else:
             self.context.run(self._receive)
 
@@ -209,11 +211,12 @@ class ReadinessDatagramDriver(DatagramDriver):
 
     def _refuse(self, exc: OSError) -> None:
         if cython.compiled:
-            context_enter(self.context)
+            thread = self.scheduler._contexts._thread
+            enter(thread, self.context)
             try:
                 self.sink._refused(exc)
             finally:
-                context_exit(self.context)
+                leave(thread, self.context)
         else:
             self.context.run(self.sink._refused, exc)
 

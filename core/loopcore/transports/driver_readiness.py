@@ -26,7 +26,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit, raise_pending
+    from cython.cimports.loopcore.native.contexts import enter, leave
+    from cython.cimports.loopcore.native.cpython import raise_pending
     from cython.cimports.loopcore.transports.driver_readiness import ask_for_turn, take_turn_alone
 
 if TYPE_CHECKING:
@@ -63,11 +64,12 @@ class ReadinessDriver(QueueingDriver):
         if not self.reading:
             return
         if cython.compiled:
-            context_enter(self.context)
+            thread = self.scheduler._contexts._thread
+            enter(thread, self.context)
             try:
                 self._receive()
             finally:
-                context_exit(self.context)
+                leave(thread, self.context)
             if self._turn_asked:
                 self._answer()
         else:

@@ -26,7 +26,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+    from cython.cimports.loopcore.native.contexts import enter, leave
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -134,11 +134,12 @@ class Inflow(Runnable):
 
     def _hand_over(self, driver: Driver, result: Any) -> None:
         if cython.compiled:
-            context_enter(driver.context)
+            thread = self._scheduler._contexts._thread
+            enter(thread, driver.context)
             try:
                 driver._arrived(result)
             finally:
-                context_exit(driver.context)
+                leave(thread, driver.context)
             driver._answer()
         else:
             driver.context.run(driver._arrived, result)

@@ -1,0 +1,391 @@
+"""Futures and tasks that have ended are made again (docs/adr/0048): nobody may notice."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from loopcore import hookimpl
+from loopcore.kernel.future import Future
+from loopcore.kernel.task import Task
+
+Loop = asyncio.AbstractEventLoop
+
+
+async def nothing() -> None:
+    pass
+
+
+async def fail() -> None:
+    raise ValueError("of the task")
+
+
+def leave_pending(future: Any) -> None:
+    future.add_done_callback(print)
+    future.add_done_callback(repr)
+
+
+def leave_failed(future: Any) -> None:
+    future.set_exception(ValueError("of the future"))
+    assert future.exception() is not None
+
+
+def leave_cancelled(future: Any) -> None:
+    future.cancel("a message")
+
+
+def leave_asked(future: Any) -> None:
+    next(iter(future))
+    future.set_result([1])
+
+
+ENDINGS: list[Callable[[Any], None]] = [leave_pending, leave_failed, leave_cancelled, leave_asked]
+
+
+@pytest.mark.parametrize("leave", ENDINGS)
+def test_a_future_has_nothing_of_the_one_before(loop: Loop, leave: Callable[[Any], None]) -> None:
+    async def main() -> None:
+        for _ in range(3):
+            leave(loop.create_future())
+            future: Any = loop.create_future()
+            assert not future.done()
+            assert not future.cancelled()
+            assert not future._asyncio_future_blocking
+            assert future._callbacks is None
+            assert future.get_loop() is loop
+            assert getattr(future, "__dict__", {}) == {}
+            with pytest.raises(asyncio.InvalidStateError):
+                future.result()
+            future.cancel()
+            with pytest.raises(asyncio.CancelledError) as caught:
+                future.result()
+            assert caught.value.args == ()
+            del future
+
+    loop.run_until_complete(main())
+
+
+def test_a_task_has_nothing_of_the_one_before(loop: Loop) -> None:
+    async def main() -> None:
+        for _ in range(3):
+            named = loop.create_task(nothing(), name="named")
+            named.cancel("a message")
+            await asyncio.wait([named])
+            del named
+            coroutine = nothing()
+            task: Any = loop.create_task(coroutine)
+            assert task.get_name().startswith("Task-")
+            assert task.get_coro() is coroutine
+            assert task.cancelling() == 0
+            assert task in asyncio.all_tasks()
+            assert await task is None
+            assert task not in asyncio.all_tasks()
+            assert getattr(task, "__dict__", {}) == {}
+            del task
+
+    loop.run_until_complete(main())
+
+
+@pytest.mark.parametrize("make", [lambda loop: loop.create_future(), lambda loop: loop.create_task(nothing())])
+def test_what_looks_at_one_that_has_gone_sees_that(loop: Loop, make: Callable[[Any], Any]) -> None:
+    async def main() -> None:
+        for _ in range(3):
+            told: list[Any] = []
+            made = make(loop)
+            watched = weakref.ref(made, told.append)
+            await asyncio.sleep(0)
+            del made
+            assert watched() is None
+            assert told == [watched]
+            other = make(loop)
+            assert watched() is None
+            assert len(weakref.getweakrefs(other)) <= 1  # asyncio's list of tasks
+            other.attribute = 1
+            await asyncio.sleep(0)
+            del other
+            assert not hasattr(make(loop), "attribute")
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+
+
+def test_reports_are_made_of_each_that_has_something_to_say(loop: Loop) -> None:
+    reports: list[str] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
+
+    async def main() -> None:
+        for _ in range(3):
+            loop.create_task(fail())
+            await asyncio.sleep(0)
+            loop.create_future().set_exception(ValueError("of the future"))
+            loop.create_task(nothing())
+            loop.create_future()
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    gc.collect()
+    assert sorted(reports) == [f"{what} exception was never retrieved" for what in ["Future"] * 3 + ["Task"] * 3]
+
+
+def test_what_the_collector_has_finalized_is_not_made_again_without_a_finalizer(loop: Loop) -> None:
+    """A finalizer runs once (PEP 442): one that was finalized in a cycle must not be the next future."""
+    reports: list[str] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
+
+    async def main() -> None:
+        for _ in range(20):
+            future = loop.create_future()
+            future.add_done_callback(lambda _, itself=future: None)
+            del future
+        gc.collect()
+        for _ in range(20):
+            loop.create_future().set_exception(ValueError("of the future"))
+
+    loop.run_until_complete(main())
+    assert len(reports) == 20
+
+
+def test_pending_tasks_that_go_are_reported_and_off_the_list(loop: Loop) -> None:
+    reports: list[str] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
+
+    async def wait() -> None:
+        await loop.create_future()
+
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        for _ in range(3):
+            loop.create_task(wait())
+            await asyncio.sleep(0)
+            gc.collect()
+            assert asyncio.all_tasks() == before
+            await loop.create_task(nothing())
+
+    loop.run_until_complete(main())
+    assert reports == ["Task was destroyed but it is pending!"] * 3
+
+
+def test_subclasses_end_as_they_are(loop: Loop) -> None:
+    ended: list[str] = []
+
+    class Telling(Future):
+        def __del__(self) -> None:
+            ended.append("future")
+            super().__del__()
+
+    class TellingTask(Task):
+        def __del__(self) -> None:
+            ended.append("task")
+            super().__del__()
+
+    async def main() -> None:
+        for _ in range(3):
+            Telling(loop=loop)
+            TellingTask(nothing(), loop=loop)
+            await asyncio.sleep(0)
+            assert type(loop.create_future()) is not Telling
+
+    loop.run_until_complete(main())
+    assert sorted(ended) == ["future"] * 3 + ["task"] * 3
+
+
+def test_none_that_waits_to_be_made_again_is_seen(loop: Loop) -> None:
+    async def main() -> None:
+        for _ in range(100):
+            loop.create_future()
+            loop.create_task(nothing())
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    found = [each for each in gc.get_objects() if type(each) in (Future, Task) and each._loop is None]
+    assert found == []
+
+
+def test_what_goes_with_a_task_may_make_another(loop: Loop) -> None:
+    made: list[Any] = []
+
+    class Result:
+        def __del__(self) -> None:
+            made.append(loop.create_future())
+            made.append(loop.create_task(nothing()))
+
+    async def give() -> Result:
+        return Result()
+
+    async def main() -> None:
+        for _ in range(5):
+            loop.create_task(give())
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert len({id(each) for each in made}) == 10
+        await asyncio.wait([each for each in made if isinstance(each, asyncio.Task)])
+
+    loop.run_until_complete(main())
+
+
+# The only callback of a future, for which the future itself stands in the ready queue.
+
+
+def test_a_callback_is_not_to_be_seen_any_more_when_it_is_due_and_runs(loop: Loop) -> None:
+    called: list[Any] = []
+
+    async def main() -> None:
+        future: Any = loop.create_future()
+        future.add_done_callback(called.append)
+        future.set_result(None)
+        assert future._callbacks is None
+        assert future.remove_done_callback(called.append) == 0
+        assert called == []
+        future.add_done_callback(called.append)
+        await asyncio.sleep(0)
+        assert called == [future, future]
+        await asyncio.sleep(0)
+        assert called == [future, future]
+
+    loop.run_until_complete(main())
+
+
+def test_no_task_is_the_current_one_in_a_callback_of_a_task(loop: Loop) -> None:
+    seen: list[Any] = []
+    variable: ContextVar[int] = ContextVar("variable", default=0)
+
+    def look(task: Any) -> None:
+        seen.append((asyncio.current_task(), task.done(), variable.get()))
+        variable.set(9)
+
+    async def set_variable() -> None:
+        variable.set(5)
+
+    async def main() -> None:
+        variable.set(1)
+        for _ in range(3):
+            loop.create_task(set_variable()).add_done_callback(look)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert seen == [(None, True, 1)] * 3
+
+
+def test_a_future_that_is_initialized_again_owes_its_callback(loop: Loop) -> None:
+    called: list[Any] = []
+
+    async def main() -> None:
+        for make in (lambda: Future(loop=loop), lambda: Task(nothing(), loop=loop)):
+            future: Any = make()
+            future.add_done_callback(called.append)
+            if isinstance(future, asyncio.Task):
+                await asyncio.sleep(0)
+                future.__init__(nothing(), loop=loop)
+            else:
+                future.set_result(None)
+                future.__init__(loop=loop)
+            assert not future.done()
+            future.add_done_callback(called.append)
+            await asyncio.sleep(0)
+            assert called == [future]
+            if not isinstance(future, asyncio.Task):
+                future.set_result(None)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert called == [future, future]
+            called.clear()
+
+    loop.run_until_complete(main())
+
+
+def test_a_callback_that_is_due_when_the_run_ends_comes_in_the_next(loop: Loop) -> None:
+    called: list[Any] = []
+
+    def finish() -> None:
+        future = loop.create_future()
+        future.add_done_callback(called.append)
+        future.set_result(None)
+        loop.stop()
+
+    loop.call_soon(finish)
+    loop.run_forever()
+    assert called == []
+    loop.run_until_complete(asyncio.sleep(0))
+    assert len(called) == 1
+
+
+def test_a_callback_that_is_due_when_the_loop_is_closed_goes_with_it(loop: Loop) -> None:
+    class Callback:
+        def __call__(self, _: Any) -> None:
+            raise AssertionError
+
+    known: list[Any] = []
+
+    def finish() -> None:
+        callback = Callback()
+        known.append(weakref.ref(callback))
+        future = loop.create_future()
+        future.add_done_callback(callback)
+        future.set_result(None)
+
+    loop.call_soon(finish)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+    gc.collect()
+    assert known[0]() is None
+
+
+class Watching:
+    """A plugin that keeps what begins."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    @hookimpl
+    def loopcore_handle_begin(self, handle: Any) -> None:
+        self.seen.append(handle)
+
+
+class Ordering:
+    """A plugin that keeps what it puts in order, and a ready order that leaves it as it is."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.entries: list[Any] = []
+
+    @hookimpl
+    def loopcore_make_ready_queue(self) -> object:
+        return self
+
+    def push(self, runnable: Any) -> None:
+        self.seen.append(runnable)
+        self.entries.append(runnable)
+
+    def pop(self) -> Any:
+        return self.entries.pop(0) if self.entries else None
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("plugin", [Watching, Ordering])
+def test_who_comes_to_look_while_a_callback_is_due_sees_a_handle(loop: Any, plugin: Any) -> None:
+    called: list[Any] = []
+    looker = plugin()
+
+    async def main() -> None:
+        task = loop.create_task(nothing())
+        task.add_done_callback(called.append)
+        future = loop.create_future()
+        future.add_done_callback(called.append)
+        await asyncio.sleep(0)  # the task is done now
+        future.set_result(None)
+        loop.probes.register(looker)
+        await asyncio.sleep(0)
+        loop.probes.unregister(looker)
+        await asyncio.sleep(0)
+        assert called == [task, future]
+        found = [each for each in looker.seen if "append" in repr(each) and isinstance(each, asyncio.Handle)]
+        assert len(found) == 2
+        assert not [each for each in looker.seen if each is task or each is future]
+
+    loop.run_until_complete(main())
