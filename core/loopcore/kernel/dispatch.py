@@ -176,7 +176,7 @@ class Dispatcher(TaskQueues):
             if runnable is None:
                 break  # a callback ran the loop itself, or closed it
             # `_run_one`, written out: this is where a loop spends its time.
-            self.tally.callbacks += 1
+            self.tally.callbacks = self.tally.callbacks + 1
             self._steps_task = type(runnable) is self._task_type and not self._observed
             if self._task_left and (not self._steps_task or goes_with_the_next(self)):
                 self._hide_task()

@@ -35,6 +35,7 @@ cdef class Task(Future):
     cdef int _schedule_step(self) except -1
     @cython.locals(by_tick=bint)
     cdef int _step(self) except -1
+    cdef object _take_thrown(self)
     cdef int _advance(self, object thrown) except -1
     @cython.locals(future=Future)
     cdef int _wait_for(self, object yielded) except -1
@@ -92,13 +93,30 @@ cdef inline object set_class_up():
     reuse(Task, end_task)
 
 
+# Here and below, attributes are read where they are used: a variable of C would be a reference, taken and given back.
+
+
+cdef inline bint went_well(Future future) noexcept:
+    return future._status == _FINISHED and future._exception is None
+
+
+# Whether the next step is one without an exception, as nearly all are; what it has waited for is let go of then.
+cdef inline bint resumes_plainly(Task task) noexcept:
+    if task._thrown is not None or task._must_cancel:
+        return False
+    if task._fut_waiter is not None:
+        if type(task._fut_waiter) is not Future or not went_well(<Future>task._fut_waiter):
+            return False
+        task._fut_waiter = None
+    return True
+
+
 # `enter_task` in a step of the pending phase, after another that was left as the current one.
 cdef inline object enter_after(Task task):
-    cdef Reactor reactor = task._reactor
-    reactor._steps_task = False
-    if not reactor._task_left:
+    task._reactor._steps_task = False
+    if not task._reactor._task_left:
         return enter_task(task._loop, task)
-    reactor._task_left = False
+    task._reactor._task_left = False
     replace_left(task._loop, task)
     return None
 
@@ -108,9 +126,8 @@ cdef inline bint may_stay(Reactor reactor) noexcept:
 
 
 cdef inline void leave_late(Task task) noexcept:
-    cdef Reactor reactor = task._reactor
-    reactor._task_left = True
-    reactor._left = <PyObject *>task
+    task._reactor._task_left = True
+    task._reactor._left = <PyObject *>task
 
 
 # Whether the task may be left as the current one: it is not done, or has nothing to tell.

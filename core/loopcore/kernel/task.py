@@ -40,6 +40,7 @@ if cython.compiled:
         leave_late,
         may_stay,
         resume,
+        resumes_plainly,
         set_class_up,
     )
     from cython.cimports.loopcore.native.contexts import enter, leave
@@ -224,18 +225,9 @@ class Task(Future):
         """Run the coroutine until it suspends or ends. The task's context is the current one."""
         if self._status != _PENDING:
             raise asyncio.InvalidStateError(f"step(): already done: {self!r}")
-        thrown = self._thrown
-        self._thrown = None
-        waiter = self._fut_waiter
-        if waiter is not None:
-            self._fut_waiter = None
-            thrown = failure_of(waiter)
-        if self._must_cancel:
-            if not isinstance(thrown, CancelledError):
-                thrown = self._cancelled_error()
-            self._must_cancel = False
+        thrown = None if cython.compiled and resumes_plainly(self) else self._take_thrown()
         if self._reactor is not None:
-            self._reactor.tally.task_steps += 1
+            self._reactor.tally.task_steps = self._reactor.tally.task_steps + 1  # `+=` would take a reference
         by_tick = cython.compiled and self._reactor is not None and self._reactor._steps_task
         previous = enter_after(self) if by_tick else enter_task(self._loop, self)
         try:
@@ -249,7 +241,19 @@ class Task(Future):
             else:
                 leave_task(self._loop, previous)
             if not cython.compiled:
-                del self, thrown, waiter
+                del self, thrown
+
+    def _take_thrown(self) -> BaseException | None:
+        thrown: BaseException | None = self._thrown
+        self._thrown = None
+        if self._fut_waiter is not None:
+            waiter, self._fut_waiter = self._fut_waiter, None
+            thrown = failure_of(waiter)
+        if self._must_cancel:
+            if not isinstance(thrown, CancelledError):
+                thrown = self._cancelled_error()
+            self._must_cancel = False
+        return thrown
 
     def _advance(self, thrown: BaseException | None) -> None:
         try:
