@@ -47,7 +47,7 @@ CUTS: tuple[tuple[str, str, str], ...] = (
         "",
     ),
     (_KERNEL + "queues.py", r"self\.tally\.\w+ \+= (self\.inbox\.pour\(.*)", r"\1"),  # it does more than count
-    (_ANY + "*.py", r"[\w.]+\.tally\.\w+ \+= .*", "pass"),
+    (_ANY + "*.py", r"[\w.]+\.tally\.\w+ (\+=|= [\w.]+ \+) .*", "pass"),
     (_ANY + "*.py", r"self\.scheduler\.bytes_(received|sent) \+= .*", "pass"),
     (
         _KERNEL + "ready.py",
