@@ -8,58 +8,54 @@ BEHIND = (
     (
         "call_soon_args",
         (
-            "3,392 instructions, 3,623 of blazio, 3,876 of rloop (callgrind, 3.13): a Handle and a tuple of arguments, "
+            "3,164 instructions, 3,623 of blazio, 3,876 of rloop (callgrind, 3.13): a Handle and a tuple of arguments, "
             "made and run"
         ),
     ),
     (
         "call_soon_burst",
-        "2,515 instructions, 2,781 of blazio, 2,964 of rloop (callgrind, 3.13): a Handle, made and run",
+        "2,271 instructions, 2,781 of blazio, 2,964 of rloop (callgrind, 3.13): a Handle, made and run",
     ),
     (
         "call_soon",
         (
-            "2,232 instructions, 2,424 of blazio, 2,351 of rloop (callgrind, 3.13), for a callback and the tick that "
+            "1,949 instructions, 2,424 of blazio, 2,351 of rloop (callgrind, 3.13), for a callback and the tick that "
             "runs it: fewer than any peer, but the phases of a tick are among them"
         ),
     ),
     (
         "sleep0_100",
         (
-            "3,818 instructions, 5,480 of rloop (callgrind, 3.13): `asyncio.sleep`, and a task's step from one tick to "
+            "3,675 instructions, 5,480 of rloop (callgrind, 3.13): `asyncio.sleep`, and a task's step from one tick to "
             "the next"
         ),
     ),
     (
         "sleep0",
         (
-            "4,250 instructions, 5,856 of rloop (callgrind, 3.13): `asyncio.sleep`, which is 1,666 of them in the "
-            "interpreter's loop alone on 3.11, and a task's step from one tick to the next. Above C and Python there "
-            "(663): asyncio's dict of current tasks, the phases of a tick, a queue that other threads may look at"
+            "4,073 instructions, 5,856 of rloop (callgrind, 3.13): `asyncio.sleep`, which is 1,666 of them in the "
+            "interpreter's loop alone on 3.11, and a task's step from one tick to the next: asyncio's "
+            "dict of current tasks, the phases of a tick, a queue that other threads may look at"
         ),
     ),
     (
         "spawn",
-        "6,479 instructions, 19,260 of rloop (callgrind, 3.13): a coroutine, a task, a copy of the context, two steps",
+        "5,367 instructions, 19,260 of rloop (callgrind, 3.13): a coroutine, a task, a copy of the context, two steps",
     ),
     (
         "gather",
-        "27 % of 10734 instructions is loopcore's (callgrind, 3.13), most of the rest is `asyncio.gather`",
+        "10 % of 12,488 instructions is loopcore's (callgrind, 3.13), most of the rest is `asyncio.gather`",
     ),
     (
         "taskgroup",
-        (
-            "10,128 instructions, 8,199 of C and Python, 20,887 of rloop (callgrind, 3.13): `TaskGroup` is Python "
-            "code. Above C and Python: a done callback is a Handle, as somebody may look on (750); a task has a "
-            "finalizer, weak references and a dict (350 at its end, 300 at its beginning), and tells of its steps (240)"
-        ),
+        ("8,399 instructions, 8,199 of C and Python, 20,887 of rloop (callgrind, 3.13): `TaskGroup` is Python code"),
     ),
     ("getaddrinfo", "the interface's coroutine, what it awaits, and a list with two tuples in it"),
     ("executor", "two switches between threads, which the kernel makes, and `concurrent.futures` in Python"),
     (
         "threadsafe",
         (
-            "2,100 instructions of both threads, 2,738 of blazio, 2,128 of rloop, which copies no context for a "
+            "1,807 instructions of both threads, 2,738 of blazio, 2,128 of rloop, which copies no context for a "
             "callback from another thread (callgrind, 3.13); 9 wakes for 200,000 callbacks, so 22,000 wait at a time, "
             "too many for a processor's cache: the interpreter's lock goes to the other thread after 5 ms"
         ),
@@ -70,7 +66,7 @@ BEHIND = (
     (
         "timer_cancel",
         (
-            "5967 instructions, 1178 of them in loopcore's modules, 5872 of rloop (callgrind, 3.13): an object that "
+            "4,524 instructions, 5,859 of rloop (callgrind, 3.13): an object that "
             "the garbage collector knows, and a place in a heap, made and given up"
         ),
     ),
@@ -94,15 +90,15 @@ BEHIND = (
     (
         "tcp-16k",
         (
-            "2.13 system calls a request, 2.12 of the C server, 3.13 of rloop (strace); 5,121 instructions outside the "
-            "kernel with one connection, 2,654 of C and Python (callgrind, 3.13)"
+            "2.13 system calls a request, 2.12 of the C server, 3.13 of rloop (strace); 1,950 instructions outside the "
+            "kernel (callgrind, 3.13), of 1 KiB 1,897: the rest is the kernel's, which copies"
         ),
     ),
     ("tcp-100k", "2.13 system calls a request, 2.16 of the C server, 3.16 of rloop (strace): the kernel copies"),
     (
         "tcp",
         (
-            "the system calls are those of the C server (see below); outside the kernel 2,371 instructions a request, "
+            "the system calls are those of the C server (see below); outside the kernel 1,897 instructions a request, "
             "1,976 of C and Python, 2,730 of rloop (callgrind, 3.13, 1 KiB x 10)"
         ),
     ),
@@ -113,7 +109,7 @@ BEHIND = (
     (
         "buffered",
         (
-            "2.14 system calls a request, the C server has 2.15; 8,384 instructions with one connection, 5,403 of "
+            "2.14 system calls a request, the C server has 2.15; 7,129 instructions with one connection, 5,403 of "
             "C and Python (callgrind, 3.13): two calls of Python, and a copy that the program makes, are in both"
         ),
     ),
