@@ -389,7 +389,7 @@ def _iterate(future: Future) -> "FutureIterator":
 
 def make_future(loop: Reactor) -> Future:
     """Make a Future as its constructor does outside debug mode, without the price of its call. Compiled only."""
-    future: Future = take_reusable() if cython.compiled and has_reusable() else Future.__new__(Future)
+    future: Future = take_reusable() if has_reusable() else Future.__new__(Future)
     future._loop = future._reactor = loop  # what is not set here is zero or None already
     return future
 

@@ -1,13 +1,10 @@
 """Making tasks and futures in the pure build; what they are stands in `interpreted_steps`. Thread: the loop's own."""
 
 import asyncio
-from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
-from loopcore.kernel import future as interpreted_future
 from loopcore.kernel import registry
-from loopcore.kernel import task as interpreted_task
 from loopcore.kernel.future import Future as InterpretedFuture
 from loopcore.kernel.interpreted_steps import IS_COMPILED, CountedTask, TaskNumbers
 from loopcore.kernel.interpreted_steps import Task as ChosenTask
@@ -41,14 +38,14 @@ class Task(InterpretedTask, metaclass=_Known):
     __slots__ = ()
 
 
-def _make_future(loop: Any) -> "asyncio.Future[Any]":
+def make_future(loop: Any) -> Any:
     """Return a new pending future of `loop`."""
-    return asyncio.Future(loop=loop)
+    return asyncio.Future(loop=loop) if IS_COMPILED else InterpretedFuture(loop=loop)
 
 
-def _make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
+def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
     """Return a new task of `loop` that runs `coro`. Raises TypeError if `coro` is no coroutine."""
-    if loop._order is not None:
+    if not IS_COMPILED or loop._order is not None:
         return InterpretedTask(coro, loop=loop, name=name, context=context)
     task = ChosenTask(coro, loop=loop, name=name, context=context)
     loop.tally.tasks_created += 1
@@ -66,9 +63,6 @@ def create_task(self: Any, coro: Any, *, name: Any = None, context: Context | No
     self.tally.tasks_created += 1
     return task
 
-
-make_future: Callable[[Any], Any] = _make_future if IS_COMPILED else interpreted_future.make_future
-make_task: Callable[[Any, Any, Any, Context | None], Any] = _make_task if IS_COMPILED else interpreted_task.make_task
 
 if IS_COMPILED:
     registry._numbers = TaskNumbers()  # type: ignore[assignment]  # for the interpreted classes

@@ -379,7 +379,7 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
     """Make a Task as its constructor does outside debug mode, without the price of its call. Compiled only."""
     if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")
-    task: Task = take_reusable() if cython.compiled and has_reusable() else Task.__new__(Task)
+    task: Task = take_reusable() if has_reusable() else Task.__new__(Task)
     task._loop = task._reactor = loop  # what is not set here is zero or None already
     task._coro = coro
     task._context = copy_context() if context is None else context
