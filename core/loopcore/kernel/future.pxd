@@ -86,8 +86,14 @@ cdef extern from *:
             (future)->_waiter_shares = (future)->_is_due = 0; \
             (future)->_asyncio_future_blocking = 0; \
         } while (0)
+
+    #define loopcore_take_waiter(future) loopcore_take_out(&(future)->_waiter)
+    #define loopcore_take_waiter_context(future) loopcore_take_out(&(future)->_waiter_context)
     """
     void empty_future "loopcore_empty_future" (Future future) noexcept
+    # What the attribute holds, with its reference: the attribute holds nothing then.
+    object take_waiter "loopcore_take_waiter" (Future future)
+    object take_waiter_context "loopcore_take_waiter_context" (Future future)
 
 
 # Whether a future that goes has nothing to say; then it is emptied, for `make_future`.
@@ -146,7 +152,7 @@ cdef inline int own_first(Future future) except -1:
 # (docs/adr/0048). False if it takes a `call_soon`, or is of another class, which may run for something else.
 cdef inline bint notify_first(Future future) except -1:
     cdef Reactor reactor = future._reactor
-    if not future._waiter_shares or reactor._observed or not goes_directly(future):
+    if not future._waiter_shares or future._is_due or reactor._observed or not goes_directly(future):
         return False
     if type(future) is not Future and type(future) is not reactor._task_type:
         return False
@@ -163,16 +169,17 @@ cdef inline object own_given_up(Future future, object context):
     return own(<PyObject *>context)
 
 
-# Call it, its turn having come.
+# Call it, its turn having come. It is taken out first: a copy of a context may take a collection, in which who looks, or
+# calls `__init__` again, finds none.
 cdef inline int deliver(Future future) except -1:
     cdef Reactor reactor = future._reactor
     future._is_due = False
     if future._waiter is None or future._status == _PENDING:
         return 0  # `__init__` was called again, and has left it to a Handle
-    context = begin_turn(reactor._contexts, <PyObject *>future._waiter_context)
-    callback = future._waiter
-    future._waiter = future._waiter_context = None
+    callback, shared = take_waiter(future), take_waiter_context(future)
     future._waiter_shares = False
+    context = begin_turn(reactor._contexts, <PyObject *>shared)
+    shared = None
     if call_for_in_context(reactor._contexts._thread, context, callback, future):
         report_failed(callback, future, future._loop, context)
     else:
@@ -191,11 +198,14 @@ cdef inline Runnable handle_of_due(Future future):
     return make_handle(callback, (future,), future._loop, context)
 
 
-# `__init__` is called again: the place in the ready queue, which cannot be given up, stays one for nothing.
+# `__init__` is called again: a Handle takes the place in the ready queue. If that was taken out just now, it is one for
+# nothing.
 cdef inline int leave_to_handle(Future future) except -1:
     cdef Reactor reactor = future._reactor
-    push_last(reactor.ready, handle_of_due(future))
-    future._is_due = True
+    handle = handle_of_due(future)
+    if not reactor.ready.put_in_place_of(future, handle):
+        future._is_due = True
+        push_last(reactor.ready, handle)
     return 0
 
 

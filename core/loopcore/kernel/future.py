@@ -254,23 +254,21 @@ class Future(Runnable):
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
         """Remove every registration of `fn`; return how many there were."""
         self._check_initialized()
+        # A comparison may run code of the program, an allocation a collection: either may finish the future.
+        kept: list[tuple[Any, Context | None]] = []
         if self._status != _PENDING:
             return 0
-        if cython.compiled:
-            own_first(self)
-        if self._waiter_context is not None:  # the first is as the others for this once
-            self._callback_list = [(self._waiter, self._waiter_context), *(self._callback_list or ())]
-            self._waiter = self._waiter_context = None
-        if not self._callback_list:
-            return 0
-        kept = []
         removed = 0
-        for entry in self._callback_list:
+        first = self._waiter
+        if self._waiter_context is not None and first == fn and self._waiter is first and self._status == _PENDING:
+            self._waiter = self._waiter_context = None
+            self._waiter_shares = False
+            removed = 1
+        for entry in self._callback_list or ():
             if entry[0] == fn:
                 removed += 1
             else:
                 kept.append(entry)
-        # A comparison may have run code of the program that finished the future meanwhile.
         if removed and self._callback_list is not None:
             self._callback_list = kept or None
         return removed

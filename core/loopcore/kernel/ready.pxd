@@ -35,6 +35,8 @@ cdef class ReadyQueue:
     cdef int _shrink(self) except -1
     @cython.locals(taken=list, runnable=Runnable, _=Py_ssize_t)
     cpdef list take(self)
+    @cython.locals(position=Py_ssize_t, place=Py_ssize_t)
+    cdef bint put_in_place_of(self, Runnable entry, Runnable other) except -1
     cpdef object clear(self)
     @cython.locals(position=Py_ssize_t, runnable=Runnable)
     cdef int track_all(self) except -1

@@ -116,6 +116,15 @@ class ReadyQueue:
                 taken.append(runnable)
         return taken
 
+    def put_in_place_of(self, entry: Runnable, other: Runnable) -> bool:
+        """Put `other` where `entry` is in the queue; return whether it is there. Compiled only."""
+        for position in range(self._count):
+            place = (self._first + position) & self._mask
+            if self._ring[place] is entry:
+                self._ring[place] = other
+                return True
+        return False
+
     def clear(self) -> None:
         """Forget everything, also what is pushed by what is forgotten."""
         while self._count:

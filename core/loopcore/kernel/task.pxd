@@ -83,9 +83,10 @@ cdef inline bint end_task(PyObject *ended) noexcept:
 # `deliver`, in the turn of a task, which it is not.
 cdef inline int deliver_ended(Task task) except -1:
     cdef Reactor reactor = task._reactor
-    reactor._steps_task = False
-    if reactor._task_left:
-        reactor._hide_task()
+    if reactor is not None:  # else `__init__` was called again, for a loop that is not loopcore's
+        reactor._steps_task = False
+        if reactor._task_left:
+            reactor._hide_task()
     return deliver(task)
 
 

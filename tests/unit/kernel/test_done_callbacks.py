@@ -254,3 +254,49 @@ def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_it_is_add
 
     loop.run_until_complete(main())
     assert called == ["before"] * before + ["last"]
+
+
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_another_is_taken_back(
+    loop: Any, before: int
+) -> None:
+    called: list[Any] = []
+
+    async def main() -> None:
+        future = loop.create_future()
+        for _ in range(before):
+            future.add_done_callback(called.append)
+        collecting_within(future.remove_done_callback, print, partial(future.set_result, None))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert len(called) == before
+
+
+def test_a_comparison_may_finish_the_future(loop: Any) -> None:
+    called: list[Any] = []
+
+    class Callback:
+        future: Any = None
+
+        def __call__(self, future: Any) -> None:
+            called.append(future)
+
+        def __eq__(self, other: object) -> bool:
+            self.future.set_result(None)
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
+    async def main() -> None:
+        callback = Callback()
+        callback.future = future = loop.create_future()
+        future.add_done_callback(callback)
+        future.add_done_callback(called.append)
+        future.remove_done_callback(print)
+        await asyncio.sleep(0)
+        assert called == [future, future]
+        assert future._callbacks is None
+
+    loop.run_until_complete(main())

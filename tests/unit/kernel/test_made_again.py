@@ -271,33 +271,6 @@ def test_no_task_is_the_current_one_in_a_callback_of_a_task(loop: Loop) -> None:
     assert seen == [(None, True, 1)] * 3
 
 
-def test_a_future_that_is_initialized_again_owes_its_callback(loop: Loop) -> None:
-    called: list[Any] = []
-
-    async def main() -> None:
-        for make in (lambda: Future(loop=loop), lambda: Task(nothing(), loop=loop)):
-            future: Any = make()
-            future.add_done_callback(called.append)
-            if isinstance(future, asyncio.Task):
-                await asyncio.sleep(0)
-                future.__init__(nothing(), loop=loop)
-            else:
-                future.set_result(None)
-                future.__init__(loop=loop)
-            assert not future.done()
-            future.add_done_callback(called.append)
-            await asyncio.sleep(0)
-            assert called == [future]
-            if not isinstance(future, asyncio.Task):
-                future.set_result(None)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert called == [future, future]
-            called.clear()
-
-    loop.run_until_complete(main())
-
-
 def test_a_callback_that_is_due_when_the_run_ends_comes_in_the_next(loop: Loop) -> None:
     called: list[Any] = []
 
