@@ -45,6 +45,7 @@ cdef class Future(Runnable):
     cdef object _outcome(self)
     cdef int _set_result(self, object result) except -1
     cdef int _set_exception(self, object exception) except -1
+    @cython.locals(added=list)
     cdef int _add_callback(self, object callback, object context) except -1
     cdef int _notify(self, object callback, object context) except -1
     cdef int _schedule_callbacks(self) except -1

@@ -275,15 +275,16 @@ class Future(Runnable):
 
     def _add_callback(self, callback: Any, context: Context | None) -> None:
         """Have it called once the future is done; a task of the same loop, without a context, made ready."""
-        if self._status != _PENDING:  # maybe only since its context is copied: a finalizer of what was collected then
+        added = None if self._waiter is None and self._callback_list is None else [(callback, context)]
+        if self._status != _PENDING:  # maybe only since that or its context was made: a finalizer of what went then
             self._notify(callback, context)
-        elif self._callback_list is not None:
-            self._callback_list.append((callback, context))
-        elif self._waiter is None:
+        elif added is None:
             self._waiter = callback
             self._waiter_context = context
+        elif self._callback_list is not None:
+            self._callback_list.extend(added)
         else:
-            self._callback_list = [(callback, context)]
+            self._callback_list = added
 
     def _notify(self, callback: Any, context: Context | None) -> int:
         if context is not None:

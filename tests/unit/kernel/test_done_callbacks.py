@@ -256,6 +256,28 @@ def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_it_is_add
     assert called == ["before"] * before + ["last"]
 
 
+@pytest.mark.loopcore_only  # asyncio's future loses it
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_callback_with_a_context_is_called_if_a_finalizer_finishes_the_future_while_it_is_added(
+    loop: Any, before: int
+) -> None:
+    called: list[Any] = []
+
+    async def main() -> None:
+        future = loop.create_future()
+        for _ in range(before):
+            future.add_done_callback(called.append)
+        add, last, context = future.add_done_callback, called.append, copy_context()
+        collecting_within(lambda _: add(last, context=context), None, partial(future.set_result, None))
+        if not future.done():
+            future.set_result(None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    assert len(called) == before + 1
+
+
 @pytest.mark.parametrize("before", [1, 2])
 def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_another_is_taken_back(
     loop: Any, before: int
