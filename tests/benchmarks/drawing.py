@@ -197,14 +197,15 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
     lines = []
     for version, document in documents.items():
         machine = document["machine"]
-        rounds = max((figure["rounds"] for figure in document["figures"]), default=0)
+        rounds = [figure["rounds"] for figure in document["figures"] if figure["rounds"]] or [0]
+        least, most = min(rounds), max(rounds)
         load = machine["load_average"][0]
         lines.append(
             f"**Python {version}**, {machine['date'][:10]}: {machine['cpu']}, {machine['cpus']} CPUs, "
-            f"{machine['system']}, {machine['libc']}, {machine['compiler']}; rounds: {rounds}; "
-            f"load at the start: {load}."
+            f"{machine['system']}, {machine['libc']}, {machine['compiler']}; "
+            f"rounds: {least if least == most else f'{least} to {most}'}; load at the start: {load}."
         )
-        if rounds < FEW or load > machine["cpus"]:
+        if least < FEW or load > machine["cpus"]:
             lines.append(BUSY)
         lines.append("\n".join(f"- {line}" for line in loop_lines(document)))
     return "\n\n".join(lines)

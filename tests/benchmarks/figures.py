@@ -6,9 +6,9 @@
 
 `measure` goes through all rows for one Python after the other, again and again until the next time would not fit
 into the minutes, at least once, and writes docs/explanation/performance/VERSION.json after each time, so that nothing
-is lost when it is interrupted. `syscalls` counts system calls a request, which needs no quiet machine. `draw` puts
-tables and charts made of these files into the pages between their marks; only data changes. `--rows` and `--out` are
-for trials.
+is lost when it is interrupted. `--rows` measures some rows anew; what the file says of the others stays. `syscalls`
+counts system calls a request, which needs no quiet machine. `draw` puts tables and charts made of these files into the
+pages between their marks; only data changes. `--out` is for trials.
 """
 
 from __future__ import annotations
@@ -101,15 +101,26 @@ def rounded(value: Any) -> Any:
 
 
 def store(series: Series, rows: list[Row], settings: Settings, facts: dict[str, Any], folder: Path) -> None:
-    """Write the figures of one Python, a line each; single values are left out."""
+    """Write the figures of one Python, a line each; single values are left out, and rows not measured now are kept."""
     figures = summarise(series.cells, rows, series.specs)
     operations = {row.name: row.operation for row in rows}
     made = rounded(document(facts, series.loops, settings, operations, figures, [], []))
+    path = folder / f"{series.version}.json"
+    if path.exists():
+        keep_others(made, json.loads(path.read_text(encoding="utf-8")))
     lines = [json.dumps(figure) for figure in made.pop("figures")]
     head = json.dumps(made, indent=1)[:-2]
     text = f"{head},\n " + '"figures": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{series.version}.json").write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
+
+
+def keep_others(made: dict[str, Any], before: dict[str, Any]) -> None:
+    """Add what `before` says of rows that are not in `made`, if there still are such rows, in the page's order."""
+    order = {row.name: place for place, row in enumerate(choose_rows(ROWS))}
+    kept = [each for each in before["figures"] if each["row"] in order and each["row"] not in made["operations"]]
+    made["figures"] = sorted(made["figures"] + kept, key=lambda each: order.get(each["row"], len(order)))
+    made["operations"] = {**before["operations"], **made["operations"]}
 
 
 def measure(options: argparse.Namespace) -> int:

@@ -83,6 +83,12 @@ def test_few_rounds_and_a_busy_machine_are_said(rounds: int, load: float, said: 
     assert (drawing.BUSY in text) is said
 
 
+def test_rows_with_more_rounds_than_others_are_told() -> None:
+    some, more = document(5, asyncio=1.0), document(9, row="udp-1k-10", asyncio=1.0)
+    text = drawing.conditions({"3.13": {**some, "figures": some["figures"] + more["figures"]}})
+    assert "; rounds: 5 to 9; " in text
+
+
 def test_what_stands_between_marks_is_replaced_and_the_rest_is_kept() -> None:
     text = "before\n<!-- drawn: short -->\nold\n<!-- end -->\nafter\n"
     once = drawing.put(text, {"short": "new"})
@@ -102,6 +108,25 @@ def test_what_is_stored_is_read_back_and_short(tmp_path: Path) -> None:
     figures.store(series, choose_rows("sleep0"), Settings(), {"date": "now"}, tmp_path)
     assert json.loads((tmp_path / "3.13.json").read_text())["figures"][0]["medians"] == {"cpu_ns": 1236.0}
     assert list(drawing.read_data(tmp_path)) == ["3.13"]
+
+
+def test_rows_that_are_not_measured_again_stay_and_those_there_are_no_more_go(tmp_path: Path) -> None:
+    spec = LoopSpec("asyncio", "asyncio", None, "python")
+    for time, (rows, cost) in enumerate((("sleep0,call_soon", 1.0), ("sleep0,pingpong", 2.0))):
+        series = figures.Series("3.13", [spec], {"asyncio": {"version": "3.13"}})
+        chosen = choose_rows(rows)
+        series.cells = [Cell(row.name, "asyncio", time, {"cpu_ns": cost}) for row in chosen]
+        figures.store(series, chosen, Settings(), {"date": "now"}, tmp_path)
+        path = tmp_path / "3.13.json"
+        path.write_text(path.read_text().replace("pingpong", "gone"))
+    found = json.loads(path.read_text())
+    assert [(each["row"], each["medians"]["cpu_ns"]) for each in found["figures"]] == [
+        ("call_soon", 1.0),
+        ("sleep0", 2.0),
+        ("gone", 2.0),
+    ]
+    figures.keep_others(made := {"figures": [], "operations": {}}, found)
+    assert [each["row"] for each in made["figures"]] == ["call_soon", "sleep0"]
 
 
 def test_the_newest_python_comes_first(tmp_path: Path) -> None:
