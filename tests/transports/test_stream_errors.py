@@ -16,6 +16,7 @@ from tests.transports.recorder import (
     Handled,
     Recorder,
     opened,
+    receive,
     receive_all,
     run,
     settle,
@@ -69,6 +70,41 @@ def test_what_a_protocol_wrote_before_its_error_is_sent(loop: Loop, failing: str
             assert await receive_all(peer) == b"the answer"
             await protocol.seen("lost")
             assert isinstance(protocol.lost_with(), ZeroDivisionError)
+
+    run(loop, main())
+
+
+@pytest.mark.reports_errors
+def test_what_get_buffer_wrote_before_a_useless_buffer_is_sent(loop: Loop) -> None:
+    protocol = BufferedRecorder()
+    protocol.buffer = b"read only"
+
+    async def main() -> None:
+        async with opened(protocol, tcp_pair) as (transport, peer):
+            protocol.react["get_buffer"] = lambda: transport.write(b"the answer")
+            await loop.sock_sendall(peer, b"question")
+            assert await receive(peer, 10) == b"the answer"
+            await protocol.seen("lost")
+            assert isinstance(protocol.lost_with(), (TypeError, BufferError))
+
+    run(loop, main())
+
+
+@pytest.mark.reports_errors
+def test_a_protocol_that_aborts_and_then_fails_hears_of_an_abort(loop: Loop) -> None:
+    protocol = Recorder()
+
+    def fail() -> None:
+        protocol.transport.abort()
+        raise ZeroDivisionError
+
+    protocol.react["data"] = fail
+
+    async def main() -> None:
+        async with opened(protocol, tcp_pair) as (_, peer):
+            await loop.sock_sendall(peer, b"question")
+            await protocol.seen("lost")
+            assert protocol.lost_with() is None
 
     run(loop, main())
 

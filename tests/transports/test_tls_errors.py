@@ -217,6 +217,24 @@ def test_what_a_protocol_wrote_before_its_error_is_sent(
 
 
 @pytest.mark.reports_errors
+def test_a_protocol_that_aborts_and_then_fails_hears_of_an_abort(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        protocol = Recorder()
+
+        def fail() -> None:
+            protocol.transport.abort()
+            raise ZeroDivisionError
+
+        protocol.react["data"] = fail
+        async with secured(protocol) as (_, peer):
+            await peer.send(b"question")
+            await protocol.seen("lost")
+            assert protocol.lost_with() is None
+
+    run(loop, main())
+
+
+@pytest.mark.reports_errors
 def test_a_protocol_that_fails_in_connection_lost_is_reported(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()

@@ -215,6 +215,8 @@ class Connection(FlowControl):
 
     def _failed(self, exc: BaseException, message: str) -> None:
         if not isinstance(exc, OSError):
+            if self._state == OPEN:
+                self._driver.flush()  # the socket is whole: asyncio's `write` would have sent it by now
             self._report(exc, message)
         elif self._loop.get_debug():
             logger.debug("%r: %s", self, message, exc_info=exc)

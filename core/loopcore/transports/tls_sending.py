@@ -282,8 +282,8 @@ class TlsSending(Runnable):
         self._engine.end()
         if self._lost:
             return
-        if self._lost_with is None:
-            self._lost_with = exc
+        if self._lost_with is None and self._carrier is not None and not self._carrier.is_closing():
+            self._lost_with = exc  # the first end is the one that is told
         if exc is not None:
             self._wake_waiter(exc)
         if self._carrier is not None:
