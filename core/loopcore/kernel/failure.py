@@ -1,10 +1,25 @@
-"""What a future that is done makes its waiter raise."""
+"""What a task has to know of a future that it waits for: how it hears of its end, and what that makes it raise."""
 
 from typing import Any
 
 from loopcore.kernel.future import Future
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.failure import is_of_a_program
+
 _FINISHED = 2
+
+
+def takes_waiters(future: Any) -> bool:
+    """Tell whether a task may be left in one of loopcore's futures: its class has no `add_done_callback` of its own."""
+    if cython.compiled and not is_of_a_program(future):
+        return True
+    return type(future).add_done_callback is Future.add_done_callback
 
 
 def failure_of(waiter: Any) -> BaseException | None:

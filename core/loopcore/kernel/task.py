@@ -30,7 +30,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.failure import failure_of
+    from cython.cimports.loopcore.kernel.failure import failure_of, takes_waiters
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
     from cython.cimports.loopcore.kernel.task import (
@@ -50,7 +50,7 @@ if cython.compiled:
 else:
     from contextvars import copy_context
 
-    from loopcore.kernel.failure import failure_of
+    from loopcore.kernel.failure import failure_of, takes_waiters
     from loopcore.kernel.interpreted_ready import push_last
     from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, next_number
     from loopcore.native.interpreted import advance
@@ -283,7 +283,7 @@ class Task(Future):
             del self, thrown
 
     def _wait_for(self, yielded: Any) -> int:
-        if isinstance(yielded, Future) and self._reactor is not None:
+        if isinstance(yielded, Future) and self._reactor is not None and takes_waiters(yielded):
             future = yielded
             if future._asyncio_future_blocking and future._loop is self._loop and future is not self:
                 future._asyncio_future_blocking = False
