@@ -104,9 +104,19 @@ def test_an_exception_is_marked(tmp_path: Path, backend_name: str) -> None:
     assert mark["args"]["exception"] == "ZeroDivisionError: division by zero"
 
 
-def test_the_slowest_task_is_found(tmp_path: Path, backend_name: str) -> None:
+def test_the_slowest_task_is_found(tmp_path: Path, backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0
+
+    def tell() -> int:
+        nonlocal now
+        now += 1_000
+        return now
+
     async def busy() -> None:
-        sum(range(300_000))
+        nonlocal now
+        now += 1_000_000_000
+
+    monkeypatch.setattr("loopcore_plugins.trace.plugin._now", tell)
 
     async def main() -> None:
         await asyncio.gather(sleeper(0), busy(), sleeper(1))
