@@ -27,6 +27,7 @@ from tests.benchmarks.targets import (
     Medians,
     Target,
     against,
+    is_at_floor,
     is_below_all,
     is_ours,
     medians_of,
@@ -107,7 +108,8 @@ def verdict_cell(target: Target, medians: Medians) -> str:
     """A cell of the targets: empty where nothing was measured.
 
     Beside a target that is not met stands what the floor with Python would reach. It cannot be met where that floor
-    misses it even with a cost less by what medians of one build differ by, and is below every loop over epoll.
+    misses it even with a cost less by what medians of one build differ by, and is below every loop over epoll. Where it
+    misses it and loopcore costs no more, that is said.
     """
     verdict = target.judge(medians)
     if verdict is None:
@@ -117,8 +119,10 @@ def verdict_cell(target: Target, medians: Medians) -> str:
     bound = of_floor(target, medians)
     least = of_floor(target, medians, LEVEL)
     text = f"**not met: {verdict.text}**" + (f"; C and Python: {bound.text}" if bound else "")
-    if least is None or least.met or not is_below_all(medians[target.row]):
+    if bound is None or least is None or bound.met:
         return text
+    if least.met or not is_below_all(medians[target.row]):
+        return text + ", and loopcore is level with that" * is_at_floor(medians[target.row])
     return f"{text}, so it cannot be met" + " over epoll" * ("loopcore:uring" in medians[target.row])
 
 

@@ -190,6 +190,11 @@ def is_below_all(loops: Mapping[str, Mapping[str, float]]) -> bool:
     return PYTHON_FLOOR in loops and loops[PYTHON_FLOOR]["primary"] <= min(costs, default=0.0)
 
 
+def is_at_floor(loops: Mapping[str, Mapping[str, float]]) -> bool:
+    """Whether loopcore over epoll is level with the floor with Python."""
+    return "loopcore" in loops and loops["loopcore"]["primary"] * LEVEL <= loops[PYTHON_FLOOR]["primary"]
+
+
 def _allowing(least: float) -> float:
     return LEVEL if least == 1 else least
 

@@ -104,6 +104,13 @@ def test_a_target_that_the_floor_with_python_misses_cannot_be_met(floor: float, 
     assert drawing.verdict_cell(targets.ahead("row", 2), found) == cell
 
 
+@pytest.mark.parametrize(("ours", "level"), [(80.0, True), (82.0, True), (90.0, False)])
+def test_a_loop_that_costs_no_more_than_a_floor_that_misses_is_told(ours: float, level: bool) -> None:
+    found = medians(uvloop=100.0, rloop=70.0, **{"loopcore": ours, "c+python": 80.0})
+    cell = drawing.verdict_cell(targets.over("row", ("uvloop",), 2), found)
+    assert cell.endswith("C and Python: 1.25 x uvloop, and loopcore is level with that") is level
+
+
 def test_the_floor_with_python_waits_with_epoll_and_bounds_no_target_of_another_backend() -> None:
     found = medians(uvloop=100.0, **{"loopcore": 90.0, "loopcore:uring": 80.0, "c+python": 85.0})
     assert drawing.verdict_cell(targets.ahead("row", 2), found).endswith("so it cannot be met over epoll")
