@@ -3,6 +3,8 @@ cimport cython
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.ready cimport ReadyQueue
 
+cdef Py_ssize_t _PATIENCE
+
 
 @cython.final
 cdef class Inbox:
@@ -12,11 +14,12 @@ cdef class Inbox:
     cdef object _wake
     cdef bint _woken
     cdef bint _pouring
+    cdef Py_ssize_t _unheard
     cdef public long long wakes
 
-    cpdef object post(self, Handle handle)
+    cpdef object post(self, Handle handle, bint running)
     cdef bint is_clear(self) except -1
-    cdef object tell(self)
+    cdef object tell(self, bint running)
     cpdef object interrupt(self)
     @cython.locals(batch=list, handle=Handle, _=Py_ssize_t)
     cpdef list take(self)

@@ -13,8 +13,10 @@ barrier besides: who appends and then finds the flag up has been seen by whoever
 
 from collections import deque
 from collections.abc import Callable
+from time import sleep
 
 from loopcore.kernel.handle import Handle
+from loopcore.kernel.limits import GIVING_WAY, PATIENCE
 from loopcore.kernel.ready import ReadyQueue
 
 try:
@@ -25,11 +27,13 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.tracking import UNTRACKS, track
 
+_PATIENCE = PATIENCE  # compiled, a number of C
+
 
 class Inbox:
     """A queue with many writers and one reader."""
 
-    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_pouring", "wakes")
+    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_pouring", "_unheard", "wakes")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._handles: deque[Handle] = deque()
@@ -40,25 +44,36 @@ class Inbox:
         """Up while there may be something that the loop has not heard of; it need not look at anything else."""
         self._pouring: bool = False
         """Up while `pour` is at work: what it has in hand is in neither queue."""
+        self._unheard: int = 0
+        """How many have come since the flag was raised, about: threads that count at the same time may lose some."""
         self.wakes: int = 0
         """How often the backend was woken; at most once a batch."""
 
     def __len__(self) -> int:
         return len(self._handles)
 
-    def post(self, handle: Handle) -> None:
-        """Leave `handle` for the loop. Thread: any; also from a signal handler."""
+    def post(self, handle: Handle, running: bool) -> None:
+        """Leave `handle` for the loop, and `tell`. Thread: any; also from a signal handler."""
         self._append(handle)
-        self.tell()
+        self.tell(running)
 
     def is_clear(self) -> bool:
         """Tell whether nothing waits here that could be overtaken. Thread: any that holds the GIL."""
         return not self._pouring and len(self._handles) == 0
 
-    def tell(self) -> None:
-        """Wake the loop, if it has not been since it looked last. Thread: any; also from a signal handler."""
-        if not self._woken:
+    def tell(self, running: bool) -> None:
+        """Wake the loop, if it has not been since it looked last. Thread: any; also from a signal handler.
+
+        If it is `running`, let it have the GIL each time that `_PATIENCE` more have come that it has not heard of
+        (docs/adr/0049).
+        """
+        if self._woken:
+            self._unheard += 1
+            if running and self._unheard & (_PATIENCE - 1) == 0:
+                sleep(GIVING_WAY)
+        else:
             self._woken = True
+            self._unheard = 1
             self.wakes += 1
             try:
                 self._wake()

@@ -195,7 +195,8 @@ class Queues:
         """Call `callback(*args)` soon in the loop's thread. Thread: any; also from a signal handler.
 
         Callbacks of one thread run in the order in which it posted them. Raises RuntimeError if the loop is closed;
-        what was posted before that and has not run by then is cancelled, so its handle says that it never will.
+        what was posted before that and has not run by then is cancelled, so its handle says that it never will. Who
+        posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0049).
         """
         if self._attention & ~_IDLE:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
@@ -206,8 +207,7 @@ class Queues:
         if self._owner == get_ident():
             # In order with `call_soon`, which is what a program on the loop's own thread sees in asyncio.
             self.ready.push(handle)
-            # This may be a signal handler that runs inside the wait, which would go on waiting (PEP 475).
-            self.inbox.interrupt()
+            self.inbox.interrupt()  # this may be a signal handler inside the wait, which would go on (PEP 475)
         else:
             self._post(handle)
         return handle
@@ -218,11 +218,11 @@ class Queues:
             # The GIL is kept from the look at `_attention` to the end of the push: the loop runs, its queue is whole.
             self.tally.threadsafe_posts += 1
             self.ready.push(handle)
-            self.inbox.tell()
+            self.inbox.tell(True)
         else:
             if self._stopwatch is not None:
                 self._stopwatch.stamp(handle, _THREADSAFE)
-            self.inbox.post(handle)
+            self.inbox.post(handle, not self._attention & _IDLE)
         if self._attention & (_CLOSED | _IDLE):
             self._note_late(handle)
 

@@ -5,7 +5,7 @@
 
 cdef extern from *:
     """
-    #define LOOPCORE_SPARES 16384
+    #define LOOPCORE_SPARES 8192
 
     static PyObject *loopcore_spares[LOOPCORE_SPARES];
     static int loopcore_spare_count = 0;

@@ -67,7 +67,7 @@ def test_a_cancelled_gather_leaves_its_child_the_exception(loop: Any) -> None:
 def test_one_take_of_the_inbox_ends_although_others_go_on_posting(loop: Any) -> None:
     inbox = Inbox(lambda: None)
     for _ in range(3):
-        inbox.post(Handle(print, (), loop))
+        inbox.post(Handle(print, (), loop), running=False)
     assert len(inbox.take()) == 3
     stopped = threading.Event()
 

@@ -9,6 +9,7 @@ import pytest
 from loopcore.kernel import inbox as inbox_module
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.inbox import Inbox
+from loopcore.kernel.limits import GIVING_WAY, PATIENCE
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.ready import ReadyQueue
 from loopcore.kernel.scheduler import Scheduler
@@ -36,7 +37,7 @@ def test_a_batch_wakes_once_and_keeps_its_order() -> None:
     inbox = Inbox(lambda: woken.append(1))
     handles = [handle() for _ in range(5)]
     for one in handles:
-        inbox.post(one)
+        inbox.post(one, running=False)
     assert len(inbox) == 5
     assert woken == [1]
     assert inbox.take() == handles
@@ -47,11 +48,11 @@ def test_what_is_poured_out_is_ready_in_order_and_the_next_one_wakes_again() -> 
     inbox, ready = Inbox(lambda: None), ReadyQueue()
     handles = [handle() for _ in range(5)]
     for one in handles:
-        inbox.post(one)
+        inbox.post(one, running=False)
     assert inbox.pour(ready) == 5
     assert inbox.pour(ready) == 0
     assert ready.take() == handles
-    inbox.post(handles[0])
+    inbox.post(handles[0], running=False)
     assert inbox.wakes == 2
 
 
@@ -60,11 +61,29 @@ def test_a_loop_does_not_wait_while_the_flag_is_up() -> None:
     """As an interrupted wait may leave it, whose wake is gone: who posts then wakes nobody."""
     backend = ScriptedBackend(VirtualClock())
     scheduler = Scheduler(backend, clock=backend.clock)
-    scheduler.inbox.tell()
+    scheduler.inbox.tell(running=False)
     scheduler.tick()
     assert backend.timeouts in ([], [0.0])
     assert not scheduler.inbox._woken
     scheduler.close_scheduler()
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_thread_gives_way_to_a_loop_that_runs_after_so_many_it_has_not_heard_of(
+    running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(inbox_module, "sleep", slept.append)
+    inbox, one = Inbox(lambda: None), handle()
+    for _ in range(2):
+        for _ in range(PATIENCE - 1):
+            inbox.post(one, running)
+        assert not slept
+        inbox.take()  # it has heard of them: the count begins anew
+    for times in range(1, 4):
+        for _ in range(PATIENCE):
+            inbox.post(one, running)
+        assert slept == [GIVING_WAY] * times * running
 
 
 def test_a_wake_that_is_interrupted_is_made_all_the_same() -> None:
@@ -77,7 +96,7 @@ def test_a_wake_that_is_interrupted_is_made_all_the_same() -> None:
 
     inbox = Inbox(wake)
     with pytest.raises(KeyboardInterrupt):
-        inbox.post(handle())
+        inbox.post(handle(), running=False)
     assert (len(woken), len(inbox)) == (2, 1)
 
 
@@ -92,7 +111,7 @@ def test_what_an_interrupt_leaves_in_the_inbox_is_looked_for() -> None:
     inbox = Inbox(list)
     use_queue(inbox, Interrupted())
     for _ in range(2):
-        inbox.post(handle())
+        inbox.post(handle(), running=False)
     ready = ReadyQueue()
     with pytest.raises(KeyboardInterrupt):
         inbox.pour(ready)
@@ -103,7 +122,7 @@ def test_what_is_left_in_the_inbox_when_the_backend_changes_is_still_run() -> No
     """The child of a fork: nobody will wake it for what was posted before."""
     reactor = Reactor(ScriptedBackend())
     ran: list[int] = []
-    reactor.inbox.post(Handle(ran.append, (1,), reactor))
+    reactor.inbox.post(Handle(ran.append, (1,), reactor), running=False)
     reactor.inbox.use(lambda: None)
     reactor.tick()
     assert ran == [1]
@@ -112,8 +131,8 @@ def test_what_is_left_in_the_inbox_when_the_backend_changes_is_still_run() -> No
 def test_after_a_batch_was_taken_the_next_one_wakes_again() -> None:
     inbox = Inbox(lambda: None)
     for batches in range(1, 4):
-        inbox.post(handle())
-        inbox.post(handle())
+        inbox.post(handle(), running=False)
+        inbox.post(handle(), running=False)
         assert inbox.wakes == batches
         assert len(inbox.take()) == 2
 
@@ -138,7 +157,7 @@ def test_many_threads_post_and_every_handle_comes_out_once_in_the_order_of_its_t
 
     def write(batch: list[Handle]) -> None:
         for one in batch:
-            inbox.post(one)
+            inbox.post(one, running=False)
 
     threads = [threading.Thread(target=write, args=(batch,)) for batch in batches]
     for thread in threads:
@@ -172,11 +191,11 @@ def test_a_handle_that_is_taken_before_its_writer_raises_the_flag_does_not_silen
                 reactor.inbox.take()
 
     use_queue(reactor.inbox, Overtaken())
-    reactor.inbox.post(Handle(print, (), reactor))
+    reactor.inbox.post(Handle(print, (), reactor), running=False)
     assert len(reactor.inbox) == 0
     assert backend.wakes == 1
     reactor.tick()  # the wait that the wake ends; it must lower the flag, though there is nothing to take
-    reactor.inbox.post(Handle(ran.append, ("later",), reactor))
+    reactor.inbox.post(Handle(ran.append, ("later",), reactor), running=False)
     assert backend.wakes == 2
     reactor.tick()
     assert ran == ["overtaken", "later"]
@@ -191,11 +210,11 @@ def test_what_comes_in_while_the_inbox_is_emptied_wakes_again() -> None:
         def popleft(self) -> Any:
             first = super().popleft()
             if first is not late:
-                inbox.post(late)
+                inbox.post(late, running=False)
             return first
 
     use_queue(inbox, Interrupted())
-    inbox.post(handle())
+    inbox.post(handle(), running=False)
     assert len(inbox.take()) == 1
     assert inbox.wakes == 2
     assert inbox.take() == [late]

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from loopcore import hookimpl
+from loopcore.kernel import inbox
+from loopcore.kernel.limits import PATIENCE
 
 Loop = asyncio.AbstractEventLoop
 WRITERS = 6
@@ -58,6 +60,55 @@ def test_posts_of_many_threads_run_once_each_and_in_the_order_of_their_thread(lo
     for thread in threads:
         thread.join()
     assert ran == [list(range(POSTS))] * WRITERS
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="nobody waits for a GIL")
+def test_a_flood_of_posts_lets_the_loop_run_although_nobody_takes_the_gil_from_the_thread(loop: Loop) -> None:
+    ran: list[int] = []
+    ran_at_the_end: list[int] = []
+    posts = 40 * PATIENCE
+    runs = threading.Event()
+    loop.call_soon(runs.set)
+
+    def flood() -> None:
+        runs.wait()
+        for number in range(posts):
+            loop.call_soon_threadsafe(ran.append, number)
+        ran_at_the_end.append(len(ran))
+        loop.call_soon_threadsafe(loop.stop)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)
+    try:
+        (thread,) = in_threads(flood)
+        loop.run_forever()
+        thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert ran == list(range(posts))
+    assert ran_at_the_end[0] >= PATIENCE
+
+
+@pytest.mark.loopcore_only
+def test_posts_of_the_own_thread_and_to_a_loop_that_does_not_run_never_sleep(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def post() -> None:
+        for _ in range(2 * PATIENCE):
+            loop.call_soon_threadsafe(ran.append, 1)
+
+    ran: list[int] = []
+    slept: list[float] = []
+    monkeypatch.setattr(inbox, "sleep", slept.append)
+    post()
+    loop.call_soon(post)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert len(ran) == 4 * PATIENCE
+    assert not slept
 
 
 def test_threads_that_hand_a_turn_round_are_never_left_waiting(loop: Loop) -> None:
