@@ -16,7 +16,7 @@ def event_batch(asked: int | None, most: int) -> int:
 
     Raises UsageError unless it is a whole number from 1 to `most`.
     """
-    text = _batch_text() if asked is None else str(asked)
+    text = _batch_text().strip() if asked is None else str(asked)
     if not text:
         return most
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):

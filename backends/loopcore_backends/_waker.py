@@ -15,7 +15,7 @@ Thread: `wake` any, and signal handlers; `drain` the loop's own.
 import errno
 import os
 import socket
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 REFUSED: Final = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 """What a seccomp profile answers to a system call that it does not know."""
@@ -34,7 +34,7 @@ class Waker(Protocol):
 
 
 class EventfdWaker:
-    """An eventfd(2); owns `fd`, which must be non-blocking."""
+    """An eventfd(2); owns `fd`, which must be non-blocking. Cannot be copied: the copy would close it, too."""
 
     edges = True
 
@@ -54,6 +54,9 @@ class EventfdWaker:
             os.eventfd_read(self.fd)
         except BlockingIOError:
             pass
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
     def __del__(self) -> None:
         os.close(self.fd)

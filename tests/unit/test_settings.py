@@ -156,7 +156,7 @@ def test_a_wait_brings_no_more_events_than_the_batch_and_the_rest_comes_with_the
 ) -> None:
     from loopcore_backends.epoll import EpollBackend
 
-    monkeypatch.setenv("LOOPCORE_EVENT_BATCH", "2")
+    monkeypatch.setenv("LOOPCORE_EVENT_BATCH", " 2 ")
     pairs = [socket.socketpair() for _ in range(3)]
     for backend in (EpollBackend(), EpollBackend(batch=1)):
         for near, far in pairs:

@@ -12,5 +12,6 @@ cdef extern from *:
 
 
 cpdef bint takes_waiters(object future) except -1
+cpdef bint has_own_result(object future) except -1
 @cython.locals(future=Future)
 cpdef object failure_of(object waiter)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from loopcore.kernel.formatting import drop_own_frames
 from loopcore.kernel.future import Future
 
 try:
@@ -22,10 +23,17 @@ def takes_waiters(future: Any) -> bool:
     return type(future).add_done_callback is Future.add_done_callback
 
 
+def has_own_result(future: Any) -> bool:
+    """Tell whether one of loopcore's futures has loopcore's `result`, not one of its class."""
+    if cython.compiled and not is_of_a_program(future):
+        return True
+    return type(future).result is Future.result
+
+
 def failure_of(waiter: Any) -> BaseException | None:
     """Return what a future that is done makes its waiter raise, or None for a result."""
-    # Not by `result()`: what is raised there would keep this frame, and with it the future, in its traceback.
-    if isinstance(waiter, Future):
+    if isinstance(waiter, Future) and has_own_result(waiter):
+        # Not by `result()`, which would have to raise it.
         future = waiter
         if future._status != _FINISHED:
             return future._cancelled_error()
@@ -34,7 +42,8 @@ def failure_of(waiter: Any) -> BaseException | None:
             return None
         return future._exception.with_traceback(future._exception_traceback)
     try:
-        failure: BaseException | None = waiter.exception()
-        return failure
+        waiter.result()  # as asyncio: it may be a program's, which decides there, or has nothing else
     except BaseException as exc:
+        drop_own_frames(exc)  # of which one keeps the future
         return exc
+    return None

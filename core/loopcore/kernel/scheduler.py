@@ -70,6 +70,10 @@ class Scheduler(Reactor):
         # Interpreted, these are made by their constructors: what goes without is asyncio's (docs/adr/0032).
         self._own_tasks = cython.compiled and task_class is Task and future_class is Future
 
+    def __reduce__(self) -> Any:
+        # `copy.deepcopy` of what holds a future comes here, and would copy descriptors that have one owner.
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+
     def create_future(self) -> Any:
         """Return a new pending future of this loop."""
         if (self._attention and (cython.compiled or self._attention != _IDLE)) or not self._own_tasks:

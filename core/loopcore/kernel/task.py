@@ -165,7 +165,7 @@ class Task(Future):
         if self._status != _PENDING:
             return False
         self._num_cancels_requested += 1
-        if self._fut_waiter is not None and self._fut_waiter.cancel(msg=msg):
+        if self._fut_waiter is not None and self._fut_waiter.cancel(msg):
             # The future will wake the task, with the cancellation.
             return True
         self._must_cancel = True
@@ -295,7 +295,7 @@ class Task(Future):
 
     def _suspend_on(self, future: Any) -> None:
         self._fut_waiter = future
-        if self._must_cancel and future.cancel(msg=self._cancel_message):
+        if self._must_cancel and future.cancel(self._cancel_message):
             self._must_cancel = False
 
     def _wait_for_other(self, yielded: Any) -> None:

@@ -334,25 +334,3 @@ def test_a_stop_iteration_does_not_pass_for_a_result(loop: Loop) -> None:
             await future
 
     loop.run_until_complete(main())
-
-
-@pytest.mark.parametrize("overridden", [True, False])
-def test_a_future_of_a_class_of_the_programs_hears_who_waits(loop: Any, overridden: bool) -> None:
-    heard: list[Any] = []
-    base: Any = type(loop.create_future())
-
-    class Heard(base):  # type: ignore[misc]
-        def add_done_callback(self, fn: Any, *, context: Any = None) -> None:
-            heard.append(context is not None)
-            super().add_done_callback(fn, context=context)
-
-    class Plain(base):  # type: ignore[misc]
-        pass
-
-    async def main() -> Any:
-        future = (Heard if overridden else Plain)(loop=loop)
-        loop.call_soon(future.set_result, "done")
-        return await future
-
-    assert loop.run_until_complete(main()) == "done"
-    assert heard == [True] * overridden
