@@ -83,7 +83,9 @@ class EpollBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
+        """Say whether this platform has it. Raises UsageError for a wrong LOOPCORE_EVENT_BATCH."""
         if hasattr(select, "epoll"):
+            event_batch(None, MAX_EVENTS)
             return ProbeResult(True)
         return ProbeResult(False, "epoll(7) belongs to Linux; use kqueue, poll or select here")
 

@@ -86,7 +86,9 @@ class KqueueBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
+        """Say whether this platform has it. Raises UsageError for a wrong LOOPCORE_EVENT_BATCH."""
         if hasattr(select, "kqueue"):
+            event_batch(None, MAX_EVENTS)
             return ProbeResult(True)
         return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; use epoll, poll or select here")
 

@@ -45,7 +45,7 @@ LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", "loopcore:
 SOURCES = tuple(str(ROOT / folder) for folder in ("core", "backends", "plugins"))
 """Put before what is installed, they make the pure build: the sources of this tree, interpreted."""
 ROWS = (
-    "micro,tcp-64-10,tcp-1k-1,tcp-1k-10,tcp-1k-100,tcp-16k-10,tcp-100k-10,unix-1k-10,buffered-1k-10,split-1k-10,sock-1k-10,"
+    "micro,tcp-*-1,tcp-*-10,tcp-*-100,unix-*,buffered-1k-10,split-1k-10,sock-1k-10,"
     "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-0,idle-1k,idle-5k,churn-10,uvicorn-100,aiohttp-100"
 )
 SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")

@@ -203,7 +203,11 @@ _FLAT = 0.9
 """What 5000 connections more may cost: the kernel's tables are larger, and caches colder."""
 
 _NATIVE = ("uvloop", "rloop", "zloop")
-_ECHOES = ("tcp-64-10", "tcp-1k-1", "tcp-1k-10", "tcp-1k-100", "tcp-16k-10", "tcp-100k-10", "unix-1k-10")
+_SIZES = ("64", "1k", "16k", "100k")
+_ECHOES = (
+    *(f"tcp-{size}-{connections}" for size in _SIZES for connections in (1, 10, 100)),
+    *(f"unix-{size}-10" for size in _SIZES),
+)
 _OF_RINGS = ("split-1k-10", "udp-1k-10", "tls-1k-10", "tls-100k-10", "uvicorn-100", "idle-5k", "churn-10")
 
 TARGETS: tuple[Target, ...] = (

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import loopcore
+from loopcore.discovery import choose_backend
 from loopcore.environment import SETTINGS, TASKS_VARIABLE, THREADS_VARIABLE, read, says_nothing
 from loopcore.interest import READ
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
@@ -179,5 +180,7 @@ def test_a_wrong_batch_is_an_error_by_variable_and_by_argument(text: str, monkey
     monkeypatch.setenv("LOOPCORE_EVENT_BATCH", text)
     with pytest.raises(loopcore.UsageError, match=f"LOOPCORE_EVENT_BATCH='{text}' is not a whole number of events"):
         loopcore.new_event_loop("epoll")
+    with pytest.raises(loopcore.UsageError, match="is not a whole number of events"):
+        choose_backend("epoll")  # who asks before a program runs hears of it
     with pytest.raises(loopcore.UsageError, match="batch=0 is not a whole number of events from 1 to 1024"):
         EpollBackend(batch=0)
