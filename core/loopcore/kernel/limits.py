@@ -24,7 +24,7 @@ URGENT_BUDGET = 1000
 """Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""
 
 PATIENCE = 4096
-"""Posts of other threads that a loop has not looked at, after which the next thread to post gives way to it; a power of
+"""Posts of other threads that a loop has not looked at, after which the thread that posts gives way to it; a power of
 two. With 1024 a post takes a fifth more, for the switches between the threads."""
 
 GIVING_WAY = 10e-6

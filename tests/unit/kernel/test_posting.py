@@ -111,6 +111,51 @@ def test_posts_of_the_own_thread_and_to_a_loop_that_does_not_run_never_sleep(
     assert not slept
 
 
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("closes", [False, True])
+def test_what_a_thread_posts_before_it_gives_way_is_run_later_or_cancelled_if_the_loop_ends_meanwhile(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, closes: bool
+) -> None:
+    ran: list[int] = []
+    handles: list[asyncio.Handle] = []
+    refused: list[RuntimeError] = []
+    runs, sleeps, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def sleep(seconds: float) -> None:
+        sleeps.set()
+        assert ended.wait(30)
+
+    def flood() -> None:
+        runs.wait()
+        try:
+            for number in range(PATIENCE):
+                handles.append(loop.call_soon_threadsafe(ran.append, number))
+        except RuntimeError as exc:
+            refused.append(exc)
+
+    def stop_while_it_sleeps() -> None:
+        runs.set()
+        assert sleeps.wait(30)
+        loop.stop()
+
+    monkeypatch.setattr(inbox, "sleep", sleep)
+    (thread,) = in_threads(flood)
+    loop.call_soon(stop_while_it_sleeps)
+    loop.run_forever()
+    if closes:
+        loop.close()
+    ended.set()
+    thread.join()
+    assert all(map(gc.is_tracked, handles))
+    if closes:
+        assert len(refused) == 1  # the last one, whose handle nobody has
+        assert all(handle.cancelled() for handle in handles)
+    else:
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert ran == ([] if closes else list(range(PATIENCE)))
+
+
 def test_threads_that_hand_a_turn_round_are_never_left_waiting(loop: Loop) -> None:
     """One post at a time, each to a loop that has nothing else to do: a lost wake would hang here."""
     turns = [threading.Event() for _ in range(WRITERS)]
