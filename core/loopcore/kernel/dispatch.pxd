@@ -9,6 +9,7 @@ from loopcore.kernel.readiness cimport Readiness, Registration, near_reader
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.operations cimport Operation
 
+cdef int _ENOUGH
 cdef int _DEBUG
 cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS
@@ -49,6 +50,14 @@ cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) e
     return dispatcher._run_ready(fd, bits, tick)
 
 
+# Leave the events behind `position` to the next tick, if enough has come in and somebody is ready to use it.
+cdef inline bint put_off_rest(Dispatcher dispatcher, object events, Py_ssize_t position, long long enough) except -1:
+    if dispatcher.bytes_received < enough or not dispatcher.ready._count:
+        return False
+    dispatcher._put_off = events[position:]
+    return True
+
+
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
 # on it would first look whether that class overrides the method.
 cdef class Dispatcher(TaskQueues):
@@ -60,6 +69,7 @@ cdef class Dispatcher(TaskQueues):
     cdef bint _tick_observed
     cdef int _source
     cdef object _events
+    cdef object _put_off
     cdef list _due
     cdef list _spare
     cdef public object _current_handle
@@ -74,7 +84,7 @@ cdef class Dispatcher(TaskQueues):
     cdef int _run_phase_callbacks(self, int phase) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
     cdef int _run_pending(self) except -1
-    @cython.locals(tick=cython.longlong, count=int)
+    @cython.locals(tick=cython.longlong, enough=cython.longlong, count=int, position=Py_ssize_t)
     cdef int _run_io(self) except -1
     @cython.locals(entry=Registration, count=int)
     cdef int _run_ready(self, object fd, int bits, long long tick) except -1

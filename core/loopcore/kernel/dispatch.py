@@ -16,7 +16,7 @@ from loopcore.kernel import phases, sources
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.current import TaskQueues
 from loopcore.kernel.handle import Handle, TimerHandle
-from loopcore.kernel.limits import FLUSH_LIMIT, RECEIVE_LIMIT
+from loopcore.kernel.limits import ENOUGH_RECEIVED, FLUSH_LIMIT, RECEIVE_LIMIT
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
@@ -30,24 +30,22 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import run_event, settle_contexts, try_phases
+    from cython.cimports.loopcore.kernel.dispatch import put_off_rest, run_event, settle_contexts, try_phases
     from cython.cimports.loopcore.kernel.handle import run_due, run_soon
     from cython.cimports.loopcore.kernel.ready import pop_first
     from cython.cimports.loopcore.native.cpython import raise_pending
     from cython.cimports.loopcore.native.ring import empty
 
+_ENOUGH = ENOUGH_RECEIVED
 _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
-
 _READ, _READABLE, _WRITABLE = READ, READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
-
-_READY, _NEXT_TICK, _MICROTASK = sources.READY, sources.NEXT_TICK, sources.MICROTASK
-_PHASE, _FLUSH = sources.PHASE, sources.FLUSH
+_NEXT_TICK, _MICROTASK, _PHASE = sources.NEXT_TICK, sources.MICROTASK, sources.PHASE
+_READY, _FLUSH = sources.READY, sources.FLUSH
 _SOURCES = (_READY, sources.IO, sources.IMMEDIATE, sources.TIMER, _FLUSH)  # of the phases from pending to close
 
 # The phases by their place in PHASES, by which they can be told apart without comparing strings.
 _NAMES = phases.PHASES
 _PENDING_PHASE, _IO_PHASE, _CHECK_PHASE, _TIMERS_PHASE, _CLOSE_PHASE = 3, 4, 5, 6, 7
-
 _NO_EVENTS: Sequence[Any] = ()
 
 
@@ -63,6 +61,7 @@ class Dispatcher(TaskQueues):
         "_tick_observed",
         "_source",
         "_events",
+        "_put_off",
         "_due",
         "_spare",
         "_current_handle",
@@ -86,6 +85,7 @@ class Dispatcher(TaskQueues):
         self._tick_observed: bool = False
         self._source: int = _READY
         self._events: Sequence[Any] = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
+        self._put_off: Sequence[Any] = _NO_EVENTS  # for the next tick, which does not poll then
         self._due: list[TimerHandle] = []
         self._spare: list[Runnable] | None = None  # compiled: it takes turns with `_flushes`, and keeps its room
         self._current_handle: Runnable | None = None
@@ -201,10 +201,13 @@ class Dispatcher(TaskQueues):
             return self._run_completions(events)
         tick = self.readiness.tick
         count = 0
-        for event in events:
+        enough = self.bytes_received + _ENOUGH
+        for position, event in enumerate(events, 1):
             count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
             if self.unflushed > self.flush_limit:
                 self._flush_early()
+            if cython.compiled and put_off_rest(self, events, position, enough):
+                break
         return count
 
     def _run_ready(self, fd: int, bits: int, tick: int) -> int:
@@ -223,8 +226,7 @@ class Dispatcher(TaskQueues):
 
     def _run_completions(self, events: Sequence[Any]) -> int:
         tick = self.readiness.tick
-        count = 0
-        position = 0
+        count = position = 0
         self.completions.handed = _NO_EVENTS
         try:
             for operation, result, more in events:
@@ -239,8 +241,7 @@ class Dispatcher(TaskQueues):
         return count
 
     def _run_completion(self, operation: Operation, result: Any, more: bool, tick: int) -> int:
-        operation.result = result
-        operation.pending = more
+        operation.result, operation.pending = result, more
         if operation.target is not None:
             self._run_one(operation.target)
             return 1
@@ -261,8 +262,7 @@ class Dispatcher(TaskQueues):
 
     def _run_timers(self) -> int:
         due: list[Any] = self._due
-        self._due = []
-        position = 0
+        self._due, position = [], 0
         try:
             for position in range(len(due)):
                 runnable = due[position]
@@ -297,8 +297,7 @@ class Dispatcher(TaskQueues):
             self._spare = flushes
 
     def _run_closing(self) -> int:
-        closing = self._closing
-        self._closing = []
+        closing, self._closing = self._closing, []
         if self._task_left:
             self._hide_task()
         count = 0

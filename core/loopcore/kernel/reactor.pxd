@@ -30,7 +30,7 @@ cdef class Reactor(PolicyDispatcher):
     @cython.locals(timeout=double)
     cdef object _begin_tick(self)
     @cython.locals(now=double)
-    cdef bint _has_skipped_too_long(self) except -1
+    cdef bint _polls_now(self) except -1
     cdef bint _has_work(self) except -1
     @cython.locals(deadline=double)
     cdef double _time_to_deadline(self) except? -2

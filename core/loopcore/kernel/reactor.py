@@ -116,6 +116,7 @@ class Reactor(PolicyDispatcher):
             raise
         finally:
             self._stopping = False
+            self._put_off = _NO_EVENTS  # they are told of again
             if self._task_left:
                 self._hide_task()
             self._rest()
@@ -225,28 +226,28 @@ class Reactor(PolicyDispatcher):
             # Both let go of what nobody else may know, and what goes may have scheduled something.
             return self._poll(0.0 if self._has_work() else timeout)
         self._skipped += 1
-        if self._stopping or self._skipped > self.poll_skip_ticks or self._has_skipped_too_long():
+        if self._stopping or (not self._put_off and self._polls_now()):
             return self._poll(0.0)
-        if self.completions is not None and self.completions.submitted:
-            return self._poll(0.0)  # what was submitted begins with the wait
-        # A timer set with no delay is due by the time that was read when it was set: no need to read it again.
         self.tally.polls_skipped += 1
-        if self.timers.earliest != _NEVER:
+        if self.timers.earliest != _NEVER:  # one set without delay is due by the time that was read when it was set
             self._collect_due(self._time_read)
-        return _NO_EVENTS
+        events, self._put_off = self._put_off, _NO_EVENTS
+        return events
 
     # Idle, prepare, poll
 
     def _has_work(self) -> bool:
         if self.ready._count or self._urgent_pending or self._immediates or self._flushes or self._closing:
             return True
-        if self.inbox._woken or (self._order is not None and len(self._order)):
+        if self.inbox._woken or self._put_off or (self._order is not None and len(self._order)):
             return True
         return self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE))
 
-    def _has_skipped_too_long(self) -> bool:
-        # Reading the clock can cost as much as a callback (140 ns where the kernel has no user-space clock), so it
-        # is read in the ticks 1, 2 and 4 without a poll and then in every eighth: long ticks show at once.
+    def _polls_now(self) -> bool:
+        if self._skipped > self.poll_skip_ticks or (self.completions is not None and self.completions.submitted):
+            return True  # what was submitted begins with the wait
+        # Reading the clock can cost as much as a callback (140 ns without a user-space clock), so it is read in the
+        # ticks 1, 2 and 4 without a poll and then in every eighth: long ticks show at once.
         if self._skipped % _CLOCK_TICKS and self._skipped & (self._skipped - 1):
             return False
         now = self._now()

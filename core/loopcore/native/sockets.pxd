@@ -157,14 +157,37 @@ cdef extern from *:
         return whole == NULL ? loopcore_take_exception() : whole;
     }
 
+    /* Receive no more than that: recv(2) takes less than readv(2). What comes behind it is told of again. */
+    static PyObject *
+    loopcore_receive_steady(int fd, size_t expected)
+    {
+        PyObject *received = loopcore_make_bytes((Py_ssize_t)expected);
+        ssize_t got;
+        if (received == NULL) {
+            return loopcore_take_exception();
+        }
+        got = recv(fd, PyBytes_AS_STRING(received), expected, 0);
+        if (got < 0) {
+            int error = errno;
+            Py_DECREF(received);
+            errno = error;
+            return loopcore_nothing_received();
+        }
+        if ((size_t)got < expected && _PyBytes_Resize(&received, got) < 0) {
+            return loopcore_take_exception();
+        }
+        return received;
+    }
+
     static inline PyObject *
-    loopcore_receive(PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected)
+    loopcore_receive(PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected, int steady)
     {
         /* As unsigned, a negative limit is a large one. */
         size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
         ssize_t got;
         if (expected > 0 && (size_t)expected <= most) {
-            return loopcore_receive_expected(fd, most, (size_t)expected);
+            return steady ? loopcore_receive_steady(fd, (size_t)expected)
+                          : loopcore_receive_expected(fd, most, (size_t)expected);
         }
         got = recv(fd, loopcore_receive_buffer, most, 0);
         if (got >= 0) {
@@ -216,6 +239,34 @@ cdef extern from *:
             got = recv(fd, view.buf, (size_t)view.len, 0);
             error = errno;
             PyBuffer_Release(&view);
+        }
+        if (got >= 0) {
+            return got;
+        }
+        errno = error;
+        if (loopcore_would_block()) {
+            return -1;
+        }
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -2;
+    }
+
+    /* Receive behind what is in a bytearray. -1: nothing came, -2: an exception is pending, -3: it cannot grow. */
+    static Py_ssize_t
+    loopcore_receive_behind(int fd, Py_ssize_t limit, PyObject *unread)
+    {
+        size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
+        Py_ssize_t before = PyByteArray_GET_SIZE(unread);
+        ssize_t got;
+        int error;
+        if (PyByteArray_Resize(unread, before + (Py_ssize_t)most) < 0) {
+            PyErr_Clear();
+            return -3;
+        }
+        got = recv(fd, PyByteArray_AS_STRING(unread) + before, most, 0);
+        error = errno;
+        if (PyByteArray_Resize(unread, before + (got > 0 ? got : 0)) < 0) {
+            return -2;
         }
         if (got >= 0) {
             return got;
@@ -302,9 +353,10 @@ cdef extern from *:
         return loopcore_sent(sendmsg(fd, &message, MSG_NOSIGNAL));
     }
     """
-    object receive "loopcore_receive" (PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected)
+    object receive "loopcore_receive" (PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected, int steady)
     # -1: nothing came; -2: an exception is pending.
     Py_ssize_t try_receive_into "loopcore_receive_into" (PyObject *sock, int fd, PyObject *buffer) noexcept
+    Py_ssize_t receive_behind "loopcore_receive_behind" (int fd, Py_ssize_t limit, PyObject *unread) noexcept
     Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1
     Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2
     Py_ssize_t try_send_one "loopcore_send_one" (PyObject *sock, int fd, PyObject *item, Py_ssize_t head) noexcept

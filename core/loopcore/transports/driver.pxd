@@ -8,6 +8,8 @@ cdef class Sink(Runnable):
     cdef object _on_written(self)
     cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
+    cdef bytearray _get_unread(self)
+    cdef object _unread_grown(self)
     cdef object _buffer_updated(self, Py_ssize_t nbytes)
     cpdef object _end_of_file(self)
     cpdef object _datagram(self, bytes data, object address)

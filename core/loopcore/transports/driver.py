@@ -65,6 +65,14 @@ class Sink(Runnable):
         """Return a writable buffer to receive into, or None if there is none and the error has been dealt with."""
         raise NotImplementedError
 
+    def _get_unread(self) -> "bytearray | None":
+        """Return that to which what comes in may be appended, before `_unread_grown`; None: call `_on_received`."""
+        return None
+
+    def _unread_grown(self) -> None:
+        """Something was appended to what `_get_unread` has returned."""
+        raise NotImplementedError
+
     def _buffer_updated(self, nbytes: int) -> None:
         """The buffer that `_get_buffer` returned has got its first `nbytes` filled; never 0."""
         raise NotImplementedError

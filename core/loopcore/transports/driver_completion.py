@@ -145,6 +145,7 @@ class CompletionDriver(QueueingDriver):
         # What there was room for is known of receives of our own only. Asked before: the protocol may change either.
         room = 1 if self.buffered else min(self.scheduler.receive_limit, _RECEIVE_LIMIT)
         try:
+            self._steady = False  # or nobody knew whether that was all
             size = self._receive()
         except BaseException:
             if self.reading:

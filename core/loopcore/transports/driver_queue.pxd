@@ -2,12 +2,13 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.native.sockets cimport keep_spare, receive, try_receive_into, try_send_one
+from loopcore.native.sockets cimport keep_spare, receive, receive_behind, try_receive_into, try_send_one
 from loopcore.transports.driver cimport Sink, StreamDriver
 
 cdef Py_ssize_t _VECTOR_LIMIT
 cdef Py_ssize_t _EXPECT_FROM
 cdef int _RECEIVE_FAILED
+cdef int _CANNOT_GROW
 
 
 cdef class QueueingDriver(StreamDriver):
@@ -16,13 +17,15 @@ cdef class QueueingDriver(StreamDriver):
     cdef Py_ssize_t _head
     cdef bint _turn_asked
     cdef Py_ssize_t _expected
+    cdef bint _steady
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_some(self, object item) except -1
     cpdef object shut_down_writing(self)
-    @cython.locals(received=object, nbytes=Py_ssize_t)
+    @cython.locals(received=object, unread=bytearray, nbytes=Py_ssize_t)
     cdef Py_ssize_t _receive(self) except -1
+    cdef Py_ssize_t _take_unread(self, Py_ssize_t nbytes) except -1
     @cython.locals(sink=Sink, nbytes=Py_ssize_t)
     cdef Py_ssize_t _receive_into_buffer(self) except -1
     cdef Py_ssize_t _receive_into(self, object buffer) except? -1
@@ -41,11 +44,15 @@ cdef class QueueingDriver(StreamDriver):
 
 # Attributes are passed on without temporary references: nothing in there lets go of them.
 cdef inline object receive_next(QueueingDriver driver):
-    return receive(<PyObject *>driver.sock, driver.fd, driver.scheduler.receive_limit, driver._expected)
+    return receive(<PyObject *>driver.sock, driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady)
 
 
 cdef inline Py_ssize_t try_receive_into_buffer(QueueingDriver driver, object buffer) noexcept:
     return try_receive_into(<PyObject *>driver.sock, driver.fd, <PyObject *>buffer)
+
+
+cdef inline Py_ssize_t try_receive_behind(QueueingDriver driver, bytearray unread) noexcept:
+    return receive_behind(driver.fd, driver.scheduler.receive_limit, <PyObject *>unread)
 
 
 cdef inline Py_ssize_t try_send_single(QueueingDriver driver) noexcept:

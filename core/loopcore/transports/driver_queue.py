@@ -22,6 +22,7 @@ if cython.compiled:
     from cython.cimports.loopcore.transports.driver_queue import (
         let_go_of_single,
         receive_next,
+        try_receive_behind,
         try_receive_into_buffer,
         try_send_single,
     )
@@ -39,7 +40,7 @@ _VECTOR_LIMIT = VECTOR_LIMIT
 EXPECT_FROM: Final = 8 * 1024
 """A message this long is expected to come again, and received into `bytes` of that size, without a copy."""
 _EXPECT_FROM = EXPECT_FROM
-_RECEIVE_FAILED = -2
+_RECEIVE_FAILED, _CANNOT_GROW = -2, -3
 READ_FAILED = "Fatal read error on socket transport"
 WRITE_FAILED = "Fatal write error on socket transport"
 
@@ -47,7 +48,7 @@ WRITE_FAILED = "Fatal write error on socket transport"
 class QueueingDriver(StreamDriver):
     """A StreamDriver that has a write queue, and can make the system calls itself."""
 
-    __slots__ = ("_single", "_queue", "_head", "_turn_asked", "_expected")
+    __slots__ = ("_single", "_queue", "_head", "_turn_asked", "_expected", "_steady")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         StreamDriver._prepare(self, scheduler, sink, sock, context)
@@ -57,6 +58,8 @@ class QueueingDriver(StreamDriver):
         self._turn_asked: bool = False
         self._expected: int = 0
         """Bytes that the next message is likely to have, if that is worth `bytes` of its own; else 0."""
+        self._steady: bool = False
+        """Whether the last two had the same."""
 
     def _send_some(self, item: Buffer) -> int:
         """Send some of `item` now, if nothing is unsent; return how many bytes have gone."""
@@ -79,6 +82,10 @@ class QueueingDriver(StreamDriver):
         if self.buffered:
             return self._receive_into_buffer()
         if cython.compiled:
+            if self._expected and (unread := self.sink._get_unread()) is not None:
+                nbytes: int = try_receive_behind(self, unread)
+                if nbytes != _CANNOT_GROW:
+                    return self._take_unread(nbytes)
             received = receive_next(self)
         else:
             received = receive(self.sock, self.fd, self.scheduler.receive_limit, self._expected)
@@ -86,9 +93,10 @@ class QueueingDriver(StreamDriver):
             if received is not None:
                 self.sink._failed(received, READ_FAILED)
             return 0
-        nbytes: int = size_of(received) if cython.compiled else len(received)
+        nbytes = size_of(received) if cython.compiled else len(received)
         if nbytes:
             if cython.compiled:
+                self._steady = nbytes == self._expected
                 self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
             # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
             self.received = self.received + nbytes
@@ -97,6 +105,20 @@ class QueueingDriver(StreamDriver):
         else:
             self.sink._end_of_file()
         return nbytes
+
+    def _take_unread(self, nbytes: int) -> int:
+        """Take note of what was received where the protocol's reader keeps what is not read yet. Compiled only."""
+        if nbytes > 0:
+            self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
+            self.received = self.received + nbytes
+            self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
+            self.sink._unread_grown()
+            return nbytes
+        if nbytes == 0:
+            self.sink._end_of_file()
+        elif nbytes == _RECEIVE_FAILED:
+            self._receive_into(None)
+        return 0
 
     def _receive_into_buffer(self) -> int:
         sink = self.sink

@@ -4,10 +4,12 @@ from cpython.object cimport PyObject
 from loopcore.native.attributes cimport open_dict
 from loopcore.transports.driver cimport StreamDriver
 from loopcore.transports.lifecycle cimport Connection
+from loopcore.transports.reader_feed cimport ReaderFeed, feed_of, tell_feed
 
 
 cdef class StreamTransport(Connection):
     cdef public object _on_data
+    cdef ReaderFeed _feed
     cdef public object _on_get_buffer
     cdef public object _on_buffer_updated
     cdef public int _lost_writes
@@ -24,6 +26,8 @@ cdef class StreamTransport(Connection):
     cpdef object _protocol_failed(self, object exc, object method)
     cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
+    cdef bytearray _get_unread(self)
+    cdef object _unread_grown(self)
     cdef object _buffer_updated(self, Py_ssize_t nbytes)
     cpdef object _end_of_file(self)
     @cython.locals(size=Py_ssize_t)
@@ -41,6 +45,11 @@ cdef class StreamTransport(Connection):
 # The driver of a StreamTransport is a StreamDriver: that was seen to when it was made.
 cdef inline object hand_over(StreamTransport transport, object item, Py_ssize_t size):
     return (<StreamDriver>transport._driver).write(item, size)
+
+
+# Tell the feed: 0, or -1 and an exception is pending.
+cdef inline int grew(StreamTransport transport) noexcept:
+    return (<int (*)(ReaderFeed) noexcept>tell_feed)(transport._feed)
 
 
 cdef inline object give_instance_dicts():

@@ -21,6 +21,7 @@ from loopcore.log import logger
 from loopcore.transports.driver import Buffer, StreamDriver
 from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
+from loopcore.transports.reader_feed import ReaderFeed, feed_of
 
 try:
     import cython
@@ -30,7 +31,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import ask_for_buffer, call_with, raise_pending, size_of
     from cython.cimports.loopcore.transports.ports import make_stream_driver
-    from cython.cimports.loopcore.transports.stream import give_instance_dicts, hand_over
+    from cython.cimports.loopcore.transports.stream import give_instance_dicts, grew, hand_over
 else:
     from loopcore.transports.ports import make_stream_driver
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 LOST_WRITES_BEFORE_WARNING: Final = 5
 """Writes to a lost connection that pass silently: the protocol may not have heard of the loss yet."""
-
 
 COPY_LIMIT: Final = 4096
 """Bytes below which a copy is cheaper than a view."""
@@ -77,6 +77,7 @@ class StreamTransport(Connection):
 
     __slots__ = (
         "_on_data",
+        "_feed",
         "_on_get_buffer",
         "_on_buffer_updated",
         "_lost_writes",
@@ -130,7 +131,8 @@ class StreamTransport(Connection):
         self._protocol = protocol
         buffered = isinstance(protocol, BufferedProtocol)
         # Bound methods, looked up once instead of with each message. A protocol may lack them, if it only writes.
-        self._on_data = None if buffered else getattr(protocol, "data_received", None)
+        self._feed: ReaderFeed | None = None if buffered else feed_of(protocol)
+        self._on_data = None if buffered else getattr(self._feed or protocol, "data_received", None)
         self._on_get_buffer = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
         self._on_buffer_updated = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
         driver.buffered = buffered
@@ -217,6 +219,13 @@ class StreamTransport(Connection):
             self._protocol_failed(exc, "get_buffer")
             return None
         return buffer
+
+    def _get_unread(self) -> bytearray | None:
+        return None if self._feed is None else self._feed.get_unread()
+
+    def _unread_grown(self) -> None:
+        if grew(self):
+            self._call_failed("data_received")
 
     def _buffer_updated(self, nbytes: int) -> None:
         if cython.compiled:
@@ -384,7 +393,7 @@ class StreamTransport(Connection):
 
     def _let_go(self) -> None:
         Connection._let_go(self)
-        self._on_data = self._on_get_buffer = self._on_buffer_updated = None
+        self._on_data = self._feed = self._on_get_buffer = self._on_buffer_updated = None
 
 
 if cython.compiled:

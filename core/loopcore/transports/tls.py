@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
 from loopcore.transports.flow import tell_of, tell_of_dropped, water_marks, whole_bytes
+from loopcore.transports.reader_feed import feed_of
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable
 from loopcore.transports.tls_connection import TlsConnection
 from loopcore.transports.tls_engine import NAMES, TlsEngine
@@ -123,7 +124,7 @@ class TlsTransport(TlsConnection):
         self._protocol = protocol
         buffered = isinstance(protocol, BufferedProtocol)
         # A protocol may lack these, if it only writes.
-        self._on_data = None if buffered else getattr(protocol, "data_received", None)
+        self._on_data = None if buffered else getattr(feed_of(protocol) or protocol, "data_received", None)
         self._on_get_buffer = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
         self._on_buffer_updated = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
         self._buffered = buffered

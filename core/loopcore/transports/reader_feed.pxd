@@ -1,0 +1,23 @@
+cimport cython
+
+from loopcore.kernel.future cimport Future
+
+
+cdef class ReaderFeed:
+    cdef object _call
+    cdef object _reader_of
+    cdef unsigned int _version
+
+    @cython.locals(unread=bytearray)
+    cpdef object data_received(self, bytes data)
+    cdef bytearray get_unread(self)
+    @cython.locals(version=cython.uint)
+    cdef bytearray _unread_of(self, object reader)
+    cdef bint _is_known(self, object reader) except -1
+
+
+cdef int tell_feed(ReaderFeed feed) except -1
+@cython.locals(future=Future)
+cdef object tell(object reader, bytearray unread)
+cdef object pause(object reader)
+cpdef ReaderFeed feed_of(object protocol)

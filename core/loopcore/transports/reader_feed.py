@@ -1,0 +1,137 @@
+"""ReaderFeed: asyncio's StreamReader, fed by C (docs/adr/0050). Compiled only.
+
+A program that calls `asyncio.start_server` or `asyncio.open_connection` has a StreamReaderProtocol between the
+transport and the StreamReader that it reads from. `data_received` finds the reader, whose `feed_data` puts the bytes
+behind those that are not read yet, wakes the task that waits, and pauses the transport when too much is unread: four
+functions in Python. A ReaderFeed does the same to the same attributes; large messages are received where the reader
+keeps what is not read yet.
+
+It does so for classes that it knows: asyncio's, and those that inherit the four functions, as long as nobody replaces
+or wraps them, and as they are written in Python 3.11 to 3.13. Every other protocol and every other reader is called.
+
+Thread: the loop's own. Raises what the functions raise.
+"""
+
+from asyncio import StreamReader, StreamReaderProtocol
+from typing import Any, Final
+
+from loopcore.kernel.future import Future
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.unread import append, is_longer_than_twice, version_of
+
+_DATA_RECEIVED: Any = StreamReaderProtocol.data_received
+_READER_OF: Any = vars(StreamReaderProtocol).get("_stream_reader")
+_FEED_DATA: Any = StreamReader.feed_data
+_WAKE: Any = vars(StreamReader).get("_wakeup_waiter")
+
+
+def names_in(function: Any) -> set[str]:
+    """Return the names that `function` mentions, but for what it only asserts."""
+    code = getattr(function, "__code__", None)
+    return set() if code is None else set(code.co_names) - {"_eof"}
+
+
+IS_WRITTEN_AS_KNOWN: Final = (
+    names_in(_DATA_RECEIVED) == {"_stream_reader", "feed_data"}
+    and names_in(getattr(_READER_OF, "fget", None)) == {"_stream_reader_wr"}
+    and names_in(_WAKE) == {"_waiter", "cancelled", "set_result"}
+    and names_in(_FEED_DATA)
+    == {"_buffer", "extend", "_wakeup_waiter", "len", "_limit"}
+    | {"_transport", "_paused", "pause_reading", "NotImplementedError"}
+)
+"""Whether asyncio's functions are those that a ReaderFeed stands for, and not those of a later Python, or wrapped."""
+
+
+class ReaderFeed:
+    """Feeds the reader of one StreamReaderProtocol."""
+
+    __slots__ = ("_call", "_reader_of", "_version")
+
+    def __init__(self, protocol: Any) -> None:
+        self._call: Any = protocol.data_received
+        self._reader_of: Any = protocol._stream_reader_wr
+        self._version: int = 0
+        """That of the reader's class when `_is_known` looked at it; 0 is of none."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take in `data`, as the protocol's."""
+        reader = self._reader_of()
+        unread = self._unread_of(reader)
+        if unread is None:
+            self._call(data)
+        else:
+            append(unread, data)
+            tell(reader, unread)
+
+    def get_unread(self) -> bytearray | None:
+        """Return that to which what comes in may be appended, before `tell_feed`; None: call `data_received`."""
+        return self._unread_of(self._reader_of())
+
+    def _unread_of(self, reader: Any) -> bytearray | None:
+        version = version_of(type(reader))
+        if (version != self._version or version == 0) and not self._is_known(reader):
+            return None
+        if reader._eof is not False:  # feed_data() complains, unless assertions are off
+            return None
+        unread = reader._buffer
+        return unread if type(unread) is bytearray else None
+
+    def _is_known(self, reader: Any) -> bool:
+        """Tell whether feeding `reader`, which may be None, is what it is in asyncio."""
+        feed, wake = getattr(reader, "feed_data", None), getattr(reader, "_wakeup_waiter", None)
+        if getattr(feed, "__func__", None) is not _FEED_DATA or getattr(wake, "__func__", None) is not _WAKE:
+            return False
+        self._version = version_of(type(reader))
+        return True
+
+
+def tell_feed(feed: ReaderFeed) -> int:
+    """Take note of what was appended to `feed.get_unread()`; return 0."""
+    reader = feed._reader_of()
+    if reader is not None:
+        tell(reader, reader._buffer)
+    return 0
+
+
+def tell(reader: Any, unread: bytearray) -> None:
+    """Wake the task that waits for more, and pause the transport if there is too much."""
+    waiter = reader._waiter
+    if waiter is not None:
+        reader._waiter = None
+        if type(waiter) is Future:
+            future = waiter
+            if not future.cancelled():
+                future._set_result(None)
+        elif not waiter.cancelled():
+            waiter.set_result(None)
+    if is_longer_than_twice(unread, reader._limit):
+        pause(reader)
+
+
+def pause(reader: Any) -> None:
+    """Have the transport of `reader` bring no more until it is resumed."""
+    transport = reader._transport
+    if transport is None or reader._paused:
+        return
+    try:
+        transport.pause_reading()
+    except NotImplementedError:
+        reader._transport = None  # it cannot be paused: everything has to be kept
+    else:
+        reader._paused = True
+
+
+def feed_of(protocol: Any) -> ReaderFeed | None:
+    """Return what stands for the `data_received` of `protocol`, which is not buffered; None if nothing does."""
+    if not cython.compiled or not IS_WRITTEN_AS_KNOWN:
+        return None
+    receive = getattr(protocol, "data_received", None)
+    if getattr(receive, "__func__", None) is not _DATA_RECEIVED or type(protocol)._stream_reader is not _READER_OF:
+        return None
+    return None if protocol._stream_reader_wr is None else ReaderFeed(protocol)
