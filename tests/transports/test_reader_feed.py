@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.transports import reader_feed
 from tests.transports.recorder import Handled, run, settle, tcp_pair, unix_pair
 from tests.transports.tls_support import client_context, server_context
@@ -250,6 +251,27 @@ def test_a_method_of_one_reader_is_called(loop: Loop) -> None:
                 await asyncio.sleep(0.001)
             assert fed == [b"one"]
             assert not reader._buffer
+
+    run(loop, main())
+
+
+@pytest.mark.differs(
+    "Transport.set_protocol",
+    why=(
+        "Compiled, `feed_data` of asyncio's StreamReader is looked up on one reader with its first message, and on its "
+        "class with each. asyncio looks it up on the reader with each."
+    ),
+)
+@pytest.mark.loopcore_only
+@pytest.mark.skipif(INTERPRETED, reason="the pure build calls what asyncio calls")
+def test_a_method_put_on_one_reader_in_mid_connection_is_not_called(loop: Loop) -> None:
+    async def main() -> None:
+        async with streams(loop) as (reader, _, peer):
+            await loop.sock_sendall(peer, b"one")
+            assert await reader.readexactly(3) == b"one"
+            reader.feed_data = None
+            await loop.sock_sendall(peer, b"two")
+            assert await reader.readexactly(3) == b"two"
 
     run(loop, main())
 

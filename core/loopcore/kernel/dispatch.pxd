@@ -54,7 +54,7 @@ cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) e
 cdef inline bint put_off_rest(Dispatcher dispatcher, object events, Py_ssize_t position, long long enough) except -1:
     if dispatcher.bytes_received < enough or not dispatcher.ready._count:
         return False
-    dispatcher._put_off = events[position:]
+    dispatcher._put_off = list(events)[position:] or None
     return True
 
 
@@ -69,7 +69,7 @@ cdef class Dispatcher(TaskQueues):
     cdef bint _tick_observed
     cdef int _source
     cdef object _events
-    cdef object _put_off
+    cdef list _put_off
     cdef list _due
     cdef list _spare
     cdef public object _current_handle

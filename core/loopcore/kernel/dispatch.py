@@ -85,7 +85,7 @@ class Dispatcher(TaskQueues):
         self._tick_observed: bool = False
         self._source: int = _READY
         self._events: Sequence[Any] = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
-        self._put_off: Sequence[Any] = _NO_EVENTS  # for the next tick, which does not poll then
+        self._put_off: list[Any] | None = None  # events for the next tick, which does not poll then
         self._due: list[TimerHandle] = []
         self._spare: list[Runnable] | None = None  # compiled: it takes turns with `_flushes`, and keeps its room
         self._current_handle: Runnable | None = None

@@ -116,7 +116,7 @@ class Reactor(PolicyDispatcher):
             raise
         finally:
             self._stopping = False
-            self._put_off = _NO_EVENTS  # they are told of again
+            self._put_off = None  # they are told of again
             if self._task_left:
                 self._hide_task()
             self._rest()
@@ -231,15 +231,15 @@ class Reactor(PolicyDispatcher):
         self.tally.polls_skipped += 1
         if self.timers.earliest != _NEVER:  # one set without delay is due by the time that was read when it was set
             self._collect_due(self._time_read)
-        events, self._put_off = self._put_off, _NO_EVENTS
-        return events
+        events, self._put_off = self._put_off, None
+        return _NO_EVENTS if events is None else events
 
     # Idle, prepare, poll
 
     def _has_work(self) -> bool:
         if self.ready._count or self._urgent_pending or self._immediates or self._flushes or self._closing:
             return True
-        if self.inbox._woken or self._put_off or (self._order is not None and len(self._order)):
+        if self.inbox._woken or self._put_off is not None or (self._order is not None and len(self._order)):
             return True
         return self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE))
 

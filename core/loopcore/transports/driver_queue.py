@@ -96,8 +96,11 @@ class QueueingDriver(StreamDriver):
         nbytes = size_of(received) if cython.compiled else len(received)
         if nbytes:
             if cython.compiled:
-                self._steady = nbytes == self._expected
-                self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
+                if nbytes >= _EXPECT_FROM:
+                    self._steady = nbytes == self._expected
+                    self._expected = nbytes
+                else:
+                    self._expected = 0
             # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
             self.received = self.received + nbytes
             self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
