@@ -5,6 +5,7 @@ import contextlib
 import gc
 import random
 import sys
+import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -195,6 +196,33 @@ def test_readers_of_a_program(loop: Loop, kind: Any) -> None:
                 await loop.sock_sendall(peer, bytes(size))
                 assert await reader.readexactly(size) == bytes(size)
             assert getattr(reader, "fed", 1 + 3 * LARGE) == 1 + 3 * LARGE
+
+    run(loop, main())
+
+
+class LateProtocol(asyncio.StreamReaderProtocol):
+    """Hears of its reader with the connection."""
+
+    def __init__(self, reader: Any, loop: Loop) -> None:
+        self.given = reader, loop
+
+    def connection_made(self, transport: Any) -> None:
+        reader, loop = self.given
+        super().__init__(reader, loop=loop)
+        super().connection_made(transport)
+
+
+@pytest.mark.parametrize("kind", [asyncio.StreamReaderProtocol, LateProtocol])
+def test_a_protocol_may_have_another_reader(loop: Loop, kind: Any) -> None:
+    async def main() -> None:
+        async with streams(loop, protocol_class=kind) as (reader, protocol, peer):
+            await loop.sock_sendall(peer, b"one")
+            assert await reader.readexactly(3) == b"one"
+            other = asyncio.StreamReader(loop=loop)
+            protocol._stream_reader_wr = weakref.ref(other)
+            await loop.sock_sendall(peer, b"two")
+            assert await other.readexactly(3) == b"two"
+            assert not reader._buffer
 
     run(loop, main())
 

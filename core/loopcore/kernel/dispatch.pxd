@@ -10,6 +10,7 @@ from loopcore.kernel.runnable cimport Runnable
 from loopcore.operations cimport Operation
 
 cdef int _ENOUGH
+cdef long long _NEVER_ENOUGH
 cdef int _DEBUG
 cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS

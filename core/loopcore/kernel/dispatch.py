@@ -36,7 +36,7 @@ if cython.compiled:
     from cython.cimports.loopcore.native.cpython import raise_pending
     from cython.cimports.loopcore.native.ring import empty
 
-_ENOUGH = ENOUGH_RECEIVED
+_ENOUGH, _NEVER_ENOUGH = ENOUGH_RECEIVED, 1 << 62
 _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
 _READ, _READABLE, _WRITABLE = READ, READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
 _NEXT_TICK, _MICROTASK, _PHASE = sources.NEXT_TICK, sources.MICROTASK, sources.PHASE
@@ -201,7 +201,7 @@ class Dispatcher(TaskQueues):
             return self._run_completions(events)
         tick = self.readiness.tick
         count = 0
-        enough = self.bytes_received + _ENOUGH
+        enough = _NEVER_ENOUGH if self.ready._count else self.bytes_received + _ENOUGH  # a busy queue puts nothing off
         for position, event in enumerate(events, 1):
             count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
             if self.unflushed > self.flush_limit:

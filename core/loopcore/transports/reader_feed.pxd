@@ -4,8 +4,7 @@ from loopcore.kernel.future cimport Future
 
 
 cdef class ReaderFeed:
-    cdef object _call
-    cdef object _reader_of
+    cdef object _protocol
     cdef unsigned int _version
 
     @cython.locals(unread=bytearray)
@@ -16,6 +15,7 @@ cdef class ReaderFeed:
     cdef bint _is_known(self, object reader) except -1
 
 
+cdef object reader_of(object protocol)
 cdef int tell_feed(ReaderFeed feed) except -1
 @cython.locals(future=Future)
 cdef object tell(object reader, bytearray unread)

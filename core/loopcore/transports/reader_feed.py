@@ -51,27 +51,26 @@ IS_WRITTEN_AS_KNOWN: Final = (
 class ReaderFeed:
     """Feeds the reader of one StreamReaderProtocol."""
 
-    __slots__ = ("_call", "_reader_of", "_version")
+    __slots__ = ("_protocol", "_version")
 
     def __init__(self, protocol: Any) -> None:
-        self._call: Any = protocol.data_received
-        self._reader_of: Any = protocol._stream_reader_wr
+        self._protocol: Any = protocol
         self._version: int = 0
         """That of the reader's class when `_is_known` looked at it; 0 is of none."""
 
     def data_received(self, data: bytes) -> None:
         """Take in `data`, as the protocol's."""
-        reader = self._reader_of()
+        reader = reader_of(self._protocol)
         unread = self._unread_of(reader)
         if unread is None:
-            self._call(data)
+            self._protocol.data_received(data)
         else:
             append(unread, data)
             tell(reader, unread)
 
     def get_unread(self) -> bytearray | None:
         """Return that to which what comes in may be appended, before `tell_feed`; None: call `data_received`."""
-        return self._unread_of(self._reader_of())
+        return self._unread_of(reader_of(self._protocol))
 
     def _unread_of(self, reader: Any) -> bytearray | None:
         version = version_of(type(reader))
@@ -91,9 +90,15 @@ class ReaderFeed:
         return True
 
 
+def reader_of(protocol: Any) -> Any:
+    """Return what the protocol's `_stream_reader` is, which may be None."""
+    reference = protocol._stream_reader_wr
+    return None if reference is None else reference()
+
+
 def tell_feed(feed: ReaderFeed) -> int:
     """Take note of what was appended to `feed.get_unread()`; return 0."""
-    reader = feed._reader_of()
+    reader = reader_of(feed._protocol)
     if reader is not None:
         tell(reader, reader._buffer)
     return 0
@@ -132,6 +137,7 @@ def feed_of(protocol: Any) -> ReaderFeed | None:
     if not cython.compiled or not IS_WRITTEN_AS_KNOWN:
         return None
     receive = getattr(protocol, "data_received", None)
-    if getattr(receive, "__func__", None) is not _DATA_RECEIVED or type(protocol)._stream_reader is not _READER_OF:
+    if getattr(receive, "__func__", None) is not _DATA_RECEIVED:
         return None
-    return None if protocol._stream_reader_wr is None else ReaderFeed(protocol)
+    is_known = getattr(type(protocol), "_stream_reader", None) is _READER_OF and hasattr(protocol, "_stream_reader_wr")
+    return ReaderFeed(protocol) if is_known else None

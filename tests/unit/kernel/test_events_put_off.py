@@ -81,6 +81,17 @@ def test_nothing_is_put_off_if_nobody_is_ready(loop: Loop) -> None:
     assert loop.tick(5, 6, 7) == ["read 5", "read 6", "read 7"]
 
 
+def test_a_busy_queue_puts_nothing_off(loop: Loop) -> None:
+    def again() -> None:
+        loop.reactor.call_soon(again)
+
+    for fd in (5, 6, 7):
+        loop.read(fd, ENOUGH_RECEIVED, loop.note(f"use {fd}"))
+    loop.reactor.call_soon(again)
+    loop.reactor.poll_skip_ticks = 0
+    assert loop.tick(5, 6, 7) == ["read 5", "read 6", "read 7"]
+
+
 def test_phases_keep_their_order(loop: Loop) -> None:
     reactor = loop.reactor
     loop.read(5, ENOUGH_RECEIVED, loop.note("use 5"))
