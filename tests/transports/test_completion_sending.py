@@ -280,6 +280,32 @@ def test_room_made_by_a_send_is_told_in_its_turn_and_not_inside_a_call_of_the_pr
     running(main)
 
 
+def test_room_is_told_though_more_is_written_before_the_turn_of_the_send_that_made_it() -> None:
+    async def main(loop: Any, port: ScriptedPort) -> None:
+        protocol = Recorder()
+        async with connection(port, protocol) as (transport, peer):
+            transport.set_write_buffer_limits(high=10)
+            transport.write(b"x")
+            await settle()
+            transport.write(bytes(20))
+            port.complete(port.only(Send), 1)
+            await asyncio.sleep(0)  # what is ready runs before the completions of a tick are dispatched
+            transport.write(bytes(20))
+            assert len(peer.recv(100)) == 40, "it has left at once, with what was behind the Send"
+            transport.write(b"little")
+            assert protocol.kinds() == ["made", "pause"]
+            await settle()
+            send = port.only(Send)
+            assert content(send) == b"little"
+            port.complete(send, 6)
+            await settle()
+            assert protocol.kinds() == ["made", "pause", "resume"]
+            transport.close()
+            await protocol.seen("lost")
+
+    running(main)
+
+
 def test_flush_before_the_turn_of_a_send_that_came_back_sends_nothing_twice() -> None:
     async def main() -> Any:
         near, far = unix_pair()

@@ -244,9 +244,10 @@ class CompletionDriver(QueueingDriver):
                 self._send_queued()
             elif self.unsent:
                 self._note_single(sent)
-            self._is_awaited = self.unsent > 0
+            # One that came back with this tick's wait has its turn yet, tells the sink, and goes on with what is there.
+            self._is_awaited = self.unsent > 0 or self._is_sending
             if self._is_sending:
-                return  # it came back with this tick's wait; its turn goes on with what is left and tells the sink
+                return
             if self.unsent:
                 self._submit()
         except (SystemExit, KeyboardInterrupt):
