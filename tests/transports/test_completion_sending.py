@@ -257,55 +257,6 @@ def test_closing_the_loop_ends_what_is_in_flight() -> None:
         assert protocol.kinds() == ["made"]
 
 
-@pytest.mark.parametrize("how", ["write", "write_eof"])
-def test_room_made_by_a_send_is_told_in_its_turn_and_not_inside_a_call_of_the_protocol(how: str) -> None:
-    """The same wait brings the end of a Send and data, to which the protocol reacts by writing."""
-
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (transport, _):
-            transport.set_write_buffer_limits(high=10)
-            transport.write(b"x")
-            await settle()
-            transport.write(bytes(20))  # behind what is in flight
-            assert protocol.kinds() == ["made", "pause"]
-            send = port.only(Send)
-            port.complete(port.only(Receive), b"data", more=True)
-            port.complete(send, 1)
-            protocol.react["data"] = transport.write_eof if how == "write_eof" else lambda: transport.write(bytes(20))
-            await settle()
-            assert protocol.kinds() == ["made", "pause", "data", "resume"]
-            assert transport.get_write_buffer_size() == 0
-
-    running(main)
-
-
-def test_room_is_told_though_more_is_written_before_the_turn_of_the_send_that_made_it() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (transport, peer):
-            transport.set_write_buffer_limits(high=10)
-            transport.write(b"x")
-            await settle()
-            transport.write(bytes(20))
-            port.complete(port.only(Send), 1)
-            await asyncio.sleep(0)  # what is ready runs before the completions of a tick are dispatched
-            transport.write(bytes(20))
-            assert len(peer.recv(100)) == 40, "it has left at once, with what was behind the Send"
-            transport.write(b"little")
-            assert protocol.kinds() == ["made", "pause"]
-            await settle()
-            send = port.only(Send)
-            assert content(send) == b"little"
-            port.complete(send, 6)
-            await settle()
-            assert protocol.kinds() == ["made", "pause", "resume"]
-            transport.close()
-            await protocol.seen("lost")
-
-    running(main)
-
-
 def test_flush_before_the_turn_of_a_send_that_came_back_sends_nothing_twice() -> None:
     async def main() -> Any:
         near, far = unix_pair()
