@@ -121,9 +121,9 @@ cdef extern from *:
     }
 
     /* Receive as many bytes as the last time, without a copy of them; if there are more, they are one message all the
-     * same. */
+     * same. If it was so many twice, no more than that: recv(2) takes less than readv(2), and the rest is told of again. */
     static PyObject *
-    loopcore_receive_expected(int fd, size_t most, size_t expected)
+    loopcore_receive_expected(int fd, size_t most, size_t expected, int steady)
     {
         PyObject *received = loopcore_make_bytes((Py_ssize_t)expected), *whole;
         struct iovec parts[2];
@@ -131,11 +131,16 @@ cdef extern from *:
         if (received == NULL) {
             return loopcore_take_exception();
         }
-        parts[0].iov_base = PyBytes_AS_STRING(received);
-        parts[0].iov_len = expected;
-        parts[1].iov_base = loopcore_receive_buffer;
-        parts[1].iov_len = most - expected;
-        got = readv(fd, parts, 2);
+        if (steady) {
+            got = recv(fd, PyBytes_AS_STRING(received), expected, 0);
+        }
+        else {
+            parts[0].iov_base = PyBytes_AS_STRING(received);
+            parts[0].iov_len = expected;
+            parts[1].iov_base = loopcore_receive_buffer;
+            parts[1].iov_len = most - expected;
+            got = readv(fd, parts, 2);
+        }
         if (got < 0) {
             int error = errno;
             Py_DECREF(received);
@@ -157,28 +162,6 @@ cdef extern from *:
         return whole == NULL ? loopcore_take_exception() : whole;
     }
 
-    /* Receive no more than that: recv(2) takes less than readv(2). What comes behind it is told of again. */
-    static PyObject *
-    loopcore_receive_steady(int fd, size_t expected)
-    {
-        PyObject *received = loopcore_make_bytes((Py_ssize_t)expected);
-        ssize_t got;
-        if (received == NULL) {
-            return loopcore_take_exception();
-        }
-        got = recv(fd, PyBytes_AS_STRING(received), expected, 0);
-        if (got < 0) {
-            int error = errno;
-            Py_DECREF(received);
-            errno = error;
-            return loopcore_nothing_received();
-        }
-        if ((size_t)got < expected && _PyBytes_Resize(&received, got) < 0) {
-            return loopcore_take_exception();
-        }
-        return received;
-    }
-
     static inline PyObject *
     loopcore_receive(PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected, int steady)
     {
@@ -186,8 +169,7 @@ cdef extern from *:
         size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
         ssize_t got;
         if (expected > 0 && (size_t)expected <= most) {
-            return steady ? loopcore_receive_steady(fd, (size_t)expected)
-                          : loopcore_receive_expected(fd, most, (size_t)expected);
+            return loopcore_receive_expected(fd, most, (size_t)expected, steady);
         }
         got = recv(fd, loopcore_receive_buffer, most, 0);
         if (got >= 0) {
@@ -222,6 +204,20 @@ cdef extern from *:
         return NULL;
     }
 
+    /* What recv(2) or send(2) has returned, with `errno`: -1 for "would block", -2 with an exception pending. */
+    static inline Py_ssize_t
+    loopcore_moved(ssize_t moved)
+    {
+        if (moved >= 0) {
+            return moved;
+        }
+        if (loopcore_would_block()) {
+            return -1;
+        }
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -2;
+    }
+
     static inline Py_ssize_t
     loopcore_receive_into(PyObject *sock, int fd, PyObject *buffer)
     {
@@ -240,15 +236,8 @@ cdef extern from *:
             error = errno;
             PyBuffer_Release(&view);
         }
-        if (got >= 0) {
-            return got;
-        }
         errno = error;
-        if (loopcore_would_block()) {
-            return -1;
-        }
-        PyErr_SetFromErrno(PyExc_OSError);
-        return -2;
+        return loopcore_moved(got);
     }
 
     /* Receive behind what is in a bytearray. -1: nothing came, -2: an exception is pending, -3: it cannot grow. */
@@ -268,15 +257,8 @@ cdef extern from *:
         if (PyByteArray_Resize(unread, before + (got > 0 ? got : 0)) < 0) {
             return -2;
         }
-        if (got >= 0) {
-            return got;
-        }
         errno = error;
-        if (loopcore_would_block()) {
-            return -1;
-        }
-        PyErr_SetFromErrno(PyExc_OSError);
-        return -2;
+        return loopcore_moved(got);
     }
 
     static Py_ssize_t
@@ -313,24 +295,11 @@ cdef extern from *:
     }
 
     static inline Py_ssize_t
-    loopcore_sent(ssize_t sent)
-    {
-        if (sent >= 0) {
-            return sent;
-        }
-        if (loopcore_would_block()) {
-            return -1;
-        }
-        PyErr_SetFromErrno(PyExc_OSError);
-        return -2;
-    }
-
-    static inline Py_ssize_t
     loopcore_send_one(PyObject *sock, int fd, PyObject *item, Py_ssize_t head)
     {
         struct iovec part;
         loopcore_locate(item, &part);
-        return loopcore_sent(send(fd, (char *)part.iov_base + head, part.iov_len - (size_t)head, MSG_NOSIGNAL));
+        return loopcore_moved(send(fd, (char *)part.iov_base + head, part.iov_len - (size_t)head, MSG_NOSIGNAL));
     }
 
     static Py_ssize_t
@@ -350,7 +319,7 @@ cdef extern from *:
         memset(&message, 0, sizeof(message));
         message.msg_iov = parts;
         message.msg_iovlen = (int)count;
-        return loopcore_sent(sendmsg(fd, &message, MSG_NOSIGNAL));
+        return loopcore_moved(sendmsg(fd, &message, MSG_NOSIGNAL));
     }
     """
     object receive "loopcore_receive" (PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected, int steady)
