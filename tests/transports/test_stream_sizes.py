@@ -2,7 +2,10 @@
 
 import asyncio
 import random
+import socket
 from typing import Any
+
+import pytest
 
 from tests.transports.recorder import Recorder, opened, run
 
@@ -28,6 +31,26 @@ def test_no_byte_is_lost_or_changed_when_sizes_change(loop: Loop) -> None:
                 sent = message(number, size)
                 expected += sent
                 await asyncio.get_running_loop().sock_sendall(peer, sent)
+                await until_received(protocol, len(expected))
+            assert protocol.received() == expected
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("size", [100, 20_000], ids=["small", "large"])
+def test_no_byte_is_lost_when_descriptors_come_along(loop: Loop, size: int) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        expected = message(0, 50_000)
+        async with opened(protocol) as (_, peer):
+            await asyncio.get_running_loop().sock_sendall(peer, expected)
+            await until_received(protocol, len(expected))
+            for number in range(12):
+                for _ in range(3):
+                    sent = message(number, size)
+                    expected += sent
+                    assert socket.send_fds(peer, [sent], [peer.fileno()] if number % 3 else []) == size
                 await until_received(protocol, len(expected))
             assert protocol.received() == expected
 

@@ -120,26 +120,48 @@ cdef extern from *:
         return PyBytes_FromStringAndSize(NULL, size);
     }
 
+    /* As readv(2), or recv(2) where that does. `*cut`, unless it is less than 0: whether the receive ended behind what
+     * came with descriptors or a sender's credentials, as those of Unix sockets do, for which there is no room here. */
+    static inline ssize_t
+    loopcore_read(int fd, struct iovec *parts, int count, int *cut)
+    {
+        struct msghdr message;
+        ssize_t got;
+        if (*cut < 0) {
+            return count == 1 ? recv(fd, parts[0].iov_base, parts[0].iov_len, 0) : readv(fd, parts, count);
+        }
+        memset(&message, 0, sizeof(message));
+        message.msg_iov = parts;
+        message.msg_iovlen = count;
+        got = recvmsg(fd, &message, 0);
+        *cut = got > 0 && (message.msg_flags & MSG_CTRUNC);
+        return got;
+    }
+
     /* Receive as many bytes as the last time, without a copy of them; if there are more, they are one message all the
-     * same. If it was so many twice, no more than that: recv(2) takes less than readv(2), and the rest is told of again. */
+     * same. If it was so many twice, no more than that: recv(2) takes less than readv(2), and the rest is told of again,
+     * or by one byte `beyond` that came, too: `bytes` have room for it, where their zero is. */
     static PyObject *
-    loopcore_receive_expected(int fd, size_t most, size_t expected, int steady)
+    loopcore_receive_expected(int fd, size_t most, size_t expected, int steady, int beyond, int *cut)
     {
         PyObject *received = loopcore_make_bytes((Py_ssize_t)expected), *whole;
         struct iovec parts[2];
+        char *rest = loopcore_receive_buffer;
         ssize_t got;
         if (received == NULL) {
             return loopcore_take_exception();
         }
+        parts[0].iov_base = PyBytes_AS_STRING(received);
+        parts[0].iov_len = expected;
         if (steady) {
-            got = recv(fd, PyBytes_AS_STRING(received), expected, 0);
+            rest = PyBytes_AS_STRING(received) + expected;
+            parts[0].iov_len += beyond && expected < most;
+            got = loopcore_read(fd, parts, 1, cut);
         }
         else {
-            parts[0].iov_base = PyBytes_AS_STRING(received);
-            parts[0].iov_len = expected;
-            parts[1].iov_base = loopcore_receive_buffer;
+            parts[1].iov_base = rest;
             parts[1].iov_len = most - expected;
-            got = readv(fd, parts, 2);
+            got = loopcore_read(fd, parts, 2, cut);
         }
         if (got < 0) {
             int error = errno;
@@ -156,22 +178,25 @@ cdef extern from *:
         whole = PyBytes_FromStringAndSize(NULL, got);
         if (whole != NULL) {
             memcpy(PyBytes_AS_STRING(whole), PyBytes_AS_STRING(received), expected);
-            memcpy(PyBytes_AS_STRING(whole) + expected, loopcore_receive_buffer, (size_t)got - expected);
+            memcpy(PyBytes_AS_STRING(whole) + expected, rest, (size_t)got - expected);
         }
         Py_DECREF(received);
         return whole == NULL ? loopcore_take_exception() : whole;
     }
 
     static inline PyObject *
-    loopcore_receive(PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected, int steady)
+    loopcore_receive(int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int beyond, int *cut)
     {
         /* As unsigned, a negative limit is a large one. */
         size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
+        struct iovec part;
         ssize_t got;
         if (expected > 0 && (size_t)expected <= most) {
-            return loopcore_receive_expected(fd, most, (size_t)expected, steady);
+            return loopcore_receive_expected(fd, most, (size_t)expected, steady, beyond, cut);
         }
-        got = recv(fd, loopcore_receive_buffer, most, 0);
+        part.iov_base = loopcore_receive_buffer;
+        part.iov_len = most;
+        got = loopcore_read(fd, &part, 1, cut);
         if (got >= 0) {
             PyObject *received = loopcore_make_bytes(got);
             if (received == NULL) {
@@ -242,17 +267,20 @@ cdef extern from *:
 
     /* Receive behind what is in a bytearray. -1: nothing came, -2: an exception is pending, -3: it cannot grow. */
     static Py_ssize_t
-    loopcore_receive_behind(int fd, Py_ssize_t limit, PyObject *unread)
+    loopcore_receive_behind(int fd, Py_ssize_t limit, PyObject *unread, int *cut)
     {
         size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
         Py_ssize_t before = PyByteArray_GET_SIZE(unread);
+        struct iovec part;
         ssize_t got;
         int error;
         if (PyByteArray_Resize(unread, before + (Py_ssize_t)most) < 0) {
             PyErr_Clear();
             return -3;
         }
-        got = recv(fd, PyByteArray_AS_STRING(unread) + before, most, 0);
+        part.iov_base = PyByteArray_AS_STRING(unread) + before;
+        part.iov_len = most;
+        got = loopcore_read(fd, &part, 1, cut);
         error = errno;
         if (PyByteArray_Resize(unread, before + (got > 0 ? got : 0)) < 0) {
             return -2;
@@ -322,10 +350,10 @@ cdef extern from *:
         return loopcore_moved(sendmsg(fd, &message, MSG_NOSIGNAL));
     }
     """
-    object receive "loopcore_receive" (PyObject *sock, int fd, Py_ssize_t limit, Py_ssize_t expected, int steady)
+    object receive "loopcore_receive" (int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int beyond, int *cut)
     # -1: nothing came; -2: an exception is pending.
     Py_ssize_t try_receive_into "loopcore_receive_into" (PyObject *sock, int fd, PyObject *buffer) noexcept
-    Py_ssize_t receive_behind "loopcore_receive_behind" (int fd, Py_ssize_t limit, PyObject *unread) noexcept
+    Py_ssize_t receive_behind "loopcore_receive_behind" (int fd, Py_ssize_t limit, PyObject *unread, int *cut) noexcept
     Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1
     Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2
     Py_ssize_t try_send_one "loopcore_send_one" (PyObject *sock, int fd, PyObject *item, Py_ssize_t head) noexcept

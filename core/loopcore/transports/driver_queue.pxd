@@ -18,6 +18,8 @@ cdef class QueueingDriver(StreamDriver):
     cdef bint _turn_asked
     cdef Py_ssize_t _expected
     cdef bint _steady
+    cdef int _beyond
+    cdef int _cut
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     @cython.locals(sent=Py_ssize_t)
@@ -44,7 +46,9 @@ cdef class QueueingDriver(StreamDriver):
 
 # Attributes are passed on without temporary references: nothing in there lets go of them.
 cdef inline object receive_next(QueueingDriver driver):
-    return receive(<PyObject *>driver.sock, driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady)
+    return receive(
+        driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady, driver._beyond, &driver._cut
+    )
 
 
 cdef inline Py_ssize_t try_receive_into_buffer(QueueingDriver driver, object buffer) noexcept:
@@ -52,7 +56,7 @@ cdef inline Py_ssize_t try_receive_into_buffer(QueueingDriver driver, object buf
 
 
 cdef inline Py_ssize_t try_receive_behind(QueueingDriver driver, bytearray unread) noexcept:
-    return receive_behind(driver.fd, driver.scheduler.receive_limit, <PyObject *>unread)
+    return receive_behind(driver.fd, driver.scheduler.receive_limit, <PyObject *>unread, &driver._cut)
 
 
 cdef inline Py_ssize_t try_send_single(QueueingDriver driver) noexcept:

@@ -1,0 +1,33 @@
+cimport cython
+
+from loopcore.kernel.completions cimport Completions
+from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.operations cimport Poll, Receive
+from loopcore.transports.driver cimport Sink
+from loopcore.transports.driver_queue cimport QueueingDriver
+from loopcore.transports.inflow cimport Inflow
+
+cdef Py_ssize_t _RECEIVE_LIMIT, _LARGE, _SMALL
+cdef int _SMALL_ONES, _ENDING
+
+
+cdef class InflowDriver(QueueingDriver):
+    cdef Completions _completions
+    cdef Receive _receiving
+    cdef Inflow _inflow
+    cdef Poll _polling
+    cdef int _small_ones
+    cdef bint _is_ending
+
+    cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
+    cpdef object start_reading(self)
+    cpdef object stop_reading(self)
+    @cython.locals(sink=Sink, size=Py_ssize_t)
+    cpdef object _arrived(self, object result)
+    @cython.locals(size=Py_ssize_t, room=Py_ssize_t, is_left=bint)
+    cdef object _receive_once(self, int bits)
+    cdef object _weigh(self, Py_ssize_t size)
+    @cython.locals(family=int, is_edged=bint)
+    cdef object _poll(self)
+    @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)
+    cdef object _fill(self, object data, object lent)

@@ -1,0 +1,180 @@
+"""The receiving half of the driver for completion ports: one operation, used again and again.
+
+Receiving is an Inflow's. Large messages are better received one after the other, each before the next, straight into a
+buffer that is in the processor's cache: while they come, and where that costs no system call of its own, the Inflow
+polls, and the driver receives for itself, as the one for readiness does. What is lent stays in the port's memory
+until it is copied into a BufferedProtocol's buffer, in several rounds if that is smaller.
+
+A Poll for edges tells of what arrives, not of what is still there. A receive that had room for more has emptied the
+socket; after one that had not, or once the peer's end was seen, the driver goes on in the next tick. That is so for
+TCP and `bytes`. A receive from a Unix socket also ends behind what carries descriptors, or comes from another process
+if that is asked for: compiled, recvmsg(2) tells of both (MSG_CTRUNC, for there is no room for what came along), and the
+driver goes on. From other sockets a receive may stop short of the end for reasons of their own, and the buffer of a
+protocol may be smaller than what there is: so those are polled each time.
+
+Thread: the loop's own.
+"""
+
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from loopcore.interest import ERROR, HANGUP, READ
+from loopcore.kernel.completions import Completions
+from loopcore.operations import Poll, Receive
+from loopcore.transports.driver import Sink
+from loopcore.transports.driver_queue import READ_FAILED, QueueingDriver
+from loopcore.transports.inflow import Inflow
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.sockets import copy_into
+else:
+    from loopcore.native.interpreted_sockets import copy_into
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from loopcore.kernel.scheduler import Scheduler
+
+RECEIVE_LIMIT: Final = 120 * 1024
+"""Bytes of one result at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0005)."""
+
+LARGE: Final = 16 * 1024
+"""A result of so many bytes makes the driver receive for itself what comes next, if the port polls cheaply."""
+
+SMALL: Final = 8 * 1024
+SMALL_ONES: Final = 16
+"""After so many results in a row that are below SMALL the port receives again."""
+
+_RECEIVE_LIMIT, _LARGE, _SMALL, _SMALL_ONES = RECEIVE_LIMIT, LARGE, SMALL, SMALL_ONES
+_ENDING = ERROR | HANGUP
+_INTERNET: Final = (socket.AF_INET, socket.AF_INET6)
+_UNIX: Final = getattr(socket, "AF_UNIX", None)
+
+
+class InflowDriver(QueueingDriver):
+    """One connected, non-blocking socket that is read over a completion port. The contract is StreamDriver's."""
+
+    __slots__ = ("_completions", "_receiving", "_inflow", "_polling", "_small_ones", "_is_ending")
+
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        QueueingDriver._prepare(self, scheduler, sink, sock, context)
+        self._completions: Completions = scheduler.completions
+        self._receiving: Receive = Receive(self.fd, RECEIVE_LIMIT)
+        self._inflow: Inflow = Inflow(scheduler, self, self._receiving)
+        self._polling: Poll | None = None  # asked for instead of `_receiving` while messages are large
+        self._small_ones: int = 0
+        self._is_ending: bool = False  # whether a poll has seen an error or the end, and perhaps no receive yet
+
+    def start_reading(self) -> None:
+        if not self.reading:
+            if not self._receiving.pending:
+                self._receiving.lend = self.buffered and not self._completions.polls_cheaply
+            self.reading = True
+            self._inflow.start()
+
+    def stop_reading(self) -> None:
+        if self.reading:
+            self.reading = False
+            self._inflow.stop()
+
+    def _arrived(self, result: Any) -> None:
+        sink = self.sink
+        if isinstance(result, bytes):
+            if not result:
+                sink._end_of_file()
+            elif self.buffered:
+                self._fill(result, None)
+            else:
+                size = len(result)
+                self.count_received(size)
+                sink._on_received(result)
+                self._weigh(size)
+        elif isinstance(result, OSError):
+            sink._failed(result, READ_FAILED)
+        elif isinstance(result, int):
+            self._receive_once(result)
+        else:
+            self._fill(result.view, result)
+
+    def _receive_once(self, bits: int) -> None:
+        """Receive after a poll that has said `bits`, and go on later if something may be left that it will not tell."""
+        if bits & _ENDING:
+            self._is_ending = True
+        # What there was room for is known of receives of our own only. Asked before: the protocol may change either.
+        room = 1 if self.buffered else min(self.scheduler.receive_limit, _RECEIVE_LIMIT)
+        if self._steady:
+            room = min(room, self._expected + 1)
+        self._cut = 0 if self._cut > 0 else self._cut
+        try:
+            size = self._receive()
+        except BaseException:
+            if self.reading:
+                self._inflow.go_on()  # SystemExit or KeyboardInterrupt: nobody knows what is left
+            raise
+        is_left = size > 0 and (size >= room or self._is_ending or self._cut > 0)
+        self._weigh(size)
+        if is_left and self._polling is not None and self._polling.edges and self.reading:
+            self._inflow.go_on()
+
+    def _weigh(self, size: int) -> None:
+        """Decide, by the size of what has come in, who receives what comes next."""
+        if self._polling is None:
+            if size >= _LARGE and self.reading and self._completions.polls_cheaply:
+                self._small_ones = 0
+                self._poll()
+        elif size >= _SMALL:
+            self._small_ones = 0
+        else:
+            self._small_ones += 1
+            if self._small_ones >= _SMALL_ONES and self.reading:
+                self._polling = None
+                self._receiving.lend = False
+                self._inflow.use(self._receiving)
+
+    def _poll(self) -> None:
+        """Have the port poll from now on: for edges, if a receive can tell that it has emptied the socket."""
+        family, is_edged = int(self.sock.family), False
+        if not self.buffered and self.sock.proto in (0, socket.IPPROTO_TCP):  # one from SCTP ends with its message
+            if family in _INTERNET:
+                is_edged = True
+            elif cython.compiled and family == _UNIX:
+                is_edged = True
+                self._cut = 0
+        self._beyond = 1 if is_edged else 0
+        self._polling = Poll(self.fd, READ, edges=is_edged)
+        self._inflow.use(self._polling)
+
+    def _fill(self, data: Any, lent: Any) -> None:
+        """Copy `data` into the protocol's buffers. What it does not want any more is held, or goes where it does."""
+        sink = self.sink
+        size = len(data)
+        position = largest = 0
+        try:
+            while position < size and self.reading and self.buffered:
+                buffer = sink._get_buffer()
+                if buffer is None or not self.reading:  # get_buffer() may have closed or paused the transport
+                    break
+                count: int = copy_into(buffer, data, position)
+                position += count
+                largest = max(largest, count)
+                self.count_received(count)
+                sink._buffer_updated(count)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            sink._failed(exc, READ_FAILED)
+        finally:
+            rest = bytes(data[position:]) if position < size else None
+            if lent is not None:
+                lent.give_back()
+            if rest is not None and self.reading and not self.buffered:
+                self._arrived(rest)  # the protocol was changed in the middle
+            elif rest is not None:
+                self._inflow.hold_first(rest)
+        # Straight into small buffers it would take a system call for each of them.
+        self._weigh(largest if largest < _SMALL else size)
