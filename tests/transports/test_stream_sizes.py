@@ -92,6 +92,23 @@ def test_the_end_of_the_stream_comes_after_a_large_message(loop: Loop) -> None:
     run(loop, main())
 
 
+def test_much_comes_in_large_pieces_after_messages_of_one_size(loop: Loop) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with opened(protocol) as (_, peer):
+            for number in range(1, 5):
+                await asyncio.get_running_loop().sock_sendall(peer, message(number, 8192))
+                await until_received(protocol, number * 8192)
+            begun = len(protocol.events)
+            assert peer.send(message(5, 100_000)) == 100_000
+            await until_received(protocol, 4 * 8192 + 100_000)
+            assert len(protocol.events) - begun < 10
+            assert protocol.received()[-100_000:] == message(5, 100_000)
+
+    run(loop, main())
+
+
 def test_no_more_than_the_limit_comes_at_once(loop: Loop) -> None:
     protocol = Recorder()
 

@@ -139,10 +139,10 @@ cdef extern from *:
     }
 
     /* Receive as many bytes as the last time, without a copy of them; if there are more, they are one message all the
-     * same. If it was so many twice, no more than that: recv(2) takes less than readv(2), and the rest is told of again,
-     * or by one byte `beyond` that came, too: `bytes` have room for it, where their zero is. */
+     * same. If it was so many twice, one byte more is asked for: recv(2) takes less than readv(2), and that byte tells
+     * of a rest, which readv(2) takes the next time. `bytes` have room for it, where their zero is. */
     static PyObject *
-    loopcore_receive_expected(int fd, size_t most, size_t expected, int steady, int beyond, int *cut)
+    loopcore_receive_expected(int fd, size_t most, size_t expected, int steady, int *cut)
     {
         PyObject *received = loopcore_make_bytes((Py_ssize_t)expected), *whole;
         struct iovec parts[2];
@@ -155,7 +155,7 @@ cdef extern from *:
         parts[0].iov_len = expected;
         if (steady) {
             rest = PyBytes_AS_STRING(received) + expected;
-            parts[0].iov_len += beyond && expected < most;
+            parts[0].iov_len += expected < most;
             got = loopcore_read(fd, parts, 1, cut);
         }
         else {
@@ -185,14 +185,14 @@ cdef extern from *:
     }
 
     static inline PyObject *
-    loopcore_receive(int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int beyond, int *cut)
+    loopcore_receive(int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int *cut)
     {
         /* As unsigned, a negative limit is a large one. */
         size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
         struct iovec part;
         ssize_t got;
         if (expected > 0 && (size_t)expected <= most) {
-            return loopcore_receive_expected(fd, most, (size_t)expected, steady, beyond, cut);
+            return loopcore_receive_expected(fd, most, (size_t)expected, steady, cut);
         }
         part.iov_base = loopcore_receive_buffer;
         part.iov_len = most;
@@ -350,7 +350,7 @@ cdef extern from *:
         return loopcore_moved(sendmsg(fd, &message, MSG_NOSIGNAL));
     }
     """
-    object receive "loopcore_receive" (int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int beyond, int *cut)
+    object receive "loopcore_receive" (int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int *cut)
     # -1: nothing came; -2: an exception is pending.
     Py_ssize_t try_receive_into "loopcore_receive_into" (PyObject *sock, int fd, PyObject *buffer) noexcept
     Py_ssize_t receive_behind "loopcore_receive_behind" (int fd, Py_ssize_t limit, PyObject *unread, int *cut) noexcept

@@ -145,7 +145,6 @@ class InflowDriver(QueueingDriver):
             elif cython.compiled and family == _UNIX:
                 is_edged = True
                 self._cut = 0
-        self._beyond = 1 if is_edged else 0
         self._polling = Poll(self.fd, READ, edges=is_edged)
         self._inflow.use(self._polling)
 

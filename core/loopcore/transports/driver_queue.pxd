@@ -18,7 +18,6 @@ cdef class QueueingDriver(StreamDriver):
     cdef bint _turn_asked
     cdef Py_ssize_t _expected
     cdef bint _steady
-    cdef int _beyond
     cdef int _cut
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
@@ -46,9 +45,7 @@ cdef class QueueingDriver(StreamDriver):
 
 # Attributes are passed on without temporary references: nothing in there lets go of them.
 cdef inline object receive_next(QueueingDriver driver):
-    return receive(
-        driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady, driver._beyond, &driver._cut
-    )
+    return receive(driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady, &driver._cut)
 
 
 cdef inline Py_ssize_t try_receive_into_buffer(QueueingDriver driver, object buffer) noexcept:

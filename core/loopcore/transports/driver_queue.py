@@ -48,7 +48,7 @@ WRITE_FAILED = "Fatal write error on socket transport"
 class QueueingDriver(StreamDriver):
     """A StreamDriver that has a write queue, and can make the system calls itself."""
 
-    __slots__ = ("_single", "_queue", "_head", "_turn_asked", "_expected", "_steady", "_beyond", "_cut")
+    __slots__ = ("_single", "_queue", "_head", "_turn_asked", "_expected", "_steady", "_cut")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         StreamDriver._prepare(self, scheduler, sink, sock, context)
@@ -60,8 +60,6 @@ class QueueingDriver(StreamDriver):
         """Bytes that the next message is likely to have, if that is worth `bytes` of its own; else 0."""
         self._steady: bool = False
         """Whether the last two had the same."""
-        self._beyond: int = 0
-        """Bytes more than that to ask for, where a receive has to tell that there was no more."""
         self._cut: int = -1
         """Whether the last receive stopped short of what there is, or less than 0: nobody asks. Compiled only."""
 

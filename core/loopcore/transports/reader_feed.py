@@ -70,7 +70,10 @@ class ReaderFeed:
 
     def get_unread(self) -> bytearray | None:
         """Return that to which what comes in may be appended, before `tell_feed`; None: call `data_received`."""
-        return self._unread_of(reader_of(self._protocol))
+        try:
+            return self._unread_of(reader_of(self._protocol))
+        except Exception:
+            return None  # the protocol says so, with what has come in
 
     def _unread_of(self, reader: Any) -> bytearray | None:
         version = version_of(type(reader))
@@ -84,7 +87,7 @@ class ReaderFeed:
     def _is_known(self, reader: Any) -> bool:
         """Tell whether feeding `reader`, which may be None, is what it is in asyncio."""
         feed, wake = getattr(reader, "feed_data", None), getattr(reader, "_wakeup_waiter", None)
-        if getattr(feed, "__func__", None) is not _FEED_DATA or getattr(wake, "__func__", None) is not _WAKE:
+        if not is_method(feed, _FEED_DATA, reader) or not is_method(wake, _WAKE, reader):
             return False
         self._version = version_of(type(reader))
         return True
@@ -132,12 +135,17 @@ def pause(reader: Any) -> None:
         reader._paused = True
 
 
+def is_method(method: Any, function: Any, owner: Any) -> bool:
+    """Tell whether `method` is `function`, bound to `owner` and not to somebody that it stands for."""
+    return getattr(method, "__func__", None) is function and getattr(method, "__self__", None) is owner
+
+
 def feed_of(protocol: Any) -> ReaderFeed | None:
     """Return what stands for the `data_received` of `protocol`, which is not buffered; None if nothing does."""
     if not cython.compiled or not IS_WRITTEN_AS_KNOWN:
         return None
     receive = getattr(protocol, "data_received", None)
-    if getattr(receive, "__func__", None) is not _DATA_RECEIVED:
+    if not is_method(receive, _DATA_RECEIVED, protocol):
         return None
     is_known = getattr(type(protocol), "_stream_reader", None) is _READER_OF and hasattr(protocol, "_stream_reader_wr")
     return ReaderFeed(protocol) if is_known else None

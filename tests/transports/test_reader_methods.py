@@ -1,0 +1,85 @@
+"""A StreamReader, or its protocol, that is not what its methods belong to, or cannot be looked up: it is called."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.transports.recorder import Handled, run, settle
+from tests.transports.test_reader_feed import LARGE, exchange, streams
+
+Loop = asyncio.AbstractEventLoop
+
+
+class Delegate:
+    """Stands for a reader."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self.reader = reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.reader, name)
+
+
+def test_a_reader_behind_another_object_is_woken_each_time(loop: Loop) -> None:
+    async def main() -> None:
+        reader = asyncio.StreamReader(loop=loop)
+        async with streams(loop, reader=Delegate(reader)) as (_, _, peer):
+            for size in (5, 5, LARGE, LARGE, 5):
+                reading = asyncio.ensure_future(reader.readexactly(size))
+                await settle()
+                await loop.sock_sendall(peer, b"x" * size)
+                assert await reading == b"x" * size
+
+    run(loop, main())
+
+
+def test_bytes_go_to_the_reader_whose_method_was_put_on_this_one(loop: Loop) -> None:
+    async def main() -> None:
+        reader, other = asyncio.StreamReader(loop=loop), asyncio.StreamReader(loop=loop)
+        reader.feed_data = other.feed_data  # type: ignore[method-assign]
+        async with streams(loop, reader=reader) as (_, _, peer):
+            await loop.sock_sendall(peer, b"hello")
+            assert await other.readexactly(5) == b"hello"
+
+    run(loop, main())
+
+
+def test_bytes_go_to_the_protocol_whose_method_was_put_on_this_one(loop: Loop) -> None:
+    async def main() -> None:
+        other = asyncio.StreamReader(loop=loop)
+
+        class Redirected(asyncio.StreamReaderProtocol):
+            def __init__(self, *args: Any, **keywords: Any) -> None:
+                super().__init__(*args, **keywords)
+                self.data_received = receiver.data_received  # type: ignore[method-assign]
+
+        receiver = asyncio.StreamReaderProtocol(other, loop=loop)
+        async with streams(loop, protocol_class=Redirected) as (_, _, peer):
+            await loop.sock_sendall(peer, b"hello")
+            assert await other.readexactly(5) == b"hello"
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("kind", ["reader", "buffer"])
+def test_a_reader_that_cannot_be_looked_up_ends_the_connection(loop: Loop, kind: str) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        async with streams(loop) as (reader, protocol, peer):
+            await exchange(loop, reader, peer, LARGE)
+            transport = protocol._transport
+            if kind == "reader":
+                protocol._stream_reader_wr = fail
+            else:
+                del reader._buffer
+            await loop.sock_sendall(peer, bytes(LARGE))
+            for _ in range(10):
+                await settle()
+            assert transport.is_closing()
+            assert sum("data_received" in message for message in handled.messages()) == 1
+
+    handled = Handled(loop)
+    run(loop, main())
