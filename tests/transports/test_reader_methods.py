@@ -62,6 +62,51 @@ def test_bytes_go_to_the_protocol_whose_method_was_put_on_this_one(loop: Loop) -
     run(loop, main())
 
 
+@pytest.mark.parametrize("way", ["property", "__getattribute__"])
+@pytest.mark.parametrize("size", [5, LARGE])
+def test_a_reader_that_gives_the_transport_another_protocol_when_it_is_looked_at_has_the_bytes(
+    loop: Loop, size: int, way: str
+) -> None:
+    async def main() -> None:
+        successor = asyncio.Protocol()
+
+        def look() -> None:
+            if armed:
+                armed.pop().set_protocol(successor)
+
+        class ByProperty(asyncio.StreamReader):
+            @property
+            def _eof(self) -> bool:
+                look()
+                return bool(vars(self)["ended"])
+
+            @_eof.setter
+            def _eof(self, ended: bool) -> None:
+                vars(self)["ended"] = ended
+
+        class ByHand(asyncio.StreamReader):
+            def __getattribute__(self, name: str) -> Any:
+                if name == "_eof":
+                    look()
+                return super().__getattribute__(name)
+
+        reader = (ByProperty if way == "property" else ByHand)(loop=loop)
+        async with streams(loop, reader=reader) as (_, protocol, peer):
+            await exchange(loop, reader, peer, LARGE)
+            await exchange(loop, reader, peer, LARGE)
+            transport = protocol._transport
+            armed.append(transport)
+            await loop.sock_sendall(peer, b"x" * size)
+            for _ in range(10):
+                await settle()
+            assert await reader.readexactly(size) == b"x" * size
+            assert transport.get_protocol() is successor
+            assert not transport.is_closing()
+
+    armed: list[Any] = []
+    run(loop, main())
+
+
 @pytest.mark.parametrize("kind", ["reader", "buffer"])
 def test_a_reader_that_cannot_be_looked_up_ends_the_connection(loop: Loop, kind: str) -> None:
     def fail() -> None:

@@ -47,6 +47,9 @@ IS_WRITTEN_AS_KNOWN: Final = (
 )
 """Whether asyncio's functions are those that a ReaderFeed stands for, and not those of a later Python, or wrapped."""
 
+_FIELDS: Final = ("_buffer", "_eof", "_limit", "_paused", "_transport", "_waiter")
+"""What a reader keeps itself. Were one a property, to look at it could change everything."""
+
 
 class ReaderFeed:
     """Feeds the reader of one StreamReaderProtocol."""
@@ -86,6 +89,9 @@ class ReaderFeed:
 
     def _is_known(self, reader: Any) -> bool:
         """Tell whether feeding `reader`, which may be None, is what it is in asyncio."""
+        kind: Any = type(reader)
+        if kind.__getattribute__ is not object.__getattribute__ or any(hasattr(kind, name) for name in _FIELDS):
+            return False
         feed, wake = getattr(reader, "feed_data", None), getattr(reader, "_wakeup_waiter", None)
         if not is_method(feed, _FEED_DATA, reader) or not is_method(wake, _WAKE, reader):
             return False

@@ -150,7 +150,7 @@ class Top:
         if not self._asking and silent > self._sampler.interval + SILENCE:
             self._view.notice = f"no answer for {silent:.0f} s: stopped, or in C code that keeps the interpreter's lock"
         if self._frame is not None:
-            size = (self._console.width, self._console.height)
+            size = self._console.size  # asked for once: the terminal may be resized at any time
             live.update(draw(self._sampler.client.greeting, self._frame, self._tasks, self._view, size), refresh=True)
 
     def _take(self) -> None:
