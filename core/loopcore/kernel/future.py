@@ -1,10 +1,9 @@
 # cython: always_allow_keywords=False
 """Future: a result that is not there yet.
 
-asyncio.Future's interface and messages; accepted wherever asyncio accepts its own (`asyncio.isfuture` and
-C tasks look for `_asyncio_future_blocking`, nothing else). Two things are different inside: the first
-waiter is kept in a slot of its own, since nearly every future has exactly one, and a waiting loopcore Task
-is put on the ready queue itself, with no callback, Handle or context in between (docs/adr/0003).
+asyncio.Future's interface and messages; accepted wherever asyncio accepts its own (`asyncio.isfuture` and C tasks look
+for `_asyncio_future_blocking`, nothing else). Two things are different inside: the first waiter has a slot of its own,
+since nearly every future has one, and a waiting Task of loopcore's is put on the ready queue itself (docs/adr/0003).
 
 Thread: the loop's own, as for asyncio's. A future may belong to a loop of another kind; it then goes
 through that loop's `call_soon`.
@@ -44,6 +43,7 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.native.cpython import copy_context
     from cython.cimports.loopcore.native.reuse import has_reusable, take_reusable
+    from cython.cimports.loopcore.native.stopping import stop_with
 else:
     from contextvars import copy_context
 
@@ -354,7 +354,8 @@ class FutureIterator:
             return future
         self._future = None
         result = future._outcome()
-        if result is None:
+        if cython.compiled:
+            stop_with(result)
             raise StopIteration
         raise StopIteration(result)
 

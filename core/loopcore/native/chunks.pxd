@@ -1,4 +1,4 @@
-# What the compiled streams take from C: parts of chunks, and the end of an iteration with its value.
+# What the compiled streams take from C: parts of chunks.
 #
 # A chunk is `bytes` or a bytearray. The twins in Python are in `interpreted_chunks.py`.
 
@@ -47,25 +47,6 @@ cdef extern from *:
         Py_DECREF(found);
         return position;
     }
-
-    /* Ends an iteration with a value: to be followed by a bare `raise StopIteration`, which Cython makes a return of
-     * NULL without an exception of its own. `raise StopIteration(value)` costs a traceback that nobody sees. */
-    static inline void
-    loopcore_stop_with(PyObject *value)
-    {
-        if (PyTuple_Check(value) || PyExceptionInstance_Check(value)) {
-            /* PyErr_SetObject would take them for the arguments, or for the exception itself. */
-            PyObject *stop = PyObject_CallFunctionObjArgs(PyExc_StopIteration, value, NULL);
-            if (stop != NULL) {
-                PyErr_SetObject(PyExc_StopIteration, stop);
-                Py_DECREF(stop);
-            }
-        }
-        else {
-            PyErr_SetObject(PyExc_StopIteration, value);
-        }
-    }
     """
     bytes cut "loopcore_cut" (object chunk, Py_ssize_t start, Py_ssize_t end)
     Py_ssize_t find "loopcore_find" (object chunk, object wanted, Py_ssize_t start) except -2
-    void stop_with "loopcore_stop_with" (object value) noexcept

@@ -23,7 +23,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.chunks import stop_with
+    from cython.cimports.loopcore.native.stopping import stop_with
 
 _PENDING = 0  # of futures
 _NEW = 0
@@ -57,6 +57,9 @@ class StreamCall:
     def _abandon(self) -> None:
         """Take back the wait for `_future`, which may be done or not."""
 
+    def _retire(self) -> None:
+        """Let go of everything, having returned a result. Compiled, the call may be begun again, as another one."""
+
     def _wait_for(self, future: Any) -> None:
         """Have `_advance` called again when `future` is done; None lets the loop run once."""
         self._state = _WAITING
@@ -81,6 +84,16 @@ class StreamCall:
         else:
             future.result()
 
+    def _suspension(self) -> Any:
+        """Return what a task takes as the wish to wait."""
+        future = self._future
+        if isinstance(future, Future):
+            own = future
+            own._asyncio_future_blocking = True
+        elif future is not None:
+            future._asyncio_future_blocking = True
+        return future
+
     def __await__(self) -> Generator[Any, None, Any]:
         return self  # type: ignore[return-value]
 
@@ -94,10 +107,8 @@ class StreamCall:
         self._state = _ENDED
         result = self._advance(first)
         if self._state == _WAITING:
-            future = self._future
-            if future is not None:
-                future._asyncio_future_blocking = True
-            return future
+            return self._suspension()
+        self._retire()
         if cython.compiled:
             stop_with(result)
             raise StopIteration

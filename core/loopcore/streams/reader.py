@@ -22,7 +22,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.streams.reader import give_instance_dicts
-    from cython.cimports.loopcore.streams.reading import new_read, new_readexactly
+    from cython.cimports.loopcore.streams.reading import new_read, new_readexactly, new_readline
 else:
     from loopcore.streams import interpreted_calls
     from loopcore.streams.reading import new_read, new_readexactly
@@ -101,7 +101,7 @@ class StreamReader(Intake):
 
         Raises ValueError if the line is longer than the limit; what there is of it is dropped.
         """
-        call: Coroutine[Any, Any, bytes] = ReadLine(self, NEWLINE)
+        call: Coroutine[Any, Any, bytes] = new_readline(self) if cython.compiled else ReadLine(self, NEWLINE)
         return call
 
     def __aiter__(self) -> "StreamReader":

@@ -5,11 +5,17 @@ from loopcore.streams.chunks cimport Chunks
 from loopcore.streams.intake cimport Intake
 
 
+cdef int _READ
+cdef int _READEXACTLY
+cdef int _READLINE
+
+
 cdef class Reading(StreamCall):
     cdef Intake _intake
 
     cdef object _wait_for_more(self, str name, Py_ssize_t needed)
     cdef object _abandon(self)
+    cdef object _retire(self)
 
 
 cdef class Read(Reading):
@@ -18,6 +24,7 @@ cdef class Read(Reading):
     cdef object _describe(self)
     @cython.locals(intake=Intake, count=Py_ssize_t, size=Py_ssize_t)
     cdef object _advance(self, bint first)
+    cdef object _retire(self)
 
 
 cdef class ReadExactly(Reading):
@@ -26,6 +33,7 @@ cdef class ReadExactly(Reading):
     cdef object _describe(self)
     @cython.locals(intake=Intake, count=Py_ssize_t)
     cdef object _advance(self, bint first)
+    cdef object _retire(self)
 
 
 cdef class ReadUntil(Reading):
@@ -50,10 +58,12 @@ cdef class ReadLine(ReadUntil):
     @cython.locals(intake=Intake, chunks=Chunks)
     cdef object _overrun(self, str message, Py_ssize_t consumed)
     cdef object _ended(self, bytes rest)
+    cdef object _retire(self)
 
 
 cdef class NextLine(ReadLine):
     cdef object _describe(self)
+    cdef object _retire(self)
     cdef object _ended(self, bytes rest)
 
 
@@ -62,3 +72,6 @@ cpdef object new_read(Intake intake, Py_ssize_t count)
 
 @cython.locals(call=ReadExactly)
 cpdef object new_readexactly(Intake intake, Py_ssize_t count)
+
+@cython.locals(call=ReadLine)
+cpdef object new_readline(Intake intake)

@@ -13,6 +13,19 @@ from typing import Any, Final
 from loopcore.streams.calls import StreamCall
 from loopcore.streams.intake import Intake
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.ended import has_ended, keep_ended, take_ended
+
+# The kinds of calls that are begun again.
+_READ = 0
+_READEXACTLY = 1
+_READLINE = 2
+
 NEWLINE: Final = b"\n"
 FOUND_BEYOND: Final = "Separator is found, but chunk is longer than limit"
 NOT_FOUND: Final = "Separator is not found, and chunk exceed the limit"
@@ -32,6 +45,9 @@ class Reading(StreamCall):
 
     def _abandon(self) -> None:
         self._intake._leave(self._future)
+
+    def _retire(self) -> None:
+        self._intake = None  # type: ignore[assignment]
 
 
 class Read(Reading):
@@ -63,6 +79,11 @@ class Read(Reading):
             return self._wait_for_more("read", 1)
         return intake._take(count if count < size else size)
 
+    def _retire(self) -> None:
+        Reading._retire(self)
+        if cython.compiled:
+            keep_ended(_READ, self)
+
 
 class ReadExactly(Reading):
     """`readexactly(count)`: `count` bytes, or IncompleteReadError at the end."""
@@ -91,6 +112,11 @@ class ReadExactly(Reading):
         if intake._eof:
             raise IncompleteReadError(intake._chunks.take_all(), count)
         return self._wait_for_more("readexactly", count)
+
+    def _retire(self) -> None:
+        Reading._retire(self)
+        if cython.compiled:
+            keep_ended(_READEXACTLY, self)
 
 
 class ReadUntil(Reading):
@@ -192,6 +218,11 @@ class ReadLine(ReadUntil):
     def _ended(self, rest: bytes) -> Any:
         return rest
 
+    def _retire(self) -> None:
+        Reading._retire(self)
+        if cython.compiled:
+            keep_ended(_READLINE, self)
+
 
 class NextLine(ReadLine):
     """A step of `async for line in reader`."""
@@ -201,20 +232,22 @@ class NextLine(ReadLine):
     def _describe(self) -> str:
         return "StreamReader.__anext__"
 
+    def _retire(self) -> None:
+        Reading._retire(self)
+
     def _ended(self, rest: bytes) -> Any:
         if not rest:
             raise StopAsyncIteration
         return rest
 
 
-# Without the price of a constructor call, as `make_future`.
+# Without the price of a constructor call, as `make_future`. Compiled only.
 
 
 def new_read(intake: Intake, count: int) -> Any:
     """Return `Read(intake, count)`."""
-    call = Read.__new__(Read)
+    call = take_ended(_READ) if has_ended(_READ) else Read.__new__(Read)
     call._state = 0
-    call._future = None
     call._intake = intake
     call._count = count
     return call
@@ -222,9 +255,18 @@ def new_read(intake: Intake, count: int) -> Any:
 
 def new_readexactly(intake: Intake, count: int) -> Any:
     """Return `ReadExactly(intake, count)`."""
-    call = ReadExactly.__new__(ReadExactly)
+    call = take_ended(_READEXACTLY) if has_ended(_READEXACTLY) else ReadExactly.__new__(ReadExactly)
     call._state = 0
-    call._future = None
     call._intake = intake
     call._count = count
+    return call
+
+
+def new_readline(intake: Intake) -> Any:
+    """Return `ReadLine(intake, NEWLINE)`."""
+    call = take_ended(_READLINE) if has_ended(_READLINE) else ReadLine.__new__(ReadLine)
+    call._state = 0
+    call._intake = intake
+    call._separators = NEWLINE
+    call._offset = 0
     return call

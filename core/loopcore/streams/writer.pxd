@@ -8,6 +8,7 @@ from loopcore.streams.intake cimport Intake
 from loopcore.transports.lifecycle cimport Connection
 
 cdef int _OPEN
+cdef int _DRAIN
 cdef int _BEGIN
 cdef int _TICK_PASSED
 cdef int _RESUMED
@@ -35,6 +36,7 @@ cdef class Drain(StreamCall):
     cdef object _describe(self)
     cdef object _advance(self, bint first)
     cdef object _abandon(self)
+    cdef object _retire(self)
 
 
 @cython.locals(call=Drain)

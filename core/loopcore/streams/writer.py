@@ -23,11 +23,14 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.native.ended import has_ended, keep_ended, take_ended
     from cython.cimports.loopcore.streams.writer import give_instance_dicts
 else:
     from loopcore.streams import interpreted_calls
 
 _OPEN = 0  # of transports
+
+_DRAIN = 0  # the only kind of call here that is begun again
 
 # The steps of `Drain`.
 _BEGIN = 0
@@ -185,12 +188,16 @@ class Drain(StreamCall):
     def _abandon(self) -> None:
         self._control._leave_waiting(self._future)
 
+    def _retire(self) -> None:
+        self._writer = self._control = None  # type: ignore[assignment]
+        if cython.compiled:
+            keep_ended(_DRAIN, self)
+
 
 def new_drain(writer: StreamWriter, control: WriteControl) -> Any:
-    """Return `Drain(writer, control)` without the price of a constructor call."""
-    call = Drain.__new__(Drain)
+    """Return `Drain(writer, control)` without the price of a constructor call. Compiled only."""
+    call = take_ended(_DRAIN) if has_ended(_DRAIN) else Drain.__new__(Drain)
     call._state = 0
-    call._future = None
     call._step = _BEGIN
     call._writer = writer
     call._control = control

@@ -1,5 +1,5 @@
-# Compiled, an operation answers `await` as a coroutine does, by `am_send`: its result is not wrapped in a StopIteration,
-# which would cost more than a channel. Cython has no word for it, so the slot is filled in here.
+# Compiled, an operation answers as a coroutine does, by `am_send`, where the interpreter asks for that (`await` up to Python
+# 3.11, tasks): its result is not wrapped in a StopIteration. Cython has no word for it, so the slot is filled in here.
 
 cimport cython
 from cpython.object cimport PyObject
@@ -57,7 +57,6 @@ cdef class Operation:
 
     @cython.locals(waiter=Waiter)
     cpdef object close(self)
-    cdef object _step(self)
     cdef object _outcome(self)
     cdef object _suspension(self)
     @cython.locals(waiter=Waiter)

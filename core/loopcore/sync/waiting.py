@@ -35,6 +35,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.native.stopping import stop_with
     from cython.cimports.loopcore.sync.waiting import answer_without_exceptions
 
 _current_loop = _get_running_loop
@@ -135,11 +136,17 @@ class Operation:
         return self
 
     def __next__(self) -> Any:
-        return self._step()
+        outcome = self._outcome()
+        if outcome is _PENDING:
+            return self._suspension()
+        if cython.compiled:
+            stop_with(outcome)
+            raise StopIteration
+        raise StopIteration(outcome)
 
     def send(self, value: Any) -> Any:
         """Go on; what tasks call. `value` has no meaning."""
-        return self._step()
+        return self.__next__()
 
     def throw(self, kind: Any, value: Any = None, traceback: "TracebackType | None" = None) -> Any:
         """Give up, and raise the error in the task that waits. What tasks call when they are cancelled."""
@@ -174,12 +181,6 @@ class Operation:
         if self._is_over or self._waiter is not None:
             raise RuntimeError("cannot reuse what has been awaited already: call the method again")
         self._is_over = True
-
-    def _step(self) -> Any:
-        outcome = self._outcome()
-        if outcome is _PENDING:
-            return self._suspension()
-        raise StopIteration(outcome)
 
     def _outcome(self) -> Any:
         """Return the result, or PENDING with a waiter enlisted."""
