@@ -140,6 +140,16 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
     raise _refusal(asked, refusals)
 
 
+def take_backend(backend: Any) -> tuple[Any, Any]:
+    """Return the backend that `backend` is, or names as for `choose_backend`, and what makes another one like it.
+
+    Raises UsageError for what is neither, and as `choose_backend` does.
+    """
+    is_one = not isinstance(backend, type) and all(hasattr(backend, each) for each in ("wait", "wake", "close"))
+    make = type(backend) if is_one else choose_backend(backend).make
+    return backend if is_one else make(), make
+
+
 def list_backends() -> list[Row]:
     """Return every backend that is installed or registered, and whether it can run here. Imports all of them."""
 
@@ -246,7 +256,8 @@ def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
     if spec is not None:
         if not isinstance(spec, str):
             raise UsageError(
-                f"backend= takes a name, not {spec!r}; give yours one with register_backend(name, factory)"
+                f"backend= takes a name, names with commas between, or a backend that is made, not {spec!r}; "
+                f"give yours a name with register_backend(name, factory)"
             )
         return spec, asked or f"backend={spec!r}"
     spec = read(BACKEND_VARIABLE)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend
-from loopcore.discovery import choose_backend, load_plugins
+from loopcore.discovery import load_plugins, take_backend
 from loopcore.endpoints.assembly import assemble
 from loopcore.environment import apply_settings, debug_is_asked_for, says_nothing, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
@@ -58,15 +58,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._parts: dict[str, Any] = table_of_parts(self)
         classes = (None, None) if (is_silent := says_nothing()) else task_classes()
         named_plugins = load_plugins(plugins)
-        if backend is None or isinstance(backend, str):
-            make_backend = choose_backend(backend).make
-            backend = make_backend()
-        else:
-            make_backend = type(backend)
+        taken, make_backend = take_backend(backend)
         try:
-            Scheduler.__init__(self, backend, clock=MonotonicClock() if clock is None else clock)
+            Scheduler.__init__(self, taken, clock=MonotonicClock() if clock is None else clock)
         except BaseException:
-            backend.close()
+            taken.close()
             raise
         try:
             if not is_silent:
@@ -80,7 +76,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         except BaseException:
             self.close_scheduler()
             raise
-        self.probes.cold("loopcore_loop_created", loop=self, backend=backend)
+        self.probes.cold("loopcore_loop_created", loop=self, backend=taken)
 
     _transports = part(table_of_transports)
     _executors = part(lambda own: Executors(own, own._threads))

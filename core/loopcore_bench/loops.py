@@ -58,8 +58,8 @@ def parse_loop(text: str) -> LoopSpec:
         label, rest = text, text
     rest, _, python = rest.partition("@")
     name, _, backend = rest.partition(":")
-    if not name:
-        raise ValueError(f"no loop name in {text!r}; write [label=]name[:backend][@python]")
+    if not name or not label:
+        raise ValueError(f"no {'label' if name else 'loop name'} in {text!r}; write [label=]name[:backend][@python]")
     return LoopSpec(label if equals else rest, name, backend or None, python or sys.executable)
 
 

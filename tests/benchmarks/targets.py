@@ -110,7 +110,8 @@ def near_floor(row: str, most: float) -> Target:
         if "loopcore" not in loops or FLOOR not in loops:
             return None
         ratio = loops["loopcore"]["primary"] / loops[FLOOR]["primary"]
-        return Verdict(f"{ratio:.2f} x C", ratio <= most)
+        disturbed = ", disturbed" if ratio < LEVEL else ""  # nothing is cheaper than what the kernel asks for
+        return Verdict(f"{ratio:.2f} x C{disturbed}", ratio <= most)
 
     return Target(row, f"epoll: at most {most:g} x the C server", judge)
 

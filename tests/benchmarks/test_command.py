@@ -148,6 +148,7 @@ def test_loops_that_are_not_installed_are_not_among_the_default(monkeypatch: pyt
         (["--html", "same", "--json", "same"], "--html and --json are the same file"),
         (["--loops", "no_such_loop"], "no_such_loop cannot be measured: not installed"),
         (["--loops", ":epoll"], "no loop name in ':epoll'"),
+        (["--loops", "=loopcore"], "no label in '=loopcore'"),
         (["--loops", "asyncio,mine=asyncio,mine=loopcore"], "mine is there twice"),
         (["--json", "."], "cannot write '.': it is a folder"),
         (["--loops", "loopcore:nope"], "loopcore:nope cannot be measured: .*nope"),

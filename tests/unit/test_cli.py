@@ -271,6 +271,8 @@ def test_setting_that_a_backend_does_not_know_is_refused_before_the_program_star
 def test_unknown_class_of_tasks_is_refused_before_the_program_starts(program, tmp_path: Path):
     result = loopcore("run", program("print('started')"), cwd=tmp_path, env={"LOOPCORE_TASKS": "asynci"})
     assert_refused(result, "error: LOOPCORE_TASKS='asynci' is not known")
+    result = loopcore("run", program("print('started')"), cwd=tmp_path, env={"LOOPCORE_THREADS": "many"})
+    assert_refused(result, "error: LOOPCORE_THREADS='many' is not a number of threads")
 
 
 @pytest.mark.parametrize(

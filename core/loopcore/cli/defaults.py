@@ -14,7 +14,7 @@ import sys
 from typing import NamedTuple
 
 from loopcore.discovery import choose_backend, find_plugins, make_plugins_ahead
-from loopcore.environment import loop_settings, task_classes
+from loopcore.environment import loop_settings, task_classes, thread_limit
 from loopcore.runner import new_event_loop
 
 
@@ -39,6 +39,7 @@ def apply_settings(settings: Settings) -> None:
         os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
     task_classes()
     loop_settings()
+    thread_limit()
     make_plugins_ahead()
     if settings.debug:
         os.environ["PYTHONASYNCIODEBUG"] = "1"
