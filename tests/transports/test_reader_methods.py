@@ -1,6 +1,8 @@
 """A StreamReader, or its protocol, that is not what its methods belong to, or cannot be looked up: it is called."""
 
 import asyncio
+import weakref
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -127,4 +129,75 @@ def test_a_reader_that_cannot_be_looked_up_ends_the_connection(loop: Loop, kind:
             assert sum("data_received" in message for message in handled.messages()) == 1
 
     handled = Handled(loop)
+    run(loop, main())
+
+
+def test_a_protocol_that_names_another_reader_when_it_is_asked_feeds_that(loop: Loop) -> None:
+    async def main() -> None:
+        other = asyncio.StreamReader(loop=loop)
+
+        class Leading(asyncio.StreamReaderProtocol):
+            def __getattribute__(self, name: str) -> Any:
+                return other if name == "_stream_reader" else super().__getattribute__(name)
+
+        async with streams(loop, protocol_class=Leading) as (_, _, peer):
+            await loop.sock_sendall(peer, b"hello")
+            assert await other.readexactly(5) == b"hello"
+
+    run(loop, main())
+
+
+def test_a_second_reader_of_one_protocol_is_looked_at_as_the_first(loop: Loop) -> None:
+    async def main() -> None:
+        first, second, other = (asyncio.StreamReader(loop=loop) for _ in range(3))
+        second.feed_data = other.feed_data  # type: ignore[method-assign]
+        async with streams(loop, reader=first) as (_, protocol, peer):
+            await loop.sock_sendall(peer, b"first")
+            assert await first.readexactly(5) == b"first"
+            protocol._stream_reader_wr = weakref.ref(second)
+            await loop.sock_sendall(peer, b"hello")
+            assert await other.readexactly(5) == b"hello"
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("size", [5, LARGE])
+def test_a_feed_outlives_the_look_that_gives_the_transport_another_protocol(loop: Loop, size: int) -> None:
+    class Springs:
+        """A method that is looked up once with consequences."""
+
+        def __get__(self, reader: Any, kind: type) -> Any:
+            if reader is None:
+                return self
+            if reader.is_armed:
+                reader.is_armed = False
+                reader._transport.set_protocol(Ignoring())
+                made.extend((number, str(number)) for number in range(3000))
+            return MethodType(asyncio.StreamReader.feed_data, reader)
+
+    class Reader(asyncio.StreamReader):
+        is_armed = False
+        feed_data = Springs()  # type: ignore[assignment]
+
+    class Ignoring(asyncio.BufferedProtocol):
+        def get_buffer(self, sizehint: int) -> bytearray:
+            return bytearray(65536)
+
+        def buffer_updated(self, nbytes: int) -> None:
+            pass
+
+    made: list[tuple[int, str]] = []
+
+    async def main() -> None:
+        reader = Reader(loop=loop)
+        async with streams(loop, reader=reader) as (_, _, peer):
+            for _ in range(3):
+                await loop.sock_sendall(peer, b"x" * size)
+                await reader.readexactly(size)
+            Reader.another = 1  # type: ignore[attr-defined]  # the class is looked at anew
+            reader.is_armed = True
+            await loop.sock_sendall(peer, b"y" * size)
+            await settle()
+            assert all(text == str(number) for number, text in made)
+
     run(loop, main())

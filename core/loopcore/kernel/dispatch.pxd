@@ -51,12 +51,27 @@ cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) e
     return dispatcher._run_ready(fd, bits, tick)
 
 
-# Leave the events behind `position` to the next tick, if enough has come in and somebody is ready to use it.
-cdef inline bint put_off_rest(Dispatcher dispatcher, object events, Py_ssize_t position, long long enough) except -1:
-    if dispatcher.bytes_received < enough or not dispatcher.ready._count:
-        return False
-    dispatcher._put_off = list(events)[position:] or None
-    return True
+# Whether so much has come in that who is ready shall use it before more comes (docs/adr/0051).
+cdef inline bint has_enough(Dispatcher dispatcher, long long enough) noexcept:
+    return dispatcher.bytes_received >= enough and dispatcher.ready._count > 0
+
+
+# Leave the events behind `position` to the next tick, but for those of a program's callbacks: they need not bear that what
+# they were told of is no longer there, as sockets do. Those are handed on; how many that was is returned.
+cdef inline int put_off(Dispatcher dispatcher, object events, Py_ssize_t position, long long tick) except -1:
+    cdef list later = [], kept = []
+    cdef Registration entry
+    cdef int count = 0
+    for event in list(events)[position:]:
+        entry = dispatcher.readiness.lookup(event[0])
+        if entry is not None and (isinstance(entry.reader, Handle) or isinstance(entry.writer, Handle)):
+            kept.append(event)
+        else:
+            later.append(event)
+    dispatcher._put_off = later or None
+    for event in kept:
+        count += run_event(dispatcher, event, tick)
+    return count
 
 
 # The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call

@@ -30,7 +30,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import put_off_rest, run_event, settle_contexts, try_phases
+    from cython.cimports.loopcore.kernel.dispatch import has_enough, put_off, run_event, settle_contexts, try_phases
     from cython.cimports.loopcore.kernel.handle import run_due, run_soon
     from cython.cimports.loopcore.kernel.ready import pop_first
     from cython.cimports.loopcore.native.cpython import raise_pending
@@ -206,7 +206,8 @@ class Dispatcher(TaskQueues):
             count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
             if self.unflushed > self.flush_limit:
                 self._flush_early()
-            if cython.compiled and put_off_rest(self, events, position, enough):
+            if cython.compiled and has_enough(self, enough):
+                count += put_off(self, events, position, tick)
                 break
         return count
 

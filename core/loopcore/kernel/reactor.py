@@ -226,12 +226,12 @@ class Reactor(PolicyDispatcher):
             # Both let go of what nobody else may know, and what goes may have scheduled something.
             return self._poll(0.0 if self._has_work() else timeout)
         self._skipped += 1
-        if self._stopping or (not self._put_off and self._polls_now()):
+        events, self._put_off = self._put_off, None
+        if self._stopping or (events is None and self._polls_now()):
             return self._poll(0.0)
         self.tally.polls_skipped += 1
         if self.timers.earliest != _NEVER:  # one set without delay is due by the time that was read when it was set
             self._collect_due(self._time_read)
-        events, self._put_off = self._put_off, None
         return _NO_EVENTS if events is None else events
 
     # Idle, prepare, poll

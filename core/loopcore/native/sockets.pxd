@@ -283,7 +283,9 @@ cdef extern from *:
         got = loopcore_read(fd, &part, 1, cut);
         error = errno;
         if (PyByteArray_Resize(unread, before + (got > 0 ? got : 0)) < 0) {
-            return -2;
+            PyErr_Clear();  /* no memory to make it smaller: it says that it holds less than it does */
+            Py_SET_SIZE(unread, before + (got > 0 ? got : 0));
+            PyByteArray_AS_STRING(unread)[PyByteArray_GET_SIZE(unread)] = 0;
         }
         errno = error;
         return loopcore_moved(got);

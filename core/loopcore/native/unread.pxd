@@ -41,8 +41,10 @@ cdef extern from *:
 
     /* What a class has another of as soon as an attribute of it, or of one of its bases, is another; 0 until somebody has
      * looked one up. */
+    #define loopcore_place_of(object) ((Py_ssize_t)(object))
     #define loopcore_version_of(type) (((PyTypeObject *)(type))->tp_version_tag)
     """
     int append "loopcore_append" (bytearray buffer, bytes data) except -1
     bint is_longer_than_twice "loopcore_is_longer_than_twice" (bytearray buffer, object limit) except -1
+    Py_ssize_t place_of "loopcore_place_of" (object object) noexcept
     unsigned int version_of "loopcore_version_of" (object type) noexcept

@@ -9,8 +9,8 @@ A Poll for edges tells of what arrives, not of what is still there. A receive th
 socket; after one that had not, or once the peer's end was seen, the driver goes on in the next tick. That is so for
 TCP and `bytes`. A receive from a Unix socket also ends behind what carries descriptors, or comes from another process
 if that is asked for: compiled, recvmsg(2) tells of both (MSG_CTRUNC, for there is no room for what came along), and the
-driver goes on. From other sockets a receive may stop short of the end for reasons of their own, and the buffer of a
-protocol may be smaller than what there is: so those are polled each time.
+driver goes on. What urgent data does is in docs/adr/0029. From other sockets a receive may stop short of the end for
+reasons of their own, and the buffer of a protocol may be smaller than what there is: so those are polled each time.
 
 Thread: the loop's own.
 """

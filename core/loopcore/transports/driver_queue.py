@@ -84,10 +84,14 @@ class QueueingDriver(StreamDriver):
         if self.buffered:
             return self._receive_into_buffer()
         if cython.compiled:
-            if self._expected and (unread := self.sink._get_unread()) is not None:
-                nbytes: int = try_receive_behind(self, unread)
-                if nbytes != _CANNOT_GROW:
-                    return self._take_unread(nbytes)
+            if self._expected:
+                unread = self.sink._get_unread()
+                if unread is not None:
+                    nbytes: int = try_receive_behind(self, unread)
+                    if nbytes != _CANNOT_GROW:
+                        return self._take_unread(nbytes)
+                elif self.buffered or not self.reading:  # since it was asked
+                    return self._receive_into_buffer() if self.reading else 0
             received = receive_next(self)
         else:
             received = receive(self.sock, self.fd, self.scheduler.receive_limit, self._expected)
@@ -98,11 +102,8 @@ class QueueingDriver(StreamDriver):
         nbytes = size_of(received) if cython.compiled else len(received)
         if nbytes:
             if cython.compiled:
-                if nbytes >= _EXPECT_FROM:
-                    self._steady = nbytes == self._expected
-                    self._expected = nbytes
-                else:
-                    self._expected = 0
+                self._steady = nbytes == self._expected
+                self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
             # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
             self.received = self.received + nbytes
             self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
@@ -114,6 +115,7 @@ class QueueingDriver(StreamDriver):
     def _take_unread(self, nbytes: int) -> int:
         """Take note of what was received where the protocol's reader keeps what is not read yet. Compiled only."""
         if nbytes > 0:
+            self._steady = False  # which speaks of what `receive_next` has received
             self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
             self.received = self.received + nbytes
             self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes

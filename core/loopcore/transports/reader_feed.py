@@ -23,7 +23,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.unread import append, is_longer_than_twice, version_of
+    from cython.cimports.loopcore.native.unread import append, is_longer_than_twice, place_of, version_of
 
 _DATA_RECEIVED: Any = StreamReaderProtocol.data_received
 _READER_OF: Any = vars(StreamReaderProtocol).get("_stream_reader")
@@ -54,19 +54,22 @@ _FIELDS: Final = ("_buffer", "_eof", "_limit", "_paused", "_transport", "_waiter
 class ReaderFeed:
     """Feeds the reader of one StreamReaderProtocol."""
 
-    __slots__ = ("_protocol", "_version")
+    __slots__ = ("_protocol", "_version", "_place")
 
     def __init__(self, protocol: Any) -> None:
         self._protocol: Any = protocol
         self._version: int = 0
         """That of the reader's class when `_is_known` looked at it; 0 is of none."""
+        self._place: int = 0
+        """Where the reader is that it has looked at."""
 
     def data_received(self, data: bytes) -> None:
         """Take in `data`, as the protocol's."""
-        reader = reader_of(self._protocol)
-        unread = self._unread_of(reader)
+        feed = self  # to outlive what it asks, which may give the transport another protocol
+        reader = reader_of(feed._protocol)
+        unread = feed._unread_of(reader)
         if unread is None:
-            self._protocol.data_received(data)
+            feed._protocol.data_received(data)
         else:
             append(unread, data)
             tell(reader, unread)
@@ -80,7 +83,8 @@ class ReaderFeed:
 
     def _unread_of(self, reader: Any) -> bytearray | None:
         version = version_of(type(reader))
-        if (version != self._version or version == 0) and not self._is_known(reader):
+        is_known = version == self._version and place_of(reader) == self._place and version != 0
+        if not is_known and not self._is_known(reader):
             return None
         if reader._eof is not False:  # feed_data() complains, unless assertions are off
             return None
@@ -96,6 +100,7 @@ class ReaderFeed:
         if not is_method(feed, _FEED_DATA, reader) or not is_method(wake, _WAKE, reader):
             return False
         self._version = version_of(type(reader))
+        self._place = place_of(reader)
         return True
 
 
@@ -148,10 +153,11 @@ def is_method(method: Any, function: Any, owner: Any) -> bool:
 
 def feed_of(protocol: Any) -> ReaderFeed | None:
     """Return what stands for the `data_received` of `protocol`, which is not buffered; None if nothing does."""
-    if not cython.compiled or not IS_WRITTEN_AS_KNOWN:
+    if not cython.compiled or not IS_WRITTEN_AS_KNOWN or not issubclass(type(protocol), StreamReaderProtocol):
         return None
     receive = getattr(protocol, "data_received", None)
     if not is_method(receive, _DATA_RECEIVED, protocol):
         return None
-    is_known = getattr(type(protocol), "_stream_reader", None) is _READER_OF and hasattr(protocol, "_stream_reader_wr")
-    return ReaderFeed(protocol) if is_known else None
+    kind: Any = type(protocol)
+    is_known = kind.__getattribute__ is object.__getattribute__ and getattr(kind, "_stream_reader", None) is _READER_OF
+    return ReaderFeed(protocol) if is_known and hasattr(protocol, "_stream_reader_wr") else None

@@ -8,10 +8,21 @@ from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import ENOUGH_RECEIVED
 from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="the pure build dispatches what a wait has brought in one tick")
+
+
+class Receiver(Runnable):
+    """The reader of a transport, as far as the tick knows."""
+
+    def __init__(self, receive: Callable[[], object]) -> None:
+        self.receive = receive
+
+    def _run(self) -> None:
+        self.receive()
 
 
 class Loop:
@@ -32,7 +43,11 @@ class Loop:
             if then is not None:
                 self.reactor.call_soon(then)
 
-        self.reactor.readiness.set_reader(fd, Handle(receive, (), self.reactor))
+        self.reactor.readiness.set_reader(fd, Receiver(receive))
+
+    def call(self, fd: int) -> None:
+        """Have a callback of the program's called whenever `fd` is readable, as `add_reader` does."""
+        self.reactor.readiness.set_reader(fd, Handle(self.note(f"call {fd}"), (), self.reactor))
 
     def note(self, what: str) -> Callable[[], None]:
         return lambda: self.log.append(what)
@@ -103,6 +118,16 @@ def test_phases_keep_their_order(loop: Loop) -> None:
     assert loop.tick() == ["use 5", "read 6"]
 
 
+def test_callbacks_of_the_program_are_called_while_what_they_were_told_of_is_there(loop: Loop) -> None:
+    loop.read(5, ENOUGH_RECEIVED, loop.note("use 5"))
+    loop.read(6, ENOUGH_RECEIVED)
+    loop.call(7)
+    loop.read(8, 1)
+    loop.call(9)
+    assert loop.tick(5, 6, 7, 8, 9) == ["read 5", "call 7", "call 9"]
+    assert loop.tick() == ["use 5", "read 6", "read 8"]
+
+
 def test_who_comes_new_gets_nothing_that_was_put_off(loop: Loop) -> None:
     def replace() -> None:
         loop.reactor.readiness.forget(6)
@@ -128,6 +153,17 @@ def test_a_run_that_stops_forgets_them_and_the_next_hears_of_them_again(loop: Lo
     reactor.run_ticks()
     assert loop.log == ["use 6", "read 7"]
     assert loop.polls == 2
+
+
+def test_a_tick_by_hand_after_a_stop_polls_anew(loop: Loop) -> None:
+    loop.read(5, ENOUGH_RECEIVED, loop.reactor.stop_ticks)
+    loop.read(6, 1)
+    loop.tick(5, 6)
+    loop.tick()  # runs what stops
+    loop.tick(6)
+    assert loop.log == ["read 5", "read 6", "read 6"]
+    loop.log.clear()
+    assert loop.tick() == []
 
 
 def test_they_outlive_an_interruption(loop: Loop) -> None:
