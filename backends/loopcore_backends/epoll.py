@@ -56,6 +56,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore_backends.native.epoll_ctl import add_row, take_row
     from cython.cimports.loopcore_backends.native.epoll_wait import wait_for_events
 else:
     from loopcore_backends.native.interpreted_epoll_wait import wait_for_events
@@ -111,7 +112,8 @@ class EpollBackend:
         if fd in self._registered:
             raise _refusals.registered_already(fd)
         try:
-            self._epoll.register(fd, interest)
+            if not cython.compiled or not add_row(self._fd, fd, interest):
+                self._epoll.register(fd, interest)
         except OSError as exc:
             if exc.errno in NOTES:
                 exc.add_note(NOTES[exc.errno])
@@ -139,7 +141,8 @@ class EpollBackend:
         if self._doubts.pop(fd, None) is not None:
             self._ghosts.add(fd)  # still: it was another file's row that goes now
         try:
-            self._epoll.unregister(fd)
+            if not cython.compiled or not take_row(self._fd, fd):
+                self._epoll.unregister(fd)
         except OSError:
             # It was closed. Whether EBADF, ENOENT, EPERM or EINVAL depends on who has the number now: nobody,
             # somebody, a regular file, or the epoll instance itself.

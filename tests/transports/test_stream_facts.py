@@ -45,6 +45,24 @@ def test_extra_info_names_the_socket_and_both_addresses(loop: Loop) -> None:
     run(loop, main())
 
 
+def test_what_was_written_is_sent_before_the_socket_is_shut_down(loop: Loop) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            shown = transport.get_extra_info("socket")
+            transport.write(b"last words")
+            shown.shutdown(socket.SHUT_WR)
+            assert await receive_all(peer) == b"last words"
+            assert not transport.is_closing()
+            peer.send(b"answer")
+            await settle()
+            transport.abort()
+            await settle()
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                shown.shutdown(socket.SHUT_WR)
+
+    run(loop, main())
+
+
 def test_nagles_algorithm_is_off(loop: Loop, backend_name: str) -> None:
     if backend_name == "asyncio":
         pytest.skip("asyncio's loop asks sock.proto, which accept leaves 0 if the listener was made so")

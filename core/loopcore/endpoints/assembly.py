@@ -38,10 +38,10 @@ from loopcore.services.children import Children
 from loopcore.services.sendfile import SendFiles
 from loopcore.transports import interpreted_stream
 from loopcore.transports.datagram import DatagramTransport
+from loopcore.transports.opening import open_stream
 from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
 from loopcore.transports.process import ProcessTransport
 from loopcore.transports.server import Server
-from loopcore.transports.stream import StreamTransport
 
 
 class Endpoints(NamedTuple):
@@ -58,11 +58,11 @@ class Endpoints(NamedTuple):
     files: FileSender
 
 
-def stream_class(loop: Any) -> type[StreamTransport]:
-    """Return the class of the stream transports of `loop`."""
+def stream_maker(loop: Any) -> Any:
+    """Return what makes the stream transports of `loop`."""
     if INTERPRETED and loop.completions is None:
         return interpreted_stream.StreamTransport
-    return StreamTransport
+    return open_stream
 
 
 def assemble(
@@ -70,7 +70,7 @@ def assemble(
 ) -> Endpoints:
     """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
     # Any: it is an asyncio.Transport through `__class__`, which no type checker sees.
-    make_transport: Any = partial(stream_class(loop), loop)
+    make_transport: Any = partial(stream_maker(loop), loop)
     make_datagram_transport: Any = partial(DatagramTransport, loop)
     tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
     opener = StreamOpener(

@@ -38,6 +38,8 @@ class Probes:
         self.watching_handles: bool = False
         self.watching_transports: bool = False
         self.watching_jobs: bool = False
+        self.deciding: bool = False
+        """Whether there is a policy of any kind."""
         self.failures: dict[str, int] = {}
         """How often each plugin (by name) was taken out because it raised."""
 
@@ -199,6 +201,7 @@ class Probes:
                 self._policies[hook] = owners[0]
             else:
                 self._policies.pop(hook, None)
+        self.deciding = bool(self._policies)
         loop = self.loop
         if loop is not None:
             loop._note_plugins()

@@ -11,6 +11,7 @@ cdef int _DRAINED
 
 
 @cython.final
+@cython.freelist(64)
 cdef class Registration:
     cdef public Runnable reader
     cdef public Runnable writer

@@ -267,7 +267,7 @@ class Readiness:
             entry = self._table.get(fd)
         if entry is None:
             self._backend.register(fd, interest)
-            entry = Registration()
+            entry = Registration.__new__(Registration) if cython.compiled else Registration()  # all zero, or None
             self._put_in(fd, entry)
             return entry
         wanted = interest

@@ -33,13 +33,20 @@ cdef extern from *:
     #endif
     }
 
-    /* What Py_BuildValue("(i(si))") makes of inet_ntop(3), in a tenth of the instructions. */
+    typedef union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+        struct sockaddr_storage space;
+    } loopcore_peer;
+
+    /* What Py_BuildValue("(si)") makes of inet_ntop(3), in a tenth of the instructions. */
     static PyObject *
-    loopcore_accepted_over_four(int made, const struct sockaddr_in *peer)
+    loopcore_address_of_four(const struct sockaddr_in *peer)
     {
         const unsigned char *part = (const unsigned char *)&peer->sin_addr;
         char text[INET_ADDRSTRLEN], *end = text;
-        PyObject *host, *port, *number, *address = NULL, *accepted = NULL;
+        PyObject *host, *port, *address = NULL;
         int i;
         for (i = 0; i < 4; i++) {
             if (i > 0) {
@@ -55,30 +62,34 @@ cdef extern from *:
         }
         host = PyUnicode_FromStringAndSize(text, end - text);
         port = PyLong_FromLong((long)ntohs(peer->sin_port));
-        number = PyLong_FromLong(made);
-        if (host != NULL && port != NULL && number != NULL) {
+        if (host != NULL && port != NULL) {
             address = PyTuple_Pack(2, host, port);
-            accepted = address == NULL ? NULL : PyTuple_Pack(2, number, address);
         }
         Py_XDECREF(host);
         Py_XDECREF(port);
-        Py_XDECREF(number);
-        Py_XDECREF(address);
-        return accepted;
+        return address;
+    }
+
+    static PyObject *
+    loopcore_address_of(const loopcore_peer *peer)
+    {
+        char text[INET6_ADDRSTRLEN];
+        if (peer->any.sa_family == AF_INET) {
+            return loopcore_address_of_four(&peer->four);
+        }
+        if (inet_ntop(AF_INET6, &peer->six.sin6_addr, text, sizeof(text)) == NULL) {
+            return PyErr_SetFromErrno(PyExc_OSError);
+        }
+        return Py_BuildValue("(siII)", text, (int)ntohs(peer->six.sin6_port), (unsigned int)ntohl(peer->six.sin6_flowinfo),
+                             (unsigned int)peer->six.sin6_scope_id);
     }
 
     static PyObject *
     loopcore_accept_one(PyObject *sock, int fd)
     {
-        union {
-            struct sockaddr any;
-            struct sockaddr_in four;
-            struct sockaddr_in6 six;
-            struct sockaddr_storage space;
-        } peer;
+        loopcore_peer peer;
         socklen_t size = sizeof(peer);
-        char text[INET6_ADDRSTRLEN];
-        PyObject *accepted = NULL;
+        PyObject *number, *address, *accepted = NULL;
         int made;
         memset(&peer, 0, sizeof(peer));
         made = loopcore_accept4(fd, &peer.any, &size);
@@ -88,21 +99,31 @@ cdef extern from *:
             }
             return PyErr_SetFromErrno(PyExc_OSError);
         }
-        if (peer.any.sa_family == AF_INET) {
-            accepted = loopcore_accepted_over_four(made, &peer.four);
+        number = PyLong_FromLong(made);
+        address = loopcore_address_of(&peer);
+        if (number != NULL && address != NULL) {
+            accepted = PyTuple_Pack(2, number, address);
         }
-        else if (inet_ntop(AF_INET6, &peer.six.sin6_addr, text, sizeof(text)) != NULL) {
-            accepted = Py_BuildValue("(i(siII))", made, text, (int)ntohs(peer.six.sin6_port),
-                                     (unsigned int)ntohl(peer.six.sin6_flowinfo),
-                                     (unsigned int)peer.six.sin6_scope_id);
-        }
+        Py_XDECREF(number);
+        Py_XDECREF(address);
         if (accepted == NULL) {
-            if (!PyErr_Occurred()) {
-                PyErr_SetFromErrno(PyExc_OSError);
-            }
             close(made);
         }
         return accepted;
     }
+
+    static PyObject *
+    loopcore_peer_of(int fd)
+    {
+        loopcore_peer peer;
+        socklen_t size = sizeof(peer);
+        memset(&peer, 0, sizeof(peer));
+        if (getpeername(fd, &peer.any, &size) < 0) {
+            Py_RETURN_NONE;
+        }
+        return loopcore_address_of(&peer);
+    }
     """
     object accept_one "loopcore_accept_one" (object sock, int fd)
+    # The address of whom a connection leads to; None if it was reset already.
+    object peer_of "loopcore_peer_of" (int fd)

@@ -11,6 +11,14 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.weakref import PyWeakref_NewRef
+
 
 class Owners:
     """From descriptors to transports that live. What is left of one that nobody closed is an empty entry."""
@@ -46,7 +54,8 @@ class Owners:
         return [transport for transport in found if transport is not None]
 
     def __setitem__(self, fd: int, transport: Any) -> None:
-        self._references[fd] = weakref.ref(transport)
+        reference: Any = PyWeakref_NewRef(transport, None) if cython.compiled else weakref.ref(transport)
+        self._references[fd] = reference
 
     def __getitem__(self, fd: int) -> Any:
         transport = self.get(fd)

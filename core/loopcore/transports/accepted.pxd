@@ -13,4 +13,10 @@ cdef class AcceptedSocket:
     cpdef object made(self)
 
 
+@cython.locals(accepted=AcceptedSocket)
+cpdef int number_of(object sock) except? -1
+
+@cython.locals(accepted=AcceptedSocket)
+cpdef object close_socket(object sock)
+
 cpdef object real_socket(object sock)

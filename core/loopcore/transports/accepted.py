@@ -78,6 +78,24 @@ def closed_socket(family: int, kind: int, proto: int) -> socket.socket:
     return sock
 
 
+def number_of(sock: Any) -> int:
+    """Return the descriptor of a socket."""
+    if type(sock) is AcceptedSocket:
+        accepted = sock
+        return accepted.fileno()
+    number: int = sock.fileno()
+    return number
+
+
+def close_socket(sock: Any) -> None:
+    """Close a socket."""
+    if type(sock) is AcceptedSocket:
+        accepted = sock
+        accepted.close()
+    else:
+        sock.close()
+
+
 def real_socket(sock: Any) -> Any:
     """Return the socket itself, if `sock` is one that has not been made; else `sock`."""
     return sock.made() if isinstance(sock, AcceptedSocket) else sock

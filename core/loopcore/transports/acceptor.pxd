@@ -3,6 +3,7 @@ cimport cython
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.operations cimport Accept
+from loopcore.transports.clients cimport note_no_delay
 
 
 cdef class Acceptor(Runnable):
@@ -27,6 +28,7 @@ cdef class Acceptor(Runnable):
     cdef object _take(self, object connection, object address)
     @cython.locals(loop=Scheduler)
     cdef bint _admit(self, object connection) except -1
+    @cython.locals(loop=Scheduler)
     cdef object _open(self, object connection, dict extra)
     cpdef object _rest(self, object exc)
 

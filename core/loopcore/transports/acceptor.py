@@ -20,6 +20,7 @@ from loopcore.log import logger
 from loopcore.native.interpreted_accepting import accept_one as accept_any
 from loopcore.operations import Accept
 from loopcore.transports.accepted import AcceptedSocket, real_socket
+from loopcore.transports.clients import note_no_delay
 from loopcore.transports.lifecycle import PresumedName, disable_nagle, has_no_delay, presumed_name
 
 try:
@@ -28,7 +29,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.accepting import accept_one
+    from cython.cimports.loopcore.native.accepting import accept_one, peer_of
     from cython.cimports.loopcore.native.cpython import context_enter, context_exit
 else:
     from loopcore.native.interpreted_accepting import accept_one
@@ -126,7 +127,7 @@ class Acceptor(Runnable):
             return AcceptedSocket(fd, self.kind)
         return socket.socket(*self.kind, fileno=fd)
 
-    def _take(self, connection: socket.socket, address: Any) -> None:
+    def _take(self, connection: Any, address: Any) -> None:
         if not self._admit(connection):
             return
         extra = {"peername": address}
@@ -134,7 +135,7 @@ class Acceptor(Runnable):
             extra["sockname"] = self.name
         if not self._inherits:
             self._inherits = has_no_delay(connection)
-        self.server._nagle_is_off = self._inherits
+        note_no_delay(self.server, self._inherits)
         context = self.context.copy()
         if cython.compiled:
             context_enter(context)
@@ -151,7 +152,8 @@ class Acceptor(Runnable):
         loop = server._loop
         probes = loop.probes
         if (
-            probes.owner("loopcore_admit_connection") is None
+            not probes.deciding
+            or probes.owner("loopcore_admit_connection") is None
             or probes.ask("loopcore_admit_connection", loop, server, real_socket(connection)) is not False
         ):
             loop.tally.connections_accepted += 1
@@ -171,9 +173,10 @@ class Acceptor(Runnable):
         `extra` is what is known of it: the peer's address, and perhaps its own.
         """
         server = self.server
+        loop = server._loop
         protocol = waiter = None
         try:
-            debug = server._loop.get_debug()
+            debug = loop._attention and loop.get_debug()
             if debug:
                 connection = real_socket(connection)
                 logger.debug("%r got a new connection from %r: %r", server, extra["peername"], connection)
@@ -241,7 +244,10 @@ class CompletionAcceptor(Acceptor):
         if self.server._sockets is None:
             socket.close(fd)
             return
-        connection = socket.socket(*self.kind, fileno=fd)
+        connection = self._socket_of(fd)
+        if cython.compiled and type(connection) is AcceptedSocket:
+            self._take(connection, peer_of(fd))
+            return
         try:
             address = connection.getpeername()
         except OSError:

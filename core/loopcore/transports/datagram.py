@@ -92,9 +92,7 @@ class DatagramTransport(Connection):
         self._paused: bool = False
         self._driver: DatagramDriver = make_datagram_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
-        owners = getattr(scheduler, "_transports", None)
-        if owners is not None:  # the facade's, so that add_reader and sock_recv refuse a transport's descriptor
-            owners[self._driver.fd] = self
+        self._own_descriptor()
         scheduler.call_soon(connection_made, self, context=self._context)
         scheduler.call_soon(self._start_reading, context=self._context)
         if waiter is not None:

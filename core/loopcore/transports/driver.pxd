@@ -1,5 +1,6 @@
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.transports.accepted cimport number_of
 
 
 cdef class Sink(Runnable):

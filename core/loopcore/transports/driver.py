@@ -27,6 +27,7 @@ import socket
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from loopcore.kernel.runnable import Runnable
+from loopcore.transports.accepted import number_of
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -112,7 +113,7 @@ class Driver(Runnable):
         self.scheduler: Scheduler = scheduler
         self.sink: Sink = sink
         self.sock: socket.socket = sock
-        self.fd: int = sock.fileno()
+        self.fd: int = number_of(sock)
         self.context: Context = context
         """The context that the sink is called back in."""
         self.unsent: int = 0

@@ -2,6 +2,7 @@ cimport cython
 
 from loopcore.operations cimport Send
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.transports.accepted cimport close_socket
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_inflow cimport InflowDriver
 

@@ -16,6 +16,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.operations import Send
+from loopcore.transports.accepted import close_socket
 from loopcore.transports.driver import Buffer, Sink
 from loopcore.transports.driver_inflow import InflowDriver
 from loopcore.transports.driver_queue import VECTOR_LIMIT, WRITE_FAILED
@@ -246,7 +247,7 @@ class CompletionDriver(InflowDriver):
         self._inflow.release()
         self.sock = None  # type: ignore[assignment]
         self.sink = None  # type: ignore[assignment]
-        sock.close()
+        close_socket(sock)
 
     def describe(self) -> str:
         read, write = ["polling" if is_asked else "idle" for is_asked in (self.reading, self._is_sending)]

@@ -17,6 +17,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from loopcore.kernel.readiness import Readiness
+from loopcore.transports.accepted import close_socket
 from loopcore.transports.driver import Buffer, Sink
 from loopcore.transports.driver_queue import WRITE_FAILED, QueueingDriver
 
@@ -182,7 +183,7 @@ class ReadinessDriver(QueueingDriver):
         self._readiness.forget(self._fileno)
         self.sock = None  # type: ignore[assignment]
         self.sink = None  # type: ignore[assignment]
-        sock.close()
+        close_socket(sock)
 
     def describe(self) -> str:
         read = "polling" if self.reading else "idle"

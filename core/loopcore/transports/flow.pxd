@@ -3,6 +3,11 @@ cimport cython
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.driver cimport Driver, Sink
 
+cdef Py_ssize_t _HIGH_WATER
+cdef Py_ssize_t _LOW_WATER
+cdef Py_ssize_t _JOIN_LIMIT
+cdef tuple _LIMITS
+
 
 cdef class FlowControl(Sink):
     cdef public Scheduler _loop

@@ -11,7 +11,7 @@ changes nothing here.
 
 import asyncio
 import sys
-from contextvars import Context, copy_context
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.transports.driver import Driver, Sink
@@ -22,8 +22,10 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import run_in_context
+    from cython.cimports.loopcore.native.cpython import copy_context, run_in_context
 else:
+    from contextvars import copy_context
+
     from loopcore.native.interpreted import run_in_context
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ HIGH_WATER: Final = 64 * 1024
 
 JOIN_LIMIT: Final = 64 * 1024
 """Writes are joined up to here. Beyond it a longer vector saves nothing and the peer only waits."""
+
+_HIGH_WATER, _LOW_WATER, _JOIN_LIMIT = HIGH_WATER, HIGH_WATER // 4, JOIN_LIMIT
+_LIMITS = (_LOW_WATER, _HIGH_WATER)
 
 
 def water_marks(high: Any, low: Any, default: int) -> tuple[Any, Any]:
@@ -100,10 +105,10 @@ class FlowControl(Sink):
         self._protocol: asyncio.BaseProtocol
         self._context: Context = copy_context()
         """What the protocol's methods run in: the context that the transport was made in, a copy of it."""
-        self._limits: tuple[Any, Any] = (HIGH_WATER // 4, HIGH_WATER)
-        self._high_water: int = HIGH_WATER
-        self._low_water: int = HIGH_WATER // 4
-        self._join_limit: int = JOIN_LIMIT
+        self._limits: tuple[Any, Any] = _LIMITS
+        self._high_water: int = _HIGH_WATER
+        self._low_water: int = _LOW_WATER
+        self._join_limit: int = _JOIN_LIMIT
         self._protocol_paused: bool = False
 
     def get_write_buffer_size(self) -> int:

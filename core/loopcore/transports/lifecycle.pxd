@@ -1,5 +1,15 @@
+cimport cython
+
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.services.owners cimport Owners
+from loopcore.transports.clients cimport detach
 from loopcore.transports.flow cimport FlowControl
+
+
+cdef int _OPEN
+cdef int _CLOSING
+cdef int _LOST
+cdef int _CLOSED
 
 
 cpdef dict known_facts(object sock, dict extra)
@@ -7,12 +17,14 @@ cpdef dict known_facts(object sock, dict extra)
 cdef class Connection(FlowControl):
     cdef public dict _extra
     cdef public object _server
+    cdef object _owners
     cdef public int _state
     cdef public bint _refuses
     cdef public bint _awaits_drain
     cdef public object _empty_waiter
 
     cdef object _begin(self, Scheduler loop, object sock, dict extra)
+    cdef object _own_descriptor(self)
     cpdef object set_protocol(self, object protocol)
     cdef object _find_out(self, object name)
     cpdef object close(self)
@@ -20,4 +32,5 @@ cdef class Connection(FlowControl):
     cpdef object _force_close(self, object exc)
     cdef object _stop_reading(self)
     cpdef object _lose(self, object exc)
+    @cython.locals(owners=Owners)
     cpdef object _let_go(self)

@@ -21,13 +21,15 @@ Thread: the loop's own. Errors of the protocol and of the socket end the connect
 import asyncio
 import socket
 import warnings
-from asyncio.trsock import TransportSocket
 from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
+from loopcore.services.owners import Owners
 from loopcore.transports.accepted import AcceptedSocket, real_socket
+from loopcore.transports.clients import detach
 from loopcore.transports.flow import FlowControl, tell_of, tell_of_dropped
+from loopcore.transports.shown import ShownSocket
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -39,6 +41,7 @@ OPEN = 0
 CLOSING = 1
 LOST = 2
 CLOSED = 3
+_OPEN, _CLOSING, _LOST, _CLOSED = OPEN, CLOSING, LOST, CLOSED
 
 STATES: Final = ("open", "closing", "closing", "closed")
 """What the representation says of each state."""
@@ -107,6 +110,7 @@ class Connection(FlowControl):
     __slots__ = (
         "_extra",
         "_server",
+        "_owners",
         "_state",
         "_refuses",
         "_awaits_drain",
@@ -118,12 +122,19 @@ class Connection(FlowControl):
         self._begin_flow(loop)
         self._extra: dict[str, Any] = known_facts(sock, extra)
         self._server: Server | None = None
-        self._state: int = OPEN
+        self._owners: Any = None
+        self._state: int = _OPEN
         self._refuses: bool = False
         """Whether `write` has to look closer: the end was written, the connection lost, or a file is being sent."""
         self._awaits_drain: bool = False
         """Whether something is to be done when all is sent: closing, the end of our half, `_empty_waiter`."""
         self._empty_waiter: asyncio.Future[None] | None = None
+
+    def _own_descriptor(self) -> None:
+        """Enter the driver's descriptor where add_reader and sock_recv look, which refuse a transport's."""
+        self._owners = getattr(self._loop, "_transports", None)  # the facade's
+        if self._owners is not None:
+            self._owners[self._driver.fd] = self
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -131,10 +142,10 @@ class Connection(FlowControl):
 
     def __repr__(self) -> str:
         info = [type(self).__name__]
-        if self._state != OPEN:
+        if self._state != _OPEN:
             info.append(STATES[self._state])
         info.append(f"fd={self._driver.fd}")
-        if self._state != CLOSED:
+        if self._state != _CLOSED:
             info.append(self._driver.describe())
         return f"<{' '.join(info)}>"
 
@@ -145,7 +156,7 @@ class Connection(FlowControl):
         warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
         driver.sock.close()
         if self._server is not None:
-            self._server._detach(self)
+            detach(self._server, self)
         tell_of_dropped(self)
 
     # What asyncio's own code and its libraries look up.
@@ -174,7 +185,7 @@ class Connection(FlowControl):
         """Make what was only noted what a program gets."""
         fact = self._extra.get(name)
         if name == "socket" and isinstance(fact, (socket.socket, AcceptedSocket)):
-            self._extra[name] = TransportSocket(real_socket(fact))
+            self._extra[name] = ShownSocket(real_socket(fact), self)
         elif isinstance(fact, PresumedName):
             try:
                 self._extra[name] = self._driver.sock.getsockname()
@@ -193,29 +204,29 @@ class Connection(FlowControl):
 
     def is_closing(self) -> bool:
         """Tell whether the transport is closing or closed."""
-        return self._state != OPEN
+        return self._state != _OPEN
 
     def close(self) -> None:
         """Stop reading, send what was written, then close. Idempotent."""
-        if self._state != OPEN:
+        if self._state != _OPEN:
             return
-        self._state = CLOSING
+        self._state = _CLOSING
         self._stop_reading()
         self._driver.flush()
         if self._driver.unsent:
             self._awaits_drain = True
-        elif self._state == CLOSING:
+        elif self._state == _CLOSING:
             self._lose(None)
 
     def abort(self) -> None:
         """Close at once; what the kernel has no room for is dropped."""
-        if self._state == OPEN:
+        if self._state == _OPEN:
             self._driver.flush()  # asyncio's `write` would have sent it by now
         self._force_close(None)
 
     def _failed(self, exc: BaseException, message: str) -> None:
         if not isinstance(exc, OSError):
-            if self._state == OPEN:
+            if self._state == _OPEN:
                 self._driver.flush()  # the socket is whole: asyncio's `write` would have sent it by now
             self._report(exc, message)
         elif self._loop.get_debug():
@@ -223,7 +234,7 @@ class Connection(FlowControl):
         self._force_close(exc)
 
     def _force_close(self, exc: BaseException | None) -> None:
-        if self._state < LOST:
+        if self._state < _LOST:
             self._stop_reading()
             self._driver.discard()
             self._lose(exc)
@@ -238,7 +249,7 @@ class Connection(FlowControl):
             self._driver.stop_reading()
         except BaseException:
             sock = self._driver.sock
-            self._state = CLOSED
+            self._state = _CLOSED
             self._refuses = True
             self._driver.sock = None  # type: ignore[assignment]
             if sock is not None:
@@ -246,7 +257,7 @@ class Connection(FlowControl):
             raise
 
     def _lose(self, exc: BaseException | None) -> None:
-        self._state = LOST
+        self._state = _LOST
         self._refuses = True
         self._loop.schedule(self._call_connection_lost, (exc,), self._context)
 
@@ -260,14 +271,14 @@ class Connection(FlowControl):
 
     def _let_go(self) -> None:
         """Give up the socket and whatever could keep this transport alive, or be kept alive by it."""
-        self._state = CLOSED
+        self._state = _CLOSED
         self._protocol = None  # type: ignore[assignment]
         if self._server is not None:
-            self._server._detach(self)
+            detach(self._server, self)
             self._server = None
         if self._empty_waiter is not None and not self._empty_waiter.done():
             self._empty_waiter.set_exception(ConnectionError("Connection is closed by peer"))
-        owners = getattr(self._loop, "_transports", None)
-        if owners is not None:
+        if isinstance(self._owners, Owners):
+            owners = self._owners
             owners.discard(self._driver.fd, self)
         self._driver.release()  # raises if somebody else has closed the descriptor

@@ -28,11 +28,12 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
+from loopcore.transports.buffers import immutable
 from loopcore.transports.driver import Sink
 from loopcore.transports.flow import FlowControl, tell_of, tell_of_dropped
 from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES
 from loopcore.transports.ports import make_pipe_reader, make_pipe_writer
-from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable, resolve
+from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, resolve
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler

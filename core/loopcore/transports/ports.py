@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 
 def make_stream_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> StreamDriver:
     """Return the driver of a connected stream socket."""
-    if scheduler.completions is None:
-        if INTERPRETED:
-            return interpreted_driver.ReadinessDriver(scheduler, sink, sock, context)
-        return ReadinessDriver(scheduler, sink, sock, context)
-    return CompletionDriver(scheduler, sink, sock, context)
+    driver: StreamDriver  # without the price of a constructor call
+    if scheduler.completions is not None:
+        driver = CompletionDriver.__new__(CompletionDriver)
+    elif INTERPRETED:
+        driver = interpreted_driver.ReadinessDriver.__new__(interpreted_driver.ReadinessDriver)
+    else:
+        driver = ReadinessDriver.__new__(ReadinessDriver)
+    driver._prepare(scheduler, sink, sock, context)
+    return driver
 
 
 def make_datagram_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> DatagramDriver:

@@ -13,7 +13,6 @@ Thread: the loop's own. An error of one connection is reported, the connection c
 import asyncio
 import socket
 import sys
-import weakref
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
@@ -22,6 +21,7 @@ from loopcore.kernel.counters import Tally
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.transports.acceptor import Acceptor
+from loopcore.transports.clients import Clients
 from loopcore.transports.ports import make_acceptor
 
 WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
@@ -35,6 +35,8 @@ class ServingLoop(Protocol):
     completions: Any
     tally: Tally
     probes: Probes
+    _attention: int
+    """0 where nothing out of the ordinary is to be done."""
 
     def create_future(self) -> "asyncio.Future[Any]": ...
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Any: ...
@@ -57,7 +59,7 @@ class MakeTransport(Protocol):
     ) -> Any: ...
 
 
-class Server(asyncio.AbstractServer):
+class Server(Clients, asyncio.AbstractServer):
     """Owns bound, non-blocking sockets. Does not listen before `start_serving` or `serve_forever`.
 
     `make_transport` decides what connections speak; `ssl_context` is only kept, for who asks. `after_close` is called
@@ -75,6 +77,7 @@ class Server(asyncio.AbstractServer):
         backlog: int = 100,
         after_close: Callable[[], None] | None = None,
     ) -> None:
+        Clients.__init__(self)
         self._loop = loop
         self._sockets: list[socket.socket] | None = sockets
         self._protocol_factory = protocol_factory
@@ -82,14 +85,8 @@ class Server(asyncio.AbstractServer):
         self._ssl_context = ssl_context
         self._backlog = backlog
         self._after_close = after_close
-        # Weak, so that a transport the program dropped without closing can still be noticed; it detaches itself then,
-        # so that no dead reference stays. By identity: a WeakSet is written in Python and costs ten times this.
-        self._clients: dict[int, weakref.ref[Any]] = {}
-        self._waiters: list[asyncio.Future[None]] | None = []
         self._acceptors: list[Acceptor] = []
         self._serving = False
-        self._nagle_is_off = False
-        """Whether the connection that is being taken has TCP_NODELAY already, from its listening socket."""
         self._serving_forever_fut: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
@@ -181,8 +178,7 @@ class Server(asyncio.AbstractServer):
         self._serving_forever_fut = None
         if self._after_close is not None:
             self._after_close()
-        if not self._clients:
-            self._wakeup()
+        self._take_no_more()
 
     def close_clients(self) -> None:
         """Close every connection once what was written to it has been sent."""
@@ -194,9 +190,6 @@ class Server(asyncio.AbstractServer):
         for transport in self._transports():
             transport.abort()
 
-    def _transports(self) -> list[Any]:
-        return [transport for ref in self._clients.values() if (transport := ref()) is not None]
-
     async def wait_closed(self) -> None:
         """Wait until the server is closed; since Python 3.12, until its connections have ended as well."""
         if self._waiters is None or (self._sockets is None and not WAITS_FOR_CONNECTIONS):
@@ -204,21 +197,3 @@ class Server(asyncio.AbstractServer):
         waiter = self._loop.create_future()
         self._waiters.append(waiter)
         await waiter
-
-    # Called by transports, and by whom else knows asyncio's server.
-
-    def _attach(self, transport: Any) -> None:
-        if self._sockets is None:
-            raise RuntimeError(f"server {self!r} is closed")
-        self._clients[id(transport)] = weakref.ref(transport)
-
-    def _detach(self, transport: Any) -> None:
-        self._clients.pop(id(transport), None)
-        if self._sockets is None and not self._clients:
-            self._wakeup()
-
-    def _wakeup(self) -> None:
-        waiters, self._waiters = self._waiters, None
-        for waiter in waiters or ():
-            if not waiter.done():
-                waiter.set_result(None)

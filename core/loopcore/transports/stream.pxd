@@ -1,10 +1,18 @@
 cimport cython
 from cpython.object cimport PyObject
 
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.native.attributes cimport open_dict
+from loopcore.transports.buffers cimport immutable
+from loopcore.transports.clients cimport attach, needs_no_delay
 from loopcore.transports.driver cimport StreamDriver
 from loopcore.transports.lifecycle cimport Connection
 from loopcore.transports.reader_feed cimport ReaderFeed, feed_of, tell_feed
+
+
+cdef int OPEN
+cdef int CLOSING
+cdef int LOST
 
 
 cdef class StreamTransport(Connection):
@@ -19,6 +27,9 @@ cdef class StreamTransport(Connection):
     cdef object __weakref__
     cdef PyObject *_instance_dict
 
+    cdef object _open(
+        self, Scheduler scheduler, object sock, object protocol, object waiter, dict extra, object server
+    )
     @cython.locals(driver=StreamDriver)
     cpdef object set_protocol(self, object protocol)
     cdef object _on_received(self, bytes data)
@@ -26,6 +37,7 @@ cdef class StreamTransport(Connection):
     cpdef object _protocol_failed(self, object exc, object method)
     cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
+    @cython.locals(feed=ReaderFeed, unread=bytearray)
     cdef bytearray _get_unread(self)
     cdef object _unread_grown(self)
     cdef object _buffer_updated(self, Py_ssize_t nbytes)
@@ -49,7 +61,8 @@ cdef inline object hand_over(StreamTransport transport, object item, Py_ssize_t 
 
 # Tell the feed: 0, or -1 and an exception is pending.
 cdef inline int grew(StreamTransport transport) noexcept:
-    return (<int (*)(ReaderFeed) noexcept>tell_feed)(transport._feed)
+    cdef ReaderFeed feed = transport._feed
+    return 0 if feed is None else (<int (*)(ReaderFeed) noexcept>tell_feed)(feed)
 
 
 cdef inline object give_instance_dicts():

@@ -18,7 +18,9 @@ from asyncio import BufferedProtocol, constants
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.transports.driver import Buffer, StreamDriver
+from loopcore.transports.buffers import immutable
+from loopcore.transports.clients import attach, needs_no_delay
+from loopcore.transports.driver import StreamDriver
 from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
 from loopcore.transports.reader_feed import ReaderFeed, feed_of
@@ -41,26 +43,6 @@ if TYPE_CHECKING:
 
 LOST_WRITES_BEFORE_WARNING: Final = 5
 """Writes to a lost connection that pass silently: the protocol may not have heard of the loss yet."""
-
-COPY_LIMIT: Final = 4096
-"""Bytes below which a copy is cheaper than a view."""
-
-
-def immutable(data: Any) -> Buffer:
-    """Return `data` as something that nobody can change; copied unless it is certain that nobody can.
-
-    Raises TypeError for what is not bytes, bytearray or memoryview.
-    """
-    if type(data) is bytes:
-        return data
-    if isinstance(data, memoryview):
-        # `readonly` would not do: a read-only view may lie over a bytearray.
-        if type(data.obj) is bytes and data.c_contiguous and data.nbytes > COPY_LIMIT:
-            return data.cast("B")
-    elif not isinstance(data, (bytes, bytearray)):
-        raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
-    with memoryview(data) as view:  # given back at once, also where references are not counted
-        return view.tobytes()  # not what a subclass makes of itself
 
 
 def resolve(waiter: "asyncio.Future[None]") -> None:
@@ -101,6 +83,17 @@ class StreamTransport(Connection):
         extra: dict[str, Any] | None = None,
         server: "Server | None" = None,
     ) -> None:
+        self._open(scheduler, sock, protocol, waiter, extra, server)
+
+    def _open(
+        self,
+        scheduler: "Scheduler",
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        waiter: "asyncio.Future[None] | None",
+        extra: dict[str, Any] | None,
+        server: "Server | None",
+    ) -> None:
         connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
         self._begin(scheduler, sock, extra)
         self._on_data: Any = None
@@ -110,16 +103,14 @@ class StreamTransport(Connection):
         self._paused: bool = False
         self._eof_written: bool = False
         self._eof_received: bool = False
-        if server is None or not server._nagle_is_off:
+        if needs_no_delay(server):
             disable_nagle(sock)
         self._driver: StreamDriver = make_stream_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
         if server is not None:
-            server._attach(self)
+            attach(server, self)
             self._server = server
-        owners = getattr(scheduler, "_transports", None)
-        if owners is not None:  # the facade's, so that add_reader and sock_recv refuse a transport's descriptor
-            owners[self._driver.fd] = self
+        self._own_descriptor()
         self._loop.schedule(connection_made, (self,), self._context)
         self._loop.schedule(self._start_reading, (), self._context)
         if waiter is not None:
@@ -221,7 +212,11 @@ class StreamTransport(Connection):
         return buffer
 
     def _get_unread(self) -> bytearray | None:
-        return None if self._feed is None else self._feed.get_unread()
+        feed = self._feed  # which has to outlive what it asks, and to be that of the protocol afterwards
+        if feed is None:
+            return None
+        unread = feed.get_unread()
+        return unread if feed is self._feed else None
 
     def _unread_grown(self) -> None:
         if grew(self):
@@ -240,7 +235,7 @@ class StreamTransport(Connection):
             self._protocol_failed(exc, "buffer_updated")
 
     def _end_of_file(self) -> None:
-        if self._loop.get_debug():
+        if self._loop._attention and self._loop.get_debug():
             logger.debug("%r received EOF", self)
         self._eof_received = True
         try:

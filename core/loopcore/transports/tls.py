@@ -17,9 +17,11 @@ from asyncio.sslproto import _SSLProtocolTransport
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
+from loopcore.transports.buffers import immutable
+from loopcore.transports.clients import attach, detach
 from loopcore.transports.flow import tell_of, tell_of_dropped, water_marks, whole_bytes
 from loopcore.transports.reader_feed import feed_of
-from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, immutable
+from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 from loopcore.transports.tls_connection import TlsConnection
 from loopcore.transports.tls_engine import NAMES, TlsEngine
 from loopcore.transports.tls_sending import HIGH_WATER, JOIN_LIMIT
@@ -73,7 +75,7 @@ class TlsTransport(TlsConnection):
         self._waiter = waiter
         self.set_protocol(protocol)
         if server is not None:
-            server._attach(self)
+            attach(server, self)
             self._server = server
 
     @property  # type: ignore[misc]
@@ -86,7 +88,7 @@ class TlsTransport(TlsConnection):
     def __del__(self) -> None:
         server = getattr(self, "_server", None)  # absent if the constructor failed
         if server is not None:
-            server._detach(self)
+            detach(server, self)
         if getattr(self, "_carrier", None) is not None and self._engine.state <= _OPEN:
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
             self._cancel_timer()

@@ -13,6 +13,7 @@ from contextvars import Context
 from typing import Any
 
 from loopcore.log import logger
+from loopcore.transports.clients import detach
 from loopcore.transports.flow import tell_of
 from loopcore.transports.stream import StreamTransport
 from loopcore.transports.tls_sending import HANDSHAKE_FAILED, TlsSending
@@ -122,7 +123,7 @@ class TlsConnection(TlsSending):
                 protocol.connection_lost(exc)
         finally:
             if server is not None:
-                server._detach(self)
+                detach(server, self)
 
     # The handshake
 

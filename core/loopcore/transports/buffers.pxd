@@ -1,0 +1,1 @@
+cpdef object immutable(object data)

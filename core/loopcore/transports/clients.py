@@ -1,0 +1,97 @@
+"""Clients: the open connections of a server, and who waits until there are none.
+
+Weak, so that a transport that the program has dropped without closing it can still be noticed; it detaches itself then,
+so that no dead reference stays. By identity: a WeakSet is written in Python and costs ten times this.
+
+Thread: the loop's own.
+"""
+
+import asyncio
+import weakref
+from typing import Any
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.cpython.weakref import PyWeakref_NewRef
+
+
+class Clients:
+    """What a server knows of its connections. `_attach` and `_detach` are called by who knows asyncio's server."""
+
+    __slots__ = ("_references", "_waiters", "_is_closed", "_have_no_delay")
+
+    def __init__(self) -> None:
+        self._references: dict[int, Any] = {}
+        self._waiters: list[asyncio.Future[None]] | None = []
+        """Futures that are done when the server is closed and has no connection; None from then on."""
+        self._is_closed: bool = False
+        self._have_no_delay: bool = False
+        """Whether the connection that is being taken has TCP_NODELAY already, from its listening socket."""
+
+    def _attach(self, transport: Any) -> None:
+        self._add(transport)
+
+    def _detach(self, transport: Any) -> None:
+        self._remove(transport)
+
+    def _add(self, transport: Any) -> None:
+        if self._is_closed:
+            raise RuntimeError(f"server {self!r} is closed")
+        reference: Any = PyWeakref_NewRef(transport, None) if cython.compiled else weakref.ref(transport)
+        self._references[id(transport)] = reference
+
+    def _remove(self, transport: Any) -> None:
+        self._references.pop(id(transport), None)
+        if self._is_closed:
+            self._end_if_empty()
+
+    def _take_no_more(self) -> None:
+        """The server is closed: who waits does so for the connections that are left."""
+        self._is_closed = True
+        self._end_if_empty()
+
+    def _end_if_empty(self) -> None:
+        if self._references:
+            return
+        waiters, self._waiters = self._waiters, None
+        for waiter in waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _transports(self) -> list[Any]:
+        return [transport for reference in self._references.values() if (transport := reference()) is not None]
+
+
+def note_no_delay(server: Clients, have: bool) -> None:
+    """Take note whether the next connection has TCP_NODELAY."""
+    server._have_no_delay = have
+
+
+def needs_no_delay(server: Any) -> bool:
+    """Tell whether a transport of `server`, which may be None, has to set TCP_NODELAY itself."""
+    if isinstance(server, Clients):
+        clients = server
+        return not clients._have_no_delay
+    return True
+
+
+def attach(server: Any, transport: Any) -> None:
+    """Tell `server` that `transport` is a connection of its. Raises RuntimeError if it is closed."""
+    if isinstance(server, Clients):
+        clients = server
+        clients._add(transport)
+    else:
+        server._attach(transport)
+
+
+def detach(server: Any, transport: Any) -> None:
+    """Tell `server` that `transport` is no connection of its any more."""
+    if isinstance(server, Clients):
+        clients = server
+        clients._remove(transport)
+    else:
+        server._detach(transport)

@@ -1,0 +1,26 @@
+"""ShownSocket: what a program sees of a transport's socket."""
+
+import socket
+import weakref
+from asyncio.trsock import TransportSocket
+from typing import Any
+
+
+class ShownSocket(TransportSocket):
+    """asyncio's TransportSocket. What was written before `shutdown` is sent before, as if it had left at once.
+
+    Thread: the loop's own.
+    """
+
+    __slots__ = ("_transport",)
+
+    def __init__(self, sock: socket.socket, transport: Any) -> None:
+        super().__init__(sock)
+        self._transport = weakref.ref(transport)
+
+    def shutdown(self, how: int) -> None:
+        """Shut down one half of the connection, or both. Raises OSError, as shutdown(2) does."""
+        transport = self._transport()
+        if transport is not None:
+            transport._driver.flush()
+        super().shutdown(how)
