@@ -1,6 +1,8 @@
 cimport cython
 
-from loopcore.kernel.future cimport Future
+from loopcore.kernel.current cimport has_itself
+from loopcore.kernel.future cimport Future, make_future
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.streams.chunks cimport Chunks
 
 
@@ -15,6 +17,7 @@ cdef class Intake:
     cdef public object _exception
     cdef public object _transport
     cdef object _make_future
+    cdef Scheduler _scheduler
     cdef public object _source_traceback
 
     @cython.locals(chunks=Chunks)
@@ -29,3 +32,11 @@ cdef class Intake:
     cdef object _leave(self, object future)
     @cython.locals(taken=bytes)
     cdef bytes _take(self, Py_ssize_t count)
+
+
+# `loop.create_future()` without a look-up, where it would find loopcore's own and no mode of debugging.
+cdef inline object make_waiter(Intake intake):
+    cdef Scheduler scheduler = intake._scheduler
+    if scheduler is None or scheduler._attention or not scheduler._own_tasks or has_itself(scheduler, "create_future"):
+        return intake._make_future()
+    return make_future(scheduler)

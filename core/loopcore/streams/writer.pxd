@@ -1,11 +1,13 @@
 cimport cython
 from cpython.object cimport PyObject
 
+from loopcore.kernel.current cimport has_itself
 from loopcore.native.attributes cimport open_dict
 from loopcore.streams.calls cimport StreamCall
 from loopcore.streams.control cimport WriteControl
 from loopcore.streams.intake cimport Intake
 from loopcore.transports.lifecycle cimport Connection
+from loopcore.transports.stream cimport StreamTransport
 
 cdef int _OPEN
 cdef int _DRAIN
@@ -41,6 +43,14 @@ cdef class Drain(StreamCall):
 
 @cython.locals(call=Drain)
 cdef object new_drain(StreamWriter writer, WriteControl control)
+
+
+# `transport.write(data)` without a look-up, where it would find loopcore's own; False if it has to be looked up.
+cdef inline bint write_plainly(object transport, object data) except -1:
+    if type(transport) is not StreamTransport or has_itself(transport, "write"):
+        return False
+    StreamTransport.write(<StreamTransport>transport, data)
+    return True
 
 
 cdef inline object give_instance_dicts():

@@ -24,7 +24,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.ended import has_ended, keep_ended, take_ended
-    from cython.cimports.loopcore.streams.writer import give_instance_dicts
+    from cython.cimports.loopcore.streams.writer import give_instance_dicts, write_plainly
 else:
     from loopcore.streams import interpreted_calls
 
@@ -69,7 +69,8 @@ class StreamWriter:
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send `data`; await `drain` afterwards, to wait if the peer is slow. Errors are the transport's."""
-        self._transport.write(data)
+        if not cython.compiled or not write_plainly(self._transport, data):
+            self._transport.write(data)
 
     def writelines(self, data: Iterable[bytes | bytearray | memoryview]) -> None:
         """Send the buffers one after the other. Otherwise as `write`."""

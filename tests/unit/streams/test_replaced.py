@@ -1,0 +1,71 @@
+"""What a program puts in the place of a method is called by loopcore's streams too, which else go without a look-up."""
+
+import asyncio
+from typing import Any
+
+import loopcore
+from loopcore import StreamReader
+from tests.transports.endpoints_support import run
+
+
+def test_a_transports_write_that_was_replaced_is_called(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        written: list[bytes] = []
+        reader, writer = await loopcore.open_connection(*server.sockets[0].getsockname())
+        transport: Any = writer.transport
+        original = transport.write
+
+        def write(data: bytes) -> None:
+            written.append(data)
+            original(data.upper())
+
+        writer.write(b"before ")
+        try:
+            transport.write = write
+        except AttributeError:  # the pure build's, and asyncio's, take no attributes
+            written.append(b"noted")
+            original(b"NOTED")
+        else:
+            writer.write(b"noted")
+        assert await reader.readexactly(12) == b"before NOTED"
+        assert written == [b"noted"]
+        writer.close()
+        await writer.wait_closed()
+
+    async def echo(reader: Any, writer: Any) -> None:
+        while data := await reader.read(100):
+            writer.write(data)
+        writer.close()
+        await writer.wait_closed()
+
+    async def serve() -> None:
+        nonlocal server
+        server = await loopcore.start_server(echo, "127.0.0.1", 0)
+        async with server:
+            await main()
+
+    server: Any = None
+    run(loop, serve())
+
+
+def test_a_loops_create_future_that_was_replaced_makes_what_a_read_waits_for(loop: Any) -> None:
+    made: list[Any] = []
+
+    def create_future() -> Any:
+        made.append(asyncio.Future(loop=loop))
+        return made[-1]
+
+    async def main() -> None:
+        loop.create_future = create_future
+        try:
+            reader = StreamReader()
+            reading = asyncio.ensure_future(reader.read(3))
+            await asyncio.sleep(0)
+        finally:
+            del loop.create_future
+        assert len(made) == 1
+        reader.feed_data(b"abc")
+        assert made[0].done()
+        assert await reading == b"abc"
+
+    run(loop, main())
