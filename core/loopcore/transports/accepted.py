@@ -79,7 +79,7 @@ def closed_socket(family: int, kind: int, proto: int) -> socket.socket:
 
 
 def number_of(sock: Any) -> int:
-    """Return the descriptor of a socket."""
+    """Return the descriptor of `sock`, an AcceptedSocket or any other; -1 once it is closed."""
     if type(sock) is AcceptedSocket:
         accepted = sock
         return accepted.fileno()
@@ -88,7 +88,7 @@ def number_of(sock: Any) -> int:
 
 
 def close_socket(sock: Any) -> None:
-    """Close a socket."""
+    """Close `sock`, an AcceptedSocket or any other. Raises OSError if somebody else has closed its descriptor."""
     if type(sock) is AcceptedSocket:
         accepted = sock
         accepted.close()

@@ -25,7 +25,7 @@ def open_stream(
     extra: dict[str, Any] | None = None,
     server: "Server | None" = None,
 ) -> StreamTransport:
-    """Return `StreamTransport` of these arguments."""
+    """Return `StreamTransport` of these arguments. Raises as its constructor does."""
     transport = StreamTransport.__new__(StreamTransport)
     transport._open(scheduler, sock, protocol, waiter, extra, server)
     return transport

@@ -176,9 +176,11 @@ class Server(Clients, asyncio.AbstractServer):
         if self._serving_forever_fut is not None and not self._serving_forever_fut.done():
             self._serving_forever_fut.cancel()
         self._serving_forever_fut = None
-        if self._after_close is not None:
-            self._after_close()
-        self._take_no_more()
+        try:
+            if self._after_close is not None:
+                self._after_close()
+        finally:
+            self._take_no_more()
 
     def close_clients(self) -> None:
         """Close every connection once what was written to it has been sent."""
