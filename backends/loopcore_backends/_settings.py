@@ -16,24 +16,20 @@ def event_batch(asked: int | None, most: int) -> int:
 
     Raises UsageError unless it is a whole number from 1 to `most`.
     """
-    text = _batch_text().strip() if asked is None else str(asked)
+    if asked is None:
+        # What `os.environ.get` says raises an exception where nothing is set, as a rule, and each new loop asks.
+        known = getattr(os.environ, "_data", None)
+        if type(known) is dict:  # else somebody has put something of his own in its place
+            if not _key:
+                _key.append(os.environ.encodekey(BATCH_VARIABLE))
+            if _key[0] not in known:
+                return most
+        text = os.environ.get(BATCH_VARIABLE, "").strip()
+    else:
+        text = str(asked)
     if not text:
         return most
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
         where = f"{BATCH_VARIABLE}={text!r}" if asked is None else f"batch={asked!r}"
         raise UsageError(f"{where} is not a whole number of events from 1 to {most}; without it, it is {most}")
     return int(text)
-
-
-def _batch_text() -> str:
-    """Return what LOOPCORE_EVENT_BATCH is set to, or an empty text.
-
-    What `os.environ.get` says. That raises an exception where nothing is set, as a rule, and each new loop asks.
-    """
-    known = getattr(os.environ, "_data", None)
-    if type(known) is dict:  # else somebody has put something of his own in its place
-        if not _key:
-            _key.append(os.environ.encodekey(BATCH_VARIABLE))
-        if _key[0] not in known:
-            return ""
-    return os.environ.get(BATCH_VARIABLE, "")

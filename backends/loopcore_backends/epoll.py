@@ -69,6 +69,8 @@ NOTES: Final = {
     errno.ENOSPC: "the limit of watches for one user is reached; see /proc/sys/fs/epoll/max_user_watches",
 }
 
+_AVAILABLE: Final = ProbeResult(True)
+
 FIRST_DOUBT: Final = 4
 """Which event of a number that a ghost may have is the first to be looked into."""
 
@@ -87,7 +89,7 @@ class EpollBackend:
         """Say whether this platform has it. Raises UsageError for a wrong LOOPCORE_EVENT_BATCH."""
         if hasattr(select, "epoll"):
             event_batch(None, MAX_EVENTS)
-            return ProbeResult(True)
+            return _AVAILABLE
         return ProbeResult(False, "epoll(7) belongs to Linux; use kqueue, poll or select here")
 
     def __init__(self, batch: int | None = None) -> None:

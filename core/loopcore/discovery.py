@@ -26,12 +26,11 @@ from typing import Any, Final, NamedTuple, cast
 from loopcore.backend import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
 from loopcore.catalogue import AUTO, Catalogue, Declaration, path_of
 from loopcore.completion import CompletionBackend, is_completion_backend
-from loopcore.environment import read
+from loopcore.environment import PLUGIN_VARIABLE, read
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
 from loopcore.plugin_options import convert_options, parse_wishes
 
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
-PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
 
 AUTO_ORDER: Final = ("kqueue", "epoll", "iocp", "poll", "proactor", "select")
 """What `auto` tries, in order; names only, and only those that loopcore's own distribution declares. Windows has
@@ -145,9 +144,11 @@ def take_backend(backend: Any) -> tuple[Any, Any]:
 
     Raises UsageError for what is neither, and as `choose_backend` does.
     """
-    is_one = not isinstance(backend, type) and all(hasattr(backend, each) for each in ("wait", "wake", "close"))
-    make = type(backend) if is_one else choose_backend(backend).make
-    return backend if is_one else make(), make
+    is_one = backend is not None and not isinstance(backend, str | type)
+    if is_one and all(hasattr(backend, each) for each in ("wait", "wake", "close")):
+        return backend, type(backend)
+    make = choose_backend(backend).make
+    return make(), make
 
 
 def list_backends() -> list[Row]:

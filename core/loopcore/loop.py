@@ -20,7 +20,7 @@ from subprocess import PIPE
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.backend import ReadinessBackend
-from loopcore.clock import Clock, MonotonicClock
+from loopcore.clock import Clock
 from loopcore.completion import CompletionBackend
 from loopcore.discovery import load_plugins, take_backend
 from loopcore.endpoints.assembly import assemble
@@ -57,19 +57,20 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         """Take over `backend`, or make the one it names; `loopcore.new_event_loop` says what else may be given."""
         self._parts: dict[str, Any] = table_of_parts(self)
         classes = (None, None) if (is_silent := says_nothing()) else task_classes()
-        named_plugins = load_plugins(plugins)
+        named_plugins = [] if is_silent and plugins is None else load_plugins(plugins)
         taken, make_backend = take_backend(backend)
         try:
-            Scheduler.__init__(self, taken, clock=MonotonicClock() if clock is None else clock)
+            Scheduler.__init__(self, taken, clock=clock)
         except BaseException:
             taken.close()
             raise
         try:
+            self._threads = None
             if not is_silent:
                 apply_settings(self)
-            Scheduler.set_debug(self, debug_is_asked_for())
-            self.use_classes(*classes)
-            self._threads = None if is_silent else thread_limit()  # refused now, if it is wrong
+                Scheduler.set_debug(self, debug_is_asked_for())
+                self.use_classes(*classes)
+                self._threads = thread_limit()  # refused now, if it is wrong
             self._parts["_heritage"] = Heritage(self, make_backend)
             for name, plugin in named_plugins:
                 self.probes.register(plugin, name)
@@ -109,7 +110,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self._check_can_run()
         if self.get_debug():
             self._origins.track(True)
-        self._asyncgens.install()
+        asyncgens = self._asyncgens
+        asyncgens.install()
         asyncio_events._set_running_loop(self)
         try:
             if RUNS_LISTEN:
@@ -121,7 +123,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             asyncio_events._set_running_loop(None)
             if "_origins" in self._parts:
                 self._origins.track(False)
-            self._asyncgens.restore()
+            asyncgens.restore()
 
     def run_until_complete(self, future: Any) -> Any:
         self._check_can_run()

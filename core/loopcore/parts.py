@@ -5,6 +5,7 @@ child or a signal. A part is also what ties a loop into reference cycles, since 
 go of its parts when it closes is freed at once, and its memory is there for the next one (docs/adr/0025).
 """
 
+import weakref
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
@@ -12,7 +13,12 @@ from loopcore.services.owners import Owners
 
 T = TypeVar("T")
 
+_REPLACED: Final = "replaced"
+"""Where the table keeps, by name, what a program has put something else in the place of, the loop's own first."""
+
+
 _TIES: Final = {
+    _REPLACED,
     "_asyncgens",
     "_children",
     "_endpoints",
@@ -29,8 +35,8 @@ _CLOSED: Final = ("_signals", "_children", "_executors")
 """What a loop closes when it is closed, in this order."""
 
 
-_REPLACED: Final = "replaced"
-"""Where the table keeps, by name, what a program has put something else in the place of, the loop's own first."""
+_set_early: Final[set[Any]] = set()
+"""References to the loops of which a part was set before their `__init__`, as a subclass may do."""
 
 
 class Part:
@@ -60,8 +66,9 @@ class Part:
         return parts.setdefault(self._name, self._make(loop)) if made is None else made
 
     def __set__(self, loop: Any, value: Any) -> None:
-        if not hasattr(loop, "_parts"):  # a subclass does so before it calls `__init__` of ours
+        if not hasattr(loop, "_parts"):
             loop._parts = {}
+            _set_early.add(weakref.ref(loop, _set_early.discard))
         parts = loop._parts
         made = parts.get(self._name)
         if made is not None and made is not value:
@@ -100,8 +107,10 @@ def table_of_transports(loop: object) -> Owners:
 
 def table_of_parts(loop: Any) -> dict[str, Any]:
     """Return an empty table for a loop that is initialised, or what a subclass has set before it let us do so."""
-    if hasattr(loop, "_threads") or not hasattr(loop, "_parts"):
+    # Not asked of the loop: to say that a slot is empty takes longer than any other step of making one.
+    if not _set_early or (reference := weakref.ref(loop)) not in _set_early:
         return {}
+    _set_early.discard(reference)
     parts: dict[str, Any] = loop._parts
     return parts
 
@@ -109,19 +118,20 @@ def table_of_parts(loop: Any) -> dict[str, Any]:
 def close_parts(loop: Any) -> None:
     """Close those that have something to close and were made, while the loop is still open."""
     parts = loop._parts
-    replaced = parts.get(_REPLACED, {})
+    replaced = parts.get(_REPLACED)
     for name in _CLOSED:
+        if replaced is not None and replaced.get(name):
+            replaced[name][0].close()
         made = parts.get(name)
-        for closed in [*replaced.get(name, ())[:1], made]:
-            if closed is not None:
-                closed.close()
+        if made is not None:
+            made.close()
 
 
 def let_go_of_parts(loop: Any) -> None:
     """Break the cycles between a closed loop and its parts."""
     parts = loop._parts
-    parts.pop(_REPLACED, None)
-    for name in _TIES.intersection(parts):
-        del parts[name]
+    for name in list(parts):
+        if name in _TIES:
+            del parts[name]
     if "_executors" in parts and not loop.unfinished_jobs():  # which may be asked for as long as there are some
         del parts["_executors"]

@@ -125,9 +125,9 @@ class Inbox:
 
     def discard(self) -> None:
         """Cancel what has come in, for a loop that is closed and will fetch nothing. Thread: any, several at a time."""
-        while True:
+        while self._handles:
             try:
                 handle = self._popleft()
             except IndexError:
-                return
+                return  # another thread was first
             handle.cancel()

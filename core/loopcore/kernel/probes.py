@@ -207,6 +207,14 @@ class Probes:
             loop._note_plugins()
 
 
+def as_timeout(value: Any) -> float:
+    """Return what a plugin has answered as seconds to wait. Raises what `float` does, UsageError below 0."""
+    timeout = float(value)
+    if not timeout >= 0.0:
+        raise UsageError(f"a timeout is a number of seconds, 0 or more, not {value!r}")
+    return timeout
+
+
 def _nobody() -> None:
     """Stand for the reference to a loop until there is one."""
 

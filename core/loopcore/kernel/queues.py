@@ -118,7 +118,6 @@ class Queues:
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
         self._closing: list[Closeable] = []
-        self._contexts: SharedContexts = SharedContexts()
         probes.belong_to(self)
 
     def __cinit__(self) -> None:
@@ -126,6 +125,7 @@ class Queues:
         self._attention = _CLOSED
         self.ready = ReadyQueue()
         self.tally = Tally()
+        self._contexts: SharedContexts = SharedContexts()
 
     def get_debug(self) -> bool:
         """Tell whether debug mode is on."""

@@ -22,14 +22,13 @@ from typing import Any
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend, is_completion_backend
-from loopcore.errors import UsageError
 from loopcore.kernel import phases
 from loopcore.kernel.counters import Counters, take_counters
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import CLOCK_TICKS, LONGEST_WAIT, POLL_SKIP_TICKS, POLL_SKIP_TIME
 from loopcore.kernel.meter import Meter, Stopwatch
 from loopcore.kernel.policies import PolicyDispatcher
-from loopcore.kernel.probes import Probes
+from loopcore.kernel.probes import Probes, as_timeout
 
 try:
     import cython
@@ -85,7 +84,7 @@ class Reactor(PolicyDispatcher):
         self._stopping: bool = False
         self._skipping_since: float = 0.0
         self._clock_resolution: float = clock.resolution
-        if self.probes.plugins():
+        if probes is not None and probes.plugins():
             self._note_plugins()
 
     # Life
@@ -103,7 +102,8 @@ class Reactor(PolicyDispatcher):
             self._stopwatch.resume()
         try:
             self.probes.cold("loopcore_run_started", loop=self)
-            self._contexts.begin()
+            if cython.compiled:
+                self._contexts.begin()
             while True:
                 self._events = self._begin_tick()
                 self._finish_tick()
@@ -147,24 +147,29 @@ class Reactor(PolicyDispatcher):
         if self._attention & _CLOSED:
             return
         try:
-            self.flush()  # what was written goes out: asyncio would have sent it at once
+            if self._flushes or self.completions is not None:
+                self.flush()  # what was written goes out: asyncio would have sent it at once
         finally:
             self._set_attention(_CLOSED, True)
             try:
-                self._run_closing()
+                if self._closing:
+                    self._run_closing()
             finally:
                 self._drop_all()
 
     def _drop_all(self) -> None:
         self._order = None
         self.inbox.discard()
-        for runnable in self.ready.take():
-            if isinstance(runnable, Handle):
-                runnable.cancel()  # it may be another thread's, which can ask whether it will ever run
-        self.ready.clear()
+        if self.ready._count:
+            for runnable in self.ready.take():
+                if isinstance(runnable, Handle):
+                    runnable.cancel()  # it may be another thread's, which can ask whether it will ever run
+            self.ready.clear()
         self.timers.clear()
-        self.urgent.clear()
-        self.phase_callbacks.clear()
+        if self._urgent_pending:
+            self.urgent.clear()
+        if self._has_phase_callbacks:
+            self.phase_callbacks.clear()
         self._immediates.clear()
         self._flushes.clear()
         self._due.clear()
@@ -302,7 +307,7 @@ class Reactor(PolicyDispatcher):
 
     def _shorten(self, timeout: float) -> float:
         proposed = None if timeout < 0.0 else timeout
-        wanted = self.probes.ask("loopcore_poll_timeout", self, proposed, convert=_as_timeout)
+        wanted = self.probes.ask("loopcore_poll_timeout", self, proposed, convert=as_timeout)
         return timeout if wanted is None or 0.0 <= timeout < wanted else wanted
 
     def _poll_measured(self, timeout: float) -> Any:
@@ -391,10 +396,3 @@ class Reactor(PolicyDispatcher):
             self._note_policies()
         else:
             self.call_soon_threadsafe(self._note_plugins)  # a plugin has raised in the thread of a pool
-
-
-def _as_timeout(value: Any) -> float:
-    timeout = float(value)
-    if not timeout >= 0.0:
-        raise UsageError(f"a timeout is a number of seconds, 0 or more, not {value!r}")
-    return timeout

@@ -177,6 +177,8 @@ class TimerHeap(TimerKeeper):
 
     def clear(self) -> None:
         """Forget every timer."""
+        if not cython.compiled and not self._heap:
+            return
         # Made first: to make them may run the collector, and a finalizer that sets a timer.
         fresh: list[TimerHandle | None] = []
         run: list[TimerHandle | None] = []

@@ -38,7 +38,7 @@ class AsyncGenerators:
     def install(self) -> None:
         """Hear of generators that this thread starts to iterate, until `restore`."""
         self._previous_hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(firstiter=self._started, finalizer=self._dropped)
+        sys.set_asyncgen_hooks(self._started, self._dropped)
 
     def restore(self) -> None:
         """Put back the hooks that were there before `install`."""

@@ -22,7 +22,7 @@ import errno
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from loopcore.backend import ProbeResult, ReadinessBackend, ReadyEvent
 from loopcore.completion import Completion, CompletionBackend
@@ -63,7 +63,7 @@ class Heritage:
     def __init__(self, host: ForkHost, make_backend: Callable[[], Any]) -> None:
         self._host = host
         self._make_backend = make_backend
-        _all[id(self)] = self
+        _all.add(weakref.ref(self, _all.discard))
 
     def settle(self) -> None:
         """Send what was written. Thread: the one that forks; if another one runs the loop, nothing is done."""
@@ -204,12 +204,13 @@ class _Connecting(Runnable):
             run(target)
 
 
-_all: weakref.WeakValueDictionary[int, Heritage] = weakref.WeakValueDictionary()
+_all: Final[set[weakref.ref[Heritage]]] = set()
+"""Those of all loops. Not a WeakSet, which does the same in Python, for each loop that is made."""
 
 
 def _living() -> list[Heritage]:
     # Taken at one moment: other threads may be making loops.
-    return [heritage for reference in _all.valuerefs() if (heritage := reference()) is not None]
+    return [heritage for reference in list(_all) if (heritage := reference()) is not None]
 
 
 def _before() -> None:
