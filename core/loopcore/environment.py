@@ -138,9 +138,13 @@ def thread_limit() -> int | None:
     asked = read(THREADS_VARIABLE)
     if not asked:
         return None
-    if not asked.isascii() or not asked.isdigit() or not 1 <= int(asked) <= MOST_THREADS:
+    try:
+        count = int(asked)
+    except ValueError:
+        count = 0
+    if not 1 <= count <= MOST_THREADS:
         raise UsageError(f"{THREADS_VARIABLE}={asked!r} is not a number of threads; it can be 1 to {MOST_THREADS}")
-    return int(asked)
+    return count
 
 
 def debug_is_asked_for() -> bool:

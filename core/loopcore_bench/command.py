@@ -109,6 +109,8 @@ def _check_files(*paths: Path | None) -> None:
     for path, place in zip(given, places, strict=True):
         if places.count(place) > 1:
             raise UsageError(f"--html and --json are the same file, {str(path)!r}")
+        if str(path) == "-":
+            raise UsageError("cannot write to '-': standard output has the table; name a file")
         if not place.parent.is_dir():
             raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(place.parent)!r}")
         if path.is_dir():

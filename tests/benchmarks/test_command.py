@@ -155,6 +155,7 @@ def test_loops_that_are_not_installed_are_not_among_the_default(monkeypatch: pyt
         (["--rounds", "0"], "--rounds has to be 1 or more"),
         (["--seconds", "0"], "--seconds at least 0.001"),
         (["--seconds", "nan"], "--seconds at least 0.001"),
+        (["--json", "-"], "cannot write to '-': standard output has the table; name a file"),
         (["--html", "no/such/folder/page.html"], "cannot write 'no/such/folder/page.html': there is no folder"),
     ],
 )

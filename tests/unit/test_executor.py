@@ -306,7 +306,7 @@ def test_names_are_looked_up_although_the_default_executor_is_full(loop: Loop, m
 
 @pytest.mark.loopcore_only
 def test_the_environment_bounds_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOOPCORE_THREADS", "1")
+    monkeypatch.setenv("LOOPCORE_THREADS", " 1 ")  # as the other settings take it
     loop = loopcore.new_event_loop()
 
     async def main() -> None:
@@ -342,7 +342,7 @@ def test_as_many_names_are_looked_up_at_a_time_as_functions_run(monkeypatch: pyt
     loop.close()
 
 
-@pytest.mark.parametrize("wrong", ["0", "1025", "-1", "many", "2.5", "²"])
+@pytest.mark.parametrize("wrong", ["0", "1025", "-1", "many", "2.5", "²", "9" * 5000])
 def test_a_wrong_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     monkeypatch.setenv("LOOPCORE_THREADS", wrong)
     with pytest.raises(loopcore.UsageError, match="it can be 1 to 1024"):
