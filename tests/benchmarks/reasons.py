@@ -59,7 +59,13 @@ BEHIND = (
             "3.13); the thread that posts gives way after 4,096"
         ),
     ),
-    ("loop_cycle", "loopcore makes its parts in Python when a loop begins; a program makes one loop"),
+    (
+        "loop_cycle",
+        (
+            "131,100 instructions, 139,700 of asyncio (callgrind, 3.13): fourteen objects with the facade in Python, "
+            "and six system calls; a program makes one loop"
+        ),
+    ),
     ("timer_late", "the kernel's timer slack (50 us) is in it, for every loop that does not spin"),
     ("timer_memory", "what is left is rounding of whole pages"),
     (
