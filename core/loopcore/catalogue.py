@@ -45,8 +45,8 @@ class Catalogue:
         self._installed: dict[str, list[Declaration]] | None = None
         self._registered: dict[str, Declaration] = {}
         self._loaded: dict[Declaration, object] = {}
-        self.choices: dict[str, Any] = {}
-        """What was chosen from the installed ones before, by the words that asked for it. Forgotten by `refresh`."""
+        self.choices: dict[tuple[str, str], Any] = {}
+        """What was chosen before, by what was asked for and in which words. Forgotten when what there is changes."""
 
     def refresh(self) -> None:
         """Forget what was read from the installed distributions; the next question reads them again."""
@@ -105,6 +105,7 @@ class Catalogue:
         if known and not (name in self._registered and self._registered[name].load() is target):
             raise UsageError(f"{self._noun} {name!r} is declared by {known[0]}; {declaration} needs another name")
         self._registered[name] = declaration
+        self.choices.clear()
 
     def unregister(self, name: str) -> None:
         """Take back `register`. Raises UsageError if `name` was not registered."""
@@ -112,6 +113,7 @@ class Catalogue:
         if declaration is None:
             raise UsageError(f"{self._noun} {name!r} was not registered, so it cannot be unregistered")
         self._loaded.pop(declaration, None)
+        self.choices.clear()
 
     def _scan(self) -> dict[str, list[Declaration]]:
         if self._installed is None:

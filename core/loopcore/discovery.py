@@ -118,7 +118,8 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
     Errors begin with `asked`, the words in which the user gave `spec`.
     """
     spec, asked = _wish(spec, asked)
-    if spec == AUTO and (before := _chosen_before(asked)) is not None:
+    is_list = "," in spec
+    if not is_list and (before := _chosen_before(spec, asked)) is not None:
         return before
     candidates = _candidates(spec, asked)
     refusals: list[tuple[str, LoopcoreError]] = []
@@ -132,9 +133,10 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
             refusals.append((name, exc))
         else:
             reason = _reason(asked, [*candidates] if own else [], refusals)
+            refusals.clear()  # their tracebacks lead here, and from here to who has asked: the loop
             choice = Choice(name, factory, reason, str(declaration))
-            if spec == AUTO:
-                BACKENDS.choices[asked] = choice
+            if not is_list:  # of a list, each name may have a setting to refuse
+                BACKENDS.choices[spec, asked] = choice
             return choice
     raise _refusal(asked, refusals)
 
@@ -249,7 +251,8 @@ def make_plugins_ahead() -> None:
     So `loopcore run` hears of a plugin that cannot be made before the program starts.
     """
     made = load_plugins()
-    _made_ahead[os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")] = list(made)
+    if made:
+        _made_ahead[os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")] = list(made)
 
 
 def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
@@ -265,9 +268,9 @@ def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
     return (spec, f"{BACKEND_VARIABLE}={spec}") if spec.strip() else (AUTO, AUTO)
 
 
-def _chosen_before(asked: str) -> Choice | None:
-    """Return what `auto` stood for the last time, if that can still run here. The platform has not changed since."""
-    choice: Choice | None = BACKENDS.choices.get(asked)
+def _chosen_before(spec: str, asked: str) -> Choice | None:
+    """Return what `spec` stood for the last time, if that can still run here. The platform has not changed since."""
+    choice: Choice | None = BACKENDS.choices.get((spec, asked))
     try:
         return choice if choice is not None and choice.factory.probe().available else None
     except Exception:

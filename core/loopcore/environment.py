@@ -87,7 +87,7 @@ def loop_settings() -> dict[str, float]:
     return {
         setting.attribute: _value_of(variable, text, setting)
         for variable, setting in SETTINGS.items()
-        if (text := read(variable))
+        if (text := read(variable).strip())
     }
 
 
@@ -120,14 +120,14 @@ def task_classes() -> tuple[Any, Any]:
 
     Raises UsageError if it asks for anything else.
     """
-    asked = read(TASKS_VARIABLE)
+    asked = read(TASKS_VARIABLE).strip()
     if not asked:
         return None, None
     if asked == "loopcore":
         return Future, Task
     if asked == "asyncio":
         return asyncio.Future, asyncio.Task
-    raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'loopcore' (the default) or 'asyncio'")
+    raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'loopcore' or 'asyncio'")
 
 
 def thread_limit() -> int | None:
@@ -135,7 +135,7 @@ def thread_limit() -> int | None:
 
     Raises UsageError for anything else.
     """
-    asked = read(THREADS_VARIABLE)
+    asked = read(THREADS_VARIABLE).strip()
     if not asked:
         return None
     try:
@@ -143,7 +143,10 @@ def thread_limit() -> int | None:
     except ValueError:
         count = 0
     if not 1 <= count <= MOST_THREADS:
-        raise UsageError(f"{THREADS_VARIABLE}={asked!r} is not a number of threads; it can be 1 to {MOST_THREADS}")
+        raise UsageError(
+            f"{THREADS_VARIABLE}={asked!r} is not a number of threads; it can be 1 to {MOST_THREADS}; "
+            "without the variable it is asyncio's, four more than there are processors and at most 32"
+        )
     return count
 
 

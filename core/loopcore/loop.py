@@ -29,6 +29,7 @@ from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, repor
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
 from loopcore.services.asyncgens import AsyncGenerators
+from loopcore.services.attempts import Attempt
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
 from loopcore.services.forking import Heritage
@@ -65,12 +66,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             taken.close()
             raise
         try:
-            self._threads = None
             if not is_silent:
                 apply_settings(self)
                 Scheduler.set_debug(self, debug_is_asked_for())
-                self.use_classes(*classes)
-                self._threads = thread_limit()  # refused now, if it is wrong
+            self.use_classes(*classes)
+            self._threads = None if is_silent else thread_limit()  # refused now, if it is wrong
             self._parts["_heritage"] = Heritage(self, make_backend)
             for name, plugin in named_plugins:
                 self.probes.register(plugin, name)
@@ -247,10 +247,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return self._sockops.remove_writer(fd)
 
     async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
-        return await self._sockops.recv(sock, n)
+        return await got if type(got := self._sockops.recv(sock, n)) is Attempt else got  # type: ignore[no-any-return]
 
     async def sock_recv_into(self, sock: socket.socket, buf: Any) -> int:
-        return await self._sockops.recv_into(sock, buf)
+        return await got if type(got := self._sockops.recv_into(sock, buf)) is Attempt else got  # type: ignore[no-any-return]
 
     async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> Any:
         return await self._sockops.recvfrom(sock, bufsize)
@@ -259,7 +259,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._sockops.recvfrom_into(sock, buf, nbytes)
 
     async def sock_sendall(self, sock: socket.socket, data: Any) -> None:
-        return await self._sockops.sendall(sock, data)
+        return await got if type(got := self._sockops.sendall(sock, data)) is Attempt else got  # type: ignore[no-any-return]
 
     async def sock_sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
         return await self._sockops.sendto(sock, data, address)
@@ -268,7 +268,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._sockops.connect(sock, address)
 
     async def sock_accept(self, sock: socket.socket) -> Any:
-        return await self._sockops.accept(sock)
+        return await got if type(got := self._sockops.accept(sock)) is Attempt else got
 
     async def sock_sendfile(
         self, sock: socket.socket, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool | None = True

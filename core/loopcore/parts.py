@@ -5,7 +5,6 @@ child or a signal. A part is also what ties a loop into reference cycles, since 
 go of its parts when it closes is freed at once, and its memory is there for the next one (docs/adr/0025).
 """
 
-import weakref
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
@@ -35,8 +34,8 @@ _CLOSED: Final = ("_signals", "_children", "_executors")
 """What a loop closes when it is closed, in this order."""
 
 
-_set_early: Final[set[Any]] = set()
-"""References to the loops of which a part was set before their `__init__`, as a subclass may do."""
+_any_early = False
+"""Whether a part was ever set of a loop that was not initialised yet, as a subclass may do; then each loop is asked."""
 
 
 class Part:
@@ -66,9 +65,11 @@ class Part:
         return parts.setdefault(self._name, self._make(loop)) if made is None else made
 
     def __set__(self, loop: Any, value: Any) -> None:
-        if not hasattr(loop, "_parts"):
-            loop._parts = {}
-            _set_early.add(weakref.ref(loop, _set_early.discard))
+        global _any_early
+        if not hasattr(loop, "_threads"):  # a subclass does so before it calls `__init__` of ours
+            _any_early = True
+            if not hasattr(loop, "_parts"):
+                loop._parts = {}
         parts = loop._parts
         made = parts.get(self._name)
         if made is not None and made is not value:
@@ -107,10 +108,9 @@ def table_of_transports(loop: object) -> Owners:
 
 def table_of_parts(loop: Any) -> dict[str, Any]:
     """Return an empty table for a loop that is initialised, or what a subclass has set before it let us do so."""
-    # Not asked of the loop: to say that a slot is empty takes longer than any other step of making one.
-    if not _set_early or (reference := weakref.ref(loop)) not in _set_early:
+    # In this order: to say that a slot is empty takes longer than any other step of making a loop.
+    if not _any_early or hasattr(loop, "_threads") or not hasattr(loop, "_parts"):
         return {}
-    _set_early.discard(reference)
     parts: dict[str, Any] = loop._parts
     return parts
 

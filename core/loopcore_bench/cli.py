@@ -67,7 +67,7 @@ def choose_rows(text: str) -> list[Row]:
     """
     known = all_rows()
     chosen: dict[str, Row] = {}
-    for word in text.split(","):
+    for word in map(str.strip, text.split(",")):
         names = GROUPS[word]() if word in GROUPS else fnmatch.filter(known, word)
         if not names:
             near = difflib.get_close_matches(word, [*known, *GROUPS]) or [*GROUPS, *list(known)[:3], "tcp-1k-10", "..."]

@@ -56,14 +56,13 @@ def bench(parser: argparse.ArgumentParser) -> None:
     groups = ", ".join(GROUPS)
     parser.add_argument(
         "--work",
-        default=WORK,
         help=f"names, patterns (tcp-*) and groups ({groups}), separated by commas; default: {WORK.replace(',', ', ')}",
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: 3)")
     parser.add_argument("--seconds", type=float, default=0.3, help="about how long a measurement takes (default: 0.3)")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with charts")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured")
-    parser.add_argument("--list", action="store_true", help="list the workloads and stop")
+    parser.add_argument("--list", action="store_true", help="list the workloads, all or those of --work, and stop")
     parser.set_defaults(act=act)
 
 
@@ -80,7 +79,7 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    rows = _rows("all" if arguments.list else arguments.work)
+    rows = _rows(("all" if arguments.list else WORK) if arguments.work is None else arguments.work)
     if arguments.list:
         for line in align([[row.name, row.operation] for row in rows]):
             print(line)

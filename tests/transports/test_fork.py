@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import loopcore
 from loopcore.completion import is_completion_backend
 from loopcore.discovery import choose_backend
+from loopcore.services import forking
 from tests.conftest import ORACLE
 
 ROOT = Path(__file__).parent.parent.parent
@@ -66,3 +68,12 @@ def test_connection_that_is_being_made_at_the_fork_is_made_once_for_both(backend
     if not is_completion_backend(choose_backend(backend_name).factory):
         pytest.skip("a registration, as any other")
     run("connecting_at_the_fork", backend_name, "fork_connecting")
+
+
+def test_loops_are_looked_after_in_the_order_of_their_making() -> None:
+    loops = [loopcore.new_event_loop() for _ in range(20)]
+    hosts = [heritage._host for heritage in forking._living()]
+    assert [host for host in hosts if host in loops] == loops
+    for loop in loops:
+        loop.close()
+    assert not {heritage._host for heritage in forking._living()}.intersection(loops)

@@ -129,9 +129,38 @@ def test_a_subclass_may_set_what_is_named_like_a_part_before_the_loop_is_made(lo
     mine.close.assert_called_once_with()
 
 
+def test_a_part_that_was_set_before_the_loop_is_kept_when_its_constructor_is_tried_again() -> None:
+    class Tries(loopcore.EventLoop):
+        def __init__(self) -> None:
+            self._resolver = mine
+            with pytest.raises(loopcore.UsageError):
+                super().__init__("no-such-backend")
+            self._signals = mine
+            super().__init__()
+
+        __hash__ = None  # type: ignore[assignment]
+
+    mine = unittest.mock.Mock()
+    loop = Tries()
+    assert (loop._resolver, loop._signals) == (mine, mine)
+    loop.close()
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
+def test_loop_that_asked_for_several_backends_goes_without_the_collector() -> None:
+    loop = loopcore.EventLoop("kqueue,iocp,poll,select")
+    loop.close()
+    watch = weakref.ref(loop)
+    gc.disable()
+    try:
+        del loop
+        assert watch() is None
+    finally:
+        gc.enable()
+
+
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
 def test_closed_loop_goes_without_the_collector(loopcore_factory: Factory) -> None:
-    loopcore_factory().close()  # the first choice of a backend may leave an exception to the collector
     loop = loopcore_factory()
     loop.run_until_complete(asyncio.sleep(0))
     loop.run_until_complete(loop.getaddrinfo("127.0.0.1", 80))

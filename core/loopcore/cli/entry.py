@@ -67,6 +67,8 @@ def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print JSON, for another program to read")
         command.set_defaults(act=act)
     add_commands(commands, tuple(commands.choices), words)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return parser
 
 
@@ -130,7 +132,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         with report():
-            arguments = make_parser(words).parse_args(words)
+            arguments, unknown = make_parser(words).parse_known_args(words)
+            if unknown:
+                arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
             if arguments.command != "run":
                 return int(arguments.act(arguments))
         program = prepare_program(arguments)

@@ -43,8 +43,7 @@ _NEXT_TICK, _MICROTASK, _PHASE = sources.NEXT_TICK, sources.MICROTASK, sources.P
 _READY, _FLUSH = sources.READY, sources.FLUSH
 _SOURCES = (_READY, sources.IO, sources.IMMEDIATE, sources.TIMER, _FLUSH)  # of the phases from pending to close
 
-# The phases by their place in PHASES, by which they can be told apart without comparing strings.
-_NAMES = phases.PHASES
+_NAMES = phases.PHASES  # told apart by their place in it, without comparing strings
 _PENDING_PHASE, _IO_PHASE, _CHECK_PHASE, _TIMERS_PHASE, _CLOSE_PHASE = 3, 4, 5, 6, 7
 _NO_EVENTS: Sequence[Any] = ()
 
@@ -331,6 +330,7 @@ class Dispatcher(TaskQueues):
             self._hide_task()
         left = self.urgent.budget
         while left > 0:
+            handle = None  # before the queue is found empty: with what has run may go what schedules something
             handle = self.urgent.pop()
             if handle is None:
                 self._urgent_pending = False

@@ -147,8 +147,7 @@ class Reactor(PolicyDispatcher):
         if self._attention & _CLOSED:
             return
         try:
-            if self._flushes or self.completions is not None:
-                self.flush()  # what was written goes out: asyncio would have sent it at once
+            self.flush()  # what was written goes out: asyncio would have sent it at once
         finally:
             self._set_attention(_CLOSED, True)
             try:
@@ -166,8 +165,7 @@ class Reactor(PolicyDispatcher):
                     runnable.cancel()  # it may be another thread's, which can ask whether it will ever run
             self.ready.clear()
         self.timers.clear()
-        if self._urgent_pending:
-            self.urgent.clear()
+        self.urgent.clear()
         if self._has_phase_callbacks:
             self.phase_callbacks.clear()
         self._immediates.clear()

@@ -45,7 +45,7 @@ cdef class Readiness:
     @cython.locals(entry=Registration)
     cpdef bint keep_reader(self, object fd, object owner, bint drained) except -1
     @cython.locals(entry=Registration)
-    cpdef bint is_drained(self, object fd, object owner) except -1
+    cpdef bint is_drained(self, object owner) except -1
     @cython.locals(entry=Registration)
     cpdef bint resume_reader(self, object fd, object owner, Runnable runnable) except -1
     @cython.locals(entry=Registration, kept=list)

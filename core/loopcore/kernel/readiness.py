@@ -162,9 +162,11 @@ class Readiness:
         self._kept.append(fd)
         return len(self._kept) == 1
 
-    def is_drained(self, fd: int, owner: Any) -> bool:
-        """Tell whether a registration of `fd` is kept for `owner`, who had read all there was when he left it."""
-        entry = self._table.get(fd)
+    def is_drained(self, owner: Any) -> bool:
+        """Tell whether a registration is kept for `owner`, a socket, who had read all there was when he left it."""
+        if not self._kept:
+            return False
+        entry = self._table.get(owner.fileno())
         return entry is not None and entry._kept == _DRAINED and entry._owner() is owner
 
     def resume_reader(self, fd: int, owner: Any, runnable: Runnable) -> bool:

@@ -1,4 +1,4 @@
-"""What an operation on a plain socket is while it lasts: an Attempt if it has to wait, a Settled if it did not.
+"""What an operation on a plain socket is while it lasts, an Attempt; and Settled, what a look-up is that need not wait.
 
 Both are what `await` wants, and nothing more: they are awaited once, by the coroutine that asked for them. An Attempt
 is three things in one object, because a request of a socket program waits once: the runnable in the readiness table,

@@ -63,7 +63,7 @@ class Heritage:
     def __init__(self, host: ForkHost, make_backend: Callable[[], Any]) -> None:
         self._host = host
         self._make_backend = make_backend
-        _all.add(weakref.ref(self, _all.discard))
+        _all[weakref.ref(self, _all.pop)] = None
 
     def settle(self) -> None:
         """Send what was written. Thread: the one that forks; if another one runs the loop, nothing is done."""
@@ -204,8 +204,8 @@ class _Connecting(Runnable):
             run(target)
 
 
-_all: Final[set[weakref.ref[Heritage]]] = set()
-"""Those of all loops. Not a WeakSet, which does the same in Python, for each loop that is made."""
+_all: Final[dict[weakref.ref[Heritage], None]] = {}
+"""Those of all loops, in the order of their making. A WeakSet does the same in Python, for each loop that is made."""
 
 
 def _living() -> list[Heritage]:

@@ -128,7 +128,8 @@ class SendFiles:
 
     async def _by_reading(self, sock: socket.socket, file: Any, offset: int, count: int | None) -> int:
         async def send(data: memoryview) -> None:
-            await self._sockops.sendall(sock, data)
+            if (rest := self._sockops.sendall(sock, data)) is not None:
+                await rest
 
         return await self.read_and(send, file, offset, count)
 

@@ -1,22 +1,24 @@
 cimport cython
 
+from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.services.attempts cimport Attempt, Sweeper, accept_from, begin, settled
+from loopcore.services.attempts cimport Attempt, Sweeper, accept_from, begin
 from loopcore.services.owners cimport Owners
 
 cdef int _READING
 cdef int _WRITING
+cdef int _DEBUG
 
 
 cdef class SockOps:
     cdef object _host
-    cdef object _loop
+    cdef Reactor _loop
     cdef Readiness _readiness
     cdef Sweeper _sweeper
     cdef Owners _transports
 
-    cdef Attempt _read_later(self, object fd, int kind, object sock, object argument)
+    cdef Attempt _read_later(self, int kind, object sock, object argument)
     cdef object _add(self, object fd, int direction, object callback, object args)
     cdef object _remove(self, object fd, int direction)
     cdef object _watch(self, object fd, int direction, Runnable runnable)

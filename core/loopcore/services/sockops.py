@@ -5,7 +5,7 @@ table, which tries again whenever the descriptor is ready, until it succeeds, fa
 read that follows another within a tick or two does not try what must fail, if that one got less than it asked for.
 
 The methods for what servers do with every message (recv, recv_into, accept, sendall) are no coroutines: they try at
-once, and return what is to be awaited at once.
+once, and return what came of it, or the Attempt that is to be awaited at once.
 
 As in asyncio one operation a direction and descriptor can wait; a second one takes the first one's place, and
 the first then waits for ever. That is the caller's mistake, and it is not detected.
@@ -15,7 +15,7 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from loopcore.backend import Capability
@@ -36,7 +36,6 @@ from loopcore.services.attempts import (
     Sweeper,
     accept_from,
     begin,
-    settled,
 )
 from loopcore.services.call import OperationCall
 from loopcore.services.literals import numeric_host
@@ -48,7 +47,8 @@ FileDescriptorLike: TypeAlias = Any
 Callback: TypeAlias = Callable[..., object]
 
 _READING, _WRITING = READING, WRITING
-_SENT = settled(None)
+_DEBUG = 4
+_Socket = socket.socket
 
 
 class SockHost(Protocol):
@@ -59,8 +59,6 @@ class SockHost(Protocol):
     completions: Completions | None
 
     def is_closed(self) -> bool: ...
-
-    def get_debug(self) -> bool: ...
 
     async def getaddrinfo(
         self,
@@ -81,7 +79,7 @@ class SockOps:
 
     def __init__(self, host: SockHost, loop: Reactor, transports: Owners) -> None:
         self._host = host
-        self._loop = loop  # handed on to the handles and attempts, which belong to it; not used here
+        self._loop = loop  # for the handles and attempts, which belong to it, and for whether it is in debug mode
         self._readiness: Readiness = host.readiness
         self._sweeper = Sweeper(loop)
         self._transports = transports
@@ -156,37 +154,36 @@ class SockOps:
 
     # --- operations ---------------------------------------------------------------------------------
 
-    def recv(self, sock: socket.socket, n: int) -> Awaitable[bytes]:
+    def recv(self, sock: socket.socket, n: int) -> Any:
         """Receive at most `n` bytes; b"" means the peer has ended."""
         self.check_socket(sock)
-        fd = sock.fileno()
-        if not (type(n) is int and n > 0 and self._readiness.is_drained(fd, sock)):
+        if not (type(n) is int and n > 0 and self._readiness.is_drained(sock)):
             try:
-                return settled(sock.recv(n))
+                return sock.recv(n)
             except (BlockingIOError, InterruptedError):
                 pass
-        return self._read_later(fd, RECV, sock, n)
+        return self._read_later(RECV, sock, n)
 
-    def recv_into(self, sock: socket.socket, buf: Any) -> Awaitable[int]:
+    def recv_into(self, sock: socket.socket, buf: Any) -> Any:
         """Receive into `buf`; return the number of bytes."""
         self.check_socket(sock)
-        fd = sock.fileno()
-        if not (self._readiness.is_drained(fd, sock) and _has_room(buf)):
+        if not (self._readiness.is_drained(sock) and _has_room(buf)):
             try:
-                return settled(sock.recv_into(buf))
+                return sock.recv_into(buf)
             except (BlockingIOError, InterruptedError):
                 pass
-        return self._read_later(fd, RECV_INTO, sock, buf)
+        return self._read_later(RECV_INTO, sock, buf)
 
-    def accept(self, sock: socket.socket) -> Awaitable[tuple[socket.socket, Any]]:
+    def accept(self, sock: socket.socket) -> Any:
         """Accept a connection; return its socket, made non-blocking, and the peer's address."""
         self.check_socket(sock)
         try:
-            return settled(accept_from(sock))
+            return accept_from(sock)
         except (BlockingIOError, InterruptedError):
-            return self._read_later(sock.fileno(), ACCEPT, sock, None)
+            return self._read_later(ACCEPT, sock, None)
 
-    def _read_later(self, fd: int, kind: int, sock: socket.socket, argument: Any) -> Attempt:
+    def _read_later(self, kind: int, sock: socket.socket, argument: Any) -> Attempt:
+        fd = sock.fileno()
         self._check_free(fd, fd)
         self._check_closed()
         attempt = begin(self._sweeper, fd, READING, kind, sock, argument)
@@ -215,7 +212,7 @@ class SockOps:
         received: tuple[int, Any] = await self._until(sock, READING, lambda: sock.recvfrom_into(buf, limit))
         return received
 
-    def sendall(self, sock: socket.socket, data: Any) -> Awaitable[None]:
+    def sendall(self, sock: socket.socket, data: Any) -> Any:
         """Send all of `data`. When it is cancelled, nobody can tell how much has been sent."""
         self.check_socket(sock)
         try:
@@ -223,10 +220,10 @@ class SockOps:
         except (BlockingIOError, InterruptedError):
             sent = 0
         if type(data) is bytes and sent == len(data):
-            return _SENT
+            return None
         remainder = Remainder(sock, memoryview(data).cast("B"))
         if remainder.passes(sent):
-            return _SENT
+            return None
         return self._attempt(self._free_descriptor(sock.fileno()), WRITING, remainder.send, None)
 
     async def sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
@@ -319,9 +316,9 @@ class SockOps:
 
     def check_socket(self, sock: socket.socket) -> None:
         """Raise TypeError for a TLS socket and, in debug mode, ValueError for one that blocks."""
-        if isinstance(sock, ssl.SSLSocket):
+        if type(sock) is not _Socket and isinstance(sock, ssl.SSLSocket):
             raise TypeError("Socket cannot be of type SSLSocket")
-        if self._host.get_debug() and sock.gettimeout() != 0:
+        if self._loop._attention & _DEBUG and sock.gettimeout() != 0:
             raise ValueError("the socket must be non-blocking")
 
 

@@ -17,6 +17,12 @@ from loopcore.testing import ScriptedPort, VirtualClock
 class Owner:
     """Whose descriptor it is, in place of a socket."""
 
+    def __init__(self, fd: int = -1) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        return self._fd
+
 
 @pytest.fixture
 def port() -> ScriptedPort:
@@ -84,13 +90,13 @@ def test_a_reader_that_is_back_after_a_wait_is_asked_for(reactor: Reactor, port:
 
 
 def test_another_owner_finds_the_number_unregistered(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
-    owner = Owner()
+    owner = Owner(fd)
     leave_when_ready(reactor, port, fd, owner)
     assert not reactor.readiness.resume_reader(fd, Owner(), handle(reactor, int))
     reactor.readiness.set_writer(fd, handle(reactor, int))
     (polling,) = pending(port, fd)
     assert polling.interest == WRITE  # type: ignore[attr-defined]
-    assert not reactor.readiness.is_drained(fd, owner)
+    assert not reactor.readiness.is_drained(owner)
 
 
 def test_what_nobody_takes_up_is_forgotten(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
@@ -104,11 +110,11 @@ def test_what_nobody_takes_up_is_forgotten(reactor: Reactor, port: ScriptedPort,
 
 
 def test_beside_a_writer_nothing_is_kept(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
-    owner = Owner()
+    owner = Owner(fd)
     reactor.readiness.set_writer(fd, handle(reactor, int))
     reactor.readiness.set_reader(fd, handle(reactor, int))
     assert not reactor.readiness.keep_reader(fd, owner, True)
-    assert not reactor.readiness.is_drained(fd, owner)
+    assert not reactor.readiness.is_drained(owner)
     (polling,) = [poll for poll in pending(port, fd) if poll not in port.cancelled]
     assert polling.interest == WRITE  # type: ignore[attr-defined]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import socket
 import threading
 from collections.abc import Callable
@@ -315,3 +316,22 @@ def test_a_context_that_is_entered_already_is_reported_and_does_not_end_the_run(
 
     context.run(inside)
     assert log == ["cannot enter context", "elsewhere"]
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("way", ["next_tick", "queue_microtask"])
+def test_what_goes_with_the_last_callback_may_schedule_another(loop: Any, log: list[Any], way: str) -> None:
+    class Goodbye:
+        def __call__(self) -> None:
+            log.append("called")
+
+        def __del__(self) -> None:
+            getattr(loop, way)(log.append, "gone")
+
+    getattr(loop, way)(Goodbye())
+    gc.collect()  # where references are not counted it goes later
+    loop.run_until_complete(asyncio.sleep(0))
+    gc.collect()
+    loop.run_until_complete(asyncio.sleep(0))
+    assert log == ["called", "gone"]
+    assert len(loop.urgent) == 0
