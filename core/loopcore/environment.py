@@ -11,7 +11,6 @@ from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME,
 from loopcore.kernel.task import Task
 
 PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
-DEBUG_VARIABLE: Final = "PYTHONASYNCIODEBUG"
 TASKS_VARIABLE: Final = "LOOPCORE_TASKS"
 THREADS_VARIABLE: Final = "LOOPCORE_THREADS"
 MOST_THREADS: Final = 1024
@@ -60,16 +59,14 @@ def read(variable: str) -> str:
     return os.environ.get(variable, "")
 
 
-_OF_LOOPS: Final = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, DEBUG_VARIABLE, *SETTINGS)
+_OF_LOOPS: Final = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, *SETTINGS)
 
 
 def says_nothing() -> bool:
-    """Tell whether nothing is asked of a loop by the environment, beside its backend, nor by `python -X dev`.
+    """Tell whether no variable of tasks, threads, plugins or settings is set, not even to an empty text.
 
-    One question instead of eight: no variable is set, not even to an empty text. False if that cannot be seen at once.
+    One question instead of seven: a loop that is made has nothing to ask then. False if that cannot be seen at once.
     """
-    if sys.flags.dev_mode:
-        return False
     known = getattr(os.environ, "_data", None)
     if type(known) is not dict:
         return False
@@ -154,4 +151,4 @@ def debug_is_asked_for() -> bool:
     """Tell whether loops begin in debug mode: by `python -X dev` or PYTHONASYNCIODEBUG, as asyncio's do."""
     if sys.flags.dev_mode:
         return True
-    return not sys.flags.ignore_environment and bool(read(DEBUG_VARIABLE))
+    return not sys.flags.ignore_environment and bool(read("PYTHONASYNCIODEBUG"))

@@ -68,7 +68,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         try:
             if not is_silent:
                 apply_settings(self)
-                Scheduler.set_debug(self, debug_is_asked_for())
+            if debug_is_asked_for():
+                Scheduler.set_debug(self, True)
             self.use_classes(*classes)
             self._threads = None if is_silent else thread_limit()  # refused now, if it is wrong
             self._parts["_heritage"] = Heritage(self, make_backend)

@@ -11,15 +11,7 @@ import pytest
 
 import loopcore
 from loopcore.discovery import choose_backend
-from loopcore.environment import (
-    DEBUG_VARIABLE,
-    PLUGIN_VARIABLE,
-    SETTINGS,
-    TASKS_VARIABLE,
-    THREADS_VARIABLE,
-    read,
-    says_nothing,
-)
+from loopcore.environment import PLUGIN_VARIABLE, SETTINGS, TASKS_VARIABLE, THREADS_VARIABLE, read, says_nothing
 from loopcore.interest import READ
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
 
@@ -54,7 +46,7 @@ def test_a_variable_is_read_as_os_environ_has_it_now(monkeypatch: pytest.MonkeyP
     assert read(name) == "another mapping in its place"
 
 
-VARIABLES_OF_LOOPS = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, DEBUG_VARIABLE, *SETTINGS)
+VARIABLES_OF_LOOPS = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, *SETTINGS)
 
 
 @pytest.mark.parametrize("variable", VARIABLES_OF_LOOPS)
