@@ -248,10 +248,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return self._sockops.remove_writer(fd)
 
     async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
-        return await got if type(got := self._sockops.recv(sock, n)) is Attempt else got  # type: ignore[no-any-return]
+        return await got if type(got := self._sockops.recv(sock, n)) is Attempt else got  # type: ignore[return-value]
 
     async def sock_recv_into(self, sock: socket.socket, buf: Any) -> int:
-        return await got if type(got := self._sockops.recv_into(sock, buf)) is Attempt else got  # type: ignore[no-any-return]
+        return await got if type(got := self._sockops.recv_into(sock, buf)) is Attempt else got  # type: ignore[return-value]
 
     async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> Any:
         return await self._sockops.recvfrom(sock, bufsize)
@@ -260,7 +260,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._sockops.recvfrom_into(sock, buf, nbytes)
 
     async def sock_sendall(self, sock: socket.socket, data: Any) -> None:
-        return await got if type(got := self._sockops.sendall(sock, data)) is Attempt else got  # type: ignore[no-any-return]
+        return await got if type(got := self._sockops.sendall(sock, data)) is Attempt else got  # type: ignore[return-value]
 
     async def sock_sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
         return await self._sockops.sendto(sock, data, address)

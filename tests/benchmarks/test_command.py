@@ -353,3 +353,17 @@ def test_the_command_is_there() -> None:
     )
     assert result.returncode == 2
     assert result.stderr.startswith("loopcore: error: --work nothing: no workload 'nothing'")
+
+
+def test_the_list_is_of_the_workloads_that_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--list", "--work", "sleep0, pingpong") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["sleep0", "pingpong"]
+
+
+def test_superfluous_words_are_refused_with_the_usage_of_the_command() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "loopcore", "bench", "extra", "words"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("usage: loopcore bench ")
+    assert ended.stderr.endswith("error: unrecognized arguments: extra words\n")

@@ -86,6 +86,15 @@ def test_an_environment_of_another_kind_is_asked_one_by_one(
     assert new_loop().flush_limit == 17
 
 
+@pytest.mark.parametrize("variable", [TASKS_VARIABLE, THREADS_VARIABLE, *SETTINGS])
+def test_a_blank_variable_counts_as_unset(
+    variable: str, monkeypatch: pytest.MonkeyPatch, new_loop: Callable[..., Any]
+) -> None:
+    monkeypatch.setenv(variable, "  ")
+    loop = new_loop()
+    assert (loop.flush_limit, loop.poll_skip_time) == (FLUSH_LIMIT, POLL_SKIP_TIME)
+
+
 @pytest.mark.parametrize("text", ["", "500"])
 def test_a_variable_sets_the_attribute_of_every_loop_and_an_empty_one_does_not(
     text: str, new_loop: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

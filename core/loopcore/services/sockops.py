@@ -154,8 +154,8 @@ class SockOps:
 
     # --- operations ---------------------------------------------------------------------------------
 
-    def recv(self, sock: socket.socket, n: int) -> Any:
-        """Receive at most `n` bytes; b"" means the peer has ended."""
+    def recv(self, sock: socket.socket, n: int) -> bytes | Attempt:
+        """Receive at most `n` bytes, or return an Attempt at it; b"" means the peer has ended. Raises as `recv(2)`."""
         self.check_socket(sock)
         if not (type(n) is int and n > 0 and self._readiness.is_drained(sock)):
             try:
@@ -164,8 +164,8 @@ class SockOps:
                 pass
         return self._read_later(RECV, sock, n)
 
-    def recv_into(self, sock: socket.socket, buf: Any) -> Any:
-        """Receive into `buf`; return the number of bytes."""
+    def recv_into(self, sock: socket.socket, buf: Any) -> int | Attempt:
+        """Receive into `buf`; return the number of bytes, or an Attempt at it. Raises as `recv(2)`."""
         self.check_socket(sock)
         if not (self._readiness.is_drained(sock) and _has_room(buf)):
             try:
@@ -174,8 +174,8 @@ class SockOps:
                 pass
         return self._read_later(RECV_INTO, sock, buf)
 
-    def accept(self, sock: socket.socket) -> Any:
-        """Accept a connection; return its socket, made non-blocking, and the peer's address."""
+    def accept(self, sock: socket.socket) -> tuple[socket.socket, Any] | Attempt:
+        """Accept a connection; return its socket, made non-blocking, and the peer's address, or an Attempt at it."""
         self.check_socket(sock)
         try:
             return accept_from(sock)
@@ -212,8 +212,8 @@ class SockOps:
         received: tuple[int, Any] = await self._until(sock, READING, lambda: sock.recvfrom_into(buf, limit))
         return received
 
-    def sendall(self, sock: socket.socket, data: Any) -> Any:
-        """Send all of `data`. When it is cancelled, nobody can tell how much has been sent."""
+    def sendall(self, sock: socket.socket, data: Any) -> Attempt | None:
+        """Send all of `data`, or return an Attempt at the rest: cancelled, nobody can tell how much has been sent."""
         self.check_socket(sock)
         try:
             sent = sock.send(data)

@@ -329,9 +329,8 @@ def test_what_goes_with_the_last_callback_may_schedule_another(loop: Any, log: l
             getattr(loop, way)(log.append, "gone")
 
     getattr(loop, way)(Goodbye())
-    gc.collect()  # where references are not counted it goes later
     loop.run_until_complete(asyncio.sleep(0))
-    gc.collect()
+    gc.collect()  # where references are not counted
     loop.run_until_complete(asyncio.sleep(0))
     assert log == ["called", "gone"]
     assert len(loop.urgent) == 0
