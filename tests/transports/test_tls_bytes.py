@@ -1,12 +1,13 @@
 """What is written to a TLS transport arrives, and what the peer sends is received: whole, in order, and once."""
 
 import asyncio
+import socket
 import ssl
 from typing import Any
 
 import pytest
 
-from tests.transports.recorder import BufferedRecorder, Recorder, run, settle, unix_pair
+from tests.transports.recorder import BufferedRecorder, Recorder, opened, receive, run, settle, unix_pair
 from tests.transports.tls_support import APPLICATION_DATA, Peer, client_context, connect, secured, server_context
 
 LARGE = bytes(range(256)) * 4096  # 1 MiB
@@ -104,6 +105,60 @@ def test_writes_of_a_tick_leave_in_one_record(loopcore_factory: Any) -> None:
             assert [kind for kind, _ in peer.records] == [APPLICATION_DATA]
 
     run(loopcore_factory(), main())
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_answer_leaves_with_its_event_if_nothing_waits(loopcore_factory: Any, alone: bool) -> None:
+    answered: list[socket.socket] = []
+    had_left: list[bool] = []
+
+    class Answer(asyncio.Protocol):
+        def __init__(self, other: Any, far: socket.socket) -> None:
+            self.other = other
+            self.far = far
+
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+
+        def data_received(self, data: bytes) -> None:
+            had_left.extend(waits(sock) for sock in answered)
+            answered.append(self.far)
+            if not alone:
+                self.other.write(b"first")
+            self.transport.write(b"an ")
+            self.transport.write(b"answer")
+
+    async def main() -> None:
+        async with opened(Recorder()) as (other, other_peer):
+            peers = []
+            for _ in range(2):
+                near, far = unix_pair()
+                peers.append(Peer(far, client_context(), server_side=False))
+                connecting = asyncio.ensure_future(connect(Answer(other, far), near, server_side=True))
+                await peers[-1].handshake()
+                await connecting
+            await settle()
+            for peer in peers:  # not by operations of the loop's, which would have turns of their own
+                peer.incoming.write(peer.sock.recv(1 << 16))  # tickets
+                peer.tls.write(b"x")
+                peer.sock.send(peer.outgoing.read())
+            await settle()
+            for peer in peers:
+                assert await peer.receive(9) == b"an answer"
+                peer.sock.close()
+            if not alone:
+                assert await receive(other_peer, 10) == b"firstfirst"
+            await settle()
+
+    run(loopcore_factory(), main())
+    assert had_left == [alone]
+
+
+def waits(sock: socket.socket) -> bool:
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
 
 
 def test_what_is_written_in_connection_made_leaves_after_the_handshake(loop: asyncio.AbstractEventLoop) -> None:

@@ -73,6 +73,53 @@ def test_records_may_come_in_pieces(engines: tuple[TlsEngine, TlsEngine]) -> Non
     assert server.read() == b"hello"
 
 
+@pytest.mark.parametrize("piece", [1000, RECORD_LIMIT + 100, 40_000, CIPHERTEXT_LIMIT, 1 << 20])
+def test_many_records_may_be_cut_anywhere(engines: tuple[TlsEngine, TlsEngine], piece: int) -> None:
+    client, server = engines
+    data = bytes(number % 251 for number in range(300_000))
+    put(client, data)
+    sealed = b"".join(iter(client.ciphertext, b""))
+    got = b""
+    for start in range(0, len(sealed), piece):
+        server.receive(sealed[start : start + piece])
+        part = server.read()
+        assert not server.readable()
+        assert hash(part) == hash(bytes(bytearray(part)))
+        got += part
+    assert got == data
+
+
+def test_many_small_records_are_read_together(engines: tuple[TlsEngine, TlsEngine]) -> None:
+    client, server = engines
+    sealed = b""
+    for number in range(2000):
+        put(client, bytes([number % 251]))
+        sealed += client.ciphertext()
+    server.receive(sealed)
+    assert server.read() == bytes(number % 251 for number in range(2000))
+
+
+def test_a_program_s_own_ssl_object_is_read_by_its_method() -> None:
+    asked: list[object] = []
+
+    class Counting(ssl.SSLObject):
+        def read(self, len: int = 1024, buffer: object = None) -> bytes:  # noqa: A002
+            asked.append(buffer)
+            return super().read(len, buffer)  # type: ignore[arg-type]
+
+    theirs = server_context()
+    theirs.sslobject_class = Counting
+    client, server = TlsEngine(client_context(), False, "localhost"), TlsEngine(theirs, True, None)
+    client.start()
+    server.start()
+    agree(client, server)
+    put(client, bytes(100_000))
+    carry(client, server)
+    assert server.read() == bytes(100_000)
+    assert len(asked) >= 7
+    assert set(asked) == {None}  # nobody's Python code sees memory that becomes bytes
+
+
 def test_what_is_written_in_the_handshake_waits_for_its_end() -> None:
     client, server = pair()
     put(client, b"early")
@@ -141,15 +188,18 @@ def test_reading_goes_on_after_a_record_that_was_read_in_part(engines: tuple[Tls
     assert server.read() == b"456789"
 
 
-def test_what_came_before_a_garbled_record_is_read_and_the_error_waits(engines: tuple[TlsEngine, TlsEngine]) -> None:
+@pytest.mark.parametrize("size", [4, 50_000])
+def test_what_came_before_a_garbled_record_is_read_and_the_error_waits(
+    engines: tuple[TlsEngine, TlsEngine], size: int
+) -> None:
     client, server = engines
-    put(client, b"good")
+    put(client, bytes(size))
     carry(client, server)
     put(client, b"bad")
     sealed = bytearray(client.ciphertext())
     sealed[len(sealed) - 1] ^= 1
     server.receive(sealed)
-    assert server.read() == b"good"
+    assert server.read() == bytes(size)
     assert isinstance(server.failure, ssl.SSLError)
     assert server.sendable()  # the alert
     server.end()

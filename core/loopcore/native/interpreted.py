@@ -1,4 +1,4 @@
-"""The Python twins of `cpython.pxd`, for the pure build: same names, same contracts."""
+"""The Python twins of what `cpython.pxd` and others of C define, for the pure build: same names, same contracts."""
 
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -35,3 +35,11 @@ def advance(coro: Coroutine[Any, Any, Any], task: Any) -> Any:
         return stop.value
     finally:
         del coro, task  # this frame may live as long as a traceback does, and would keep them alive
+
+
+def take_only(items: list[Any], item: object) -> bool:
+    """Take `item` out of `items`, if it is the only one; tell whether it was."""
+    if len(items) != 1 or items[0] is not item:
+        return False
+    items.clear()
+    return True

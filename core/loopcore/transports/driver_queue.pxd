@@ -60,6 +60,10 @@ cdef inline Py_ssize_t try_send_single(QueueingDriver driver) noexcept:
     return try_send_one(<PyObject *>driver.sock, driver.fd, <PyObject *>driver._single, driver._head)
 
 
+cdef inline void keep_received(object received) noexcept:
+    keep_spare(<PyObject *>received)
+
+
 cdef inline void let_go_of_single(QueueingDriver driver) noexcept:
     keep_spare(<PyObject *>driver._single)
     driver._single = None

@@ -20,6 +20,7 @@ if cython.compiled:
     from cython.cimports.loopcore.native.cpython import raise_pending, size_of
     from cython.cimports.loopcore.native.sockets import send_many, send_one
     from cython.cimports.loopcore.transports.driver_queue import (
+        keep_received,
         let_go_of_single,
         receive_next,
         try_receive_behind,
@@ -108,6 +109,8 @@ class QueueingDriver(StreamDriver):
             self.received = self.received + nbytes
             self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
             self.sink._on_received(received)
+            if cython.compiled:
+                keep_received(received)  # a protocol that only reads it has let go of it by now
         else:
             self.sink._end_of_file()
         return nbytes

@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.tls_engine cimport TlsEngine
 from loopcore.transports.tls_sending cimport TlsSending
 
@@ -14,6 +15,8 @@ cdef class TlsConnection(TlsSending):
     cdef object _agreed(self)
     @cython.locals(engine=TlsEngine, data=bytes)
     cdef object _deliver(self)
+    @cython.locals(loop=Scheduler)
+    cdef object _answer(self)
     @cython.locals(engine=TlsEngine, count=Py_ssize_t)
     cdef bint _fill_buffer(self) except -1
     cdef object _limit_received(self)

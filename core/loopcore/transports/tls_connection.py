@@ -19,6 +19,16 @@ from loopcore.transports.stream import StreamTransport
 from loopcore.transports.tls_sending import HANDSHAKE_FAILED, TlsSending
 
 try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.flushes import take_only
+else:
+    from loopcore.native.interpreted import take_only
+
+try:
     import ssl
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
@@ -72,6 +82,8 @@ class TlsConnection(TlsSending):
                 self._deliver()
             else:
                 self._limit_received()
+            if self._turn_asked:
+                self._answer()
         elif state == _SHUTDOWN:
             self._await_close_notify()
         elif state == _HANDSHAKE:
@@ -196,8 +208,22 @@ class TlsConnection(TlsSending):
             if engine.peer_closed and not self._paused:
                 self._end_of_stream()
                 return
-        if engine.sendable():
+        if not self._turn_asked and engine.sendable():  # a turn sends what TLS itself has to say, too
             self._flush()
+
+    def _answer(self) -> None:
+        """Send what was written to what has just come in, if nobody else's writes wait (docs/adr/0044)."""
+        loop = self._loop
+        if loop._observed or not take_only(loop._flushes, self):
+            return
+        loop.tally.callbacks = loop.tally.callbacks + 1
+        self._turn_asked = False
+        try:
+            self._flush()
+        except BaseException:
+            self._turn_asked = True
+            loop._flush_soon(self)
+            raise
 
     def _fill_buffer(self) -> bool:
         """Pass on what fits a buffer of the protocol's; tell whether to go on."""

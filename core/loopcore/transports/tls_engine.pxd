@@ -1,6 +1,14 @@
 cimport cython
 
 
+cdef int _OPEN
+cdef int _FLUSHING
+cdef Py_ssize_t _RECORD
+cdef object _WHOLE
+cdef Py_ssize_t _BATCH
+cdef Py_ssize_t _ROOM
+
+
 @cython.final
 cdef class TlsEngine:
     cdef readonly int state
@@ -11,10 +19,14 @@ cdef class TlsEngine:
     cdef readonly object tls
     cdef object _incoming
     cdef object _outgoing
+    cdef object _put
+    cdef object _take
     cdef object _read
     cdef object _write
     cdef object _pending
     cdef bint _held
+    cdef Py_ssize_t _unread
+    cdef bint _plain
     cdef list _queue
 
     cdef object _move(self, object event)
@@ -24,8 +36,10 @@ cdef class TlsEngine:
     cpdef object receive(self, object data)
     cpdef Py_ssize_t received(self) except -1
     cpdef bint readable(self) except -1
-    @cython.locals(first=bytes, parts=list)
+    @cython.locals(first=bytes, part=bytes, parts=list)
     cpdef bytes read(self)
+    @cython.locals(room=bytes, filled=Py_ssize_t)
+    cdef bytes _read_together(self)
     @cython.locals(size=Py_ssize_t, filled=Py_ssize_t, count=Py_ssize_t)
     cpdef Py_ssize_t read_into(self, object view) except -1
     cdef object _read_record(self, object view)

@@ -25,6 +25,17 @@ returned, and the error waits in `failure`. Sizes are in bytes. Thread: any, one
 from typing import Any, Final, TypeAlias
 
 try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.flushes import take_only
+    from cython.cimports.loopcore.native.rooms import make_room, open_room, shortened
+else:
+    from loopcore.native.interpreted import take_only
+
+try:
     import ssl
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
@@ -66,6 +77,13 @@ RECORD_LIMIT = 16384
 BATCH_LIMIT = 7 * RECORD_LIMIT
 """Bytes that are encrypted at once. Their ciphertext stays below 120 KiB, for the reasons of docs/adr/0005."""
 
+ROOM_LIMIT = 120 * 1024
+"""Bytes that are decrypted into one object: as much as is received at once, below malloc's mmap threshold (0005)."""
+
+# For each message, of C when compiled: what others import is looked up by name.
+_OPEN, _FLUSHING = OPEN, FLUSHING
+_RECORD, _WHOLE, _BATCH, _ROOM = RECORD_LIMIT, RECORD_LIMIT, BATCH_LIMIT, ROOM_LIMIT
+
 # SSLSyscallError without an error of the system: OpenSSL found the BIO empty and said so in another way.
 AGAIN: Final[Any] = () if ssl is None else (ssl.SSLWantReadError, ssl.SSLSyscallError)
 
@@ -91,10 +109,14 @@ class TlsEngine:
         "tls",
         "_incoming",
         "_outgoing",
+        "_put",
+        "_take",
         "_read",
         "_write",
         "_pending",
         "_held",
+        "_unread",
+        "_plain",
         "_queue",
     )
 
@@ -114,8 +136,13 @@ class TlsEngine:
         self.tls: ssl.SSLObject = context.wrap_bio(
             self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname
         )
+        # Bound once, as each message needs them.
+        self._put: Any = self._incoming.write
+        self._take: Any = self._outgoing.read
         # SSLObject's methods do nothing but call the same ones of `_sslobj`; a subclass's may do more.
         inner: Any = getattr(self.tls, "_sslobj", None) if type(self.tls) is ssl.SSLObject else None
+        self._plain: bool = inner is not None
+        """Whether nobody's Python code sees what OpenSSL reads into."""
         if inner is None:
             inner = self.tls
         self._read: Any = inner.read
@@ -123,6 +150,8 @@ class TlsEngine:
         self._pending: Any = inner.pending
         self._held: bool = False
         """Whether OpenSSL holds plaintext of a record that was read in part."""
+        self._unread: int = 0
+        """How much ciphertext waits, at most: to ask the BIO each time costs more than all else of a read here."""
         self._queue: list[Buffer] = []
 
     def _move(self, event: str) -> None:
@@ -146,6 +175,7 @@ class TlsEngine:
             self.tls.do_handshake()
         except AGAIN:
             return False
+        self._unread = self._incoming.pending
         self._move(AGREED)
         self.agreed = True
         return True
@@ -160,7 +190,7 @@ class TlsEngine:
 
     def receive(self, data: Any) -> None:
         """Take in what the peer has sent."""
-        self._incoming.write(data)
+        self._unread += self._put(data)
 
     def received(self) -> int:
         """Return how many bytes of ciphertext wait to be looked at."""
@@ -168,13 +198,17 @@ class TlsEngine:
 
     def readable(self) -> bool:
         """Tell whether reading is worth a try."""
-        return self._held or self._incoming.pending != 0
+        return self._held or self._unread > 0
 
     def read(self) -> bytes:
         """Return all the plaintext there is; empty if there is none, which `peer_closed` and `failure` explain."""
         first = b""
+        if cython.compiled and self._plain and self._unread > _RECORD:
+            first = self._read_together()
+            if not first:
+                return first
         parts: list[bytes] | None = None
-        while self._held or self._incoming.pending:
+        while self._held or self._unread:
             part = self._read_record(None)
             self._held = False  # a record's rest is shorter than what was asked for
             if not part:
@@ -187,11 +221,22 @@ class TlsEngine:
                 first = part
         return first if parts is None else b"".join(parts)
 
+    def _read_together(self) -> bytes:
+        """Read several records into one object, so that they need not be joined; nearly always all. Compiled only."""
+        room = make_room(min(self._unread + _RECORD, _ROOM))  # OpenSSL may hold the beginning of a record
+        view = open_room(room)
+        try:
+            filled = self.read_into(view)
+        finally:
+            view.release()
+        whole: bytes = shortened(room, filled)
+        return whole
+
     def read_into(self, view: memoryview) -> int:
         """Put plaintext into `view`, writable bytes, until it is full or there is no more; return how much."""
         size = len(view)
         filled = 0
-        while filled < size and (self._held or self._incoming.pending):
+        while filled < size and (self._held or self._unread):
             part = view[filled:] if filled else view
             count: int = self._read_record(part) or 0
             self._held = count == len(part) and self._pending() > 0
@@ -202,20 +247,20 @@ class TlsEngine:
 
     def _read_record(self, view: memoryview | None) -> Any:
         """Read one record, or what `view` holds of it; return the bytes or their number, nothing if there are none."""
+        got: Any = None
         try:
-            got = self._read(RECORD_LIMIT) if view is None else self._read(len(view), view)
+            got = self._read(_WHOLE) if view is None else self._read(len(view), view)
             if not got:
                 self.peer_closed = True
-            return got
         except AGAIN:
-            return None
+            pass
         except ssl.SSLZeroReturnError:  # instead of an empty read, once our own close_notify was sent
             self.peer_closed = True
-            return None
         except ssl.SSLError as exc:
             # Its frames and those that called them would live as long as the error, which the program may keep.
             self.failure = exc.with_traceback(None)
-            return None
+        self._unread = self._incoming.pending
+        return got
 
     # To the peer
 
@@ -233,17 +278,19 @@ class TlsEngine:
 
         Empty when there is nothing. Raises ssl.SSLError.
         """
-        if self.unencrypted and (self.state == OPEN or self.state == FLUSHING):
+        if self.unencrypted and (self.state == _OPEN or self.state == _FLUSHING):
             self._encrypt()
+            return self._take()  # type: ignore[no-any-return]
         return self.said()
 
     def said(self) -> bytes:
         """Return what TLS itself has to say and what is encrypted already; empty if there is nothing."""
-        return self._outgoing.read() if self._outgoing.pending else b""
+        return self._take() if self._outgoing.pending else b""
 
     def _encrypt(self) -> None:
         batch = self._take_batch()
         size = len(batch)
+        self.unencrypted -= size  # an interrupt in `_write` comes when OpenSSL has taken it
         done = 0
         try:
             done = self._write(batch)
@@ -253,14 +300,16 @@ class TlsEngine:
                     done += self._write(view[done:])
         except AGAIN:  # the peer has to be heard first
             self._queue.insert(0, memoryview(batch)[done:])
-        self.unencrypted -= done
+            self.unencrypted += size - done
 
     def _take_batch(self) -> Buffer:
         """Take the first `BATCH_LIMIT` bytes out of the queue, joined: each call of OpenSSL makes a record."""
         queue = self._queue
-        if self.unencrypted <= BATCH_LIMIT:
-            batch: Buffer = queue[0] if len(queue) == 1 else b"".join(queue)
-            queue.clear()
+        if self.unencrypted <= _BATCH:
+            batch: Buffer = queue[0]
+            if not take_only(queue, batch):
+                batch = b"".join(queue)
+                queue.clear()
             return batch
         taken = 0
         size = 0
@@ -311,6 +360,6 @@ class TlsEngine:
     def forget(self) -> None:
         """Let go of what has not been sent and of what has not been read."""
         if self._outgoing.pending:
-            self._outgoing.read()
+            self._take()
         if self._incoming.pending:
             self._incoming.read()

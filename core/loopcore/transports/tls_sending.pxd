@@ -4,6 +4,7 @@ from cpython.object cimport PyObject
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.native.attributes cimport open_dict
+from loopcore.transports.driver cimport StreamDriver
 from loopcore.transports.stream cimport StreamTransport
 from loopcore.transports.tls_engine cimport TlsEngine
 
@@ -65,6 +66,11 @@ cdef class TlsSending(Runnable):
     cdef object _fail(self, object exc, object message)
     cpdef object _force_close(self, object exc)
     cdef object _report(self, object exc, object message)
+
+
+# The driver of a StreamTransport is a StreamDriver.
+cdef inline Py_ssize_t write_some(StreamTransport transport, object item) except -1:
+    return (<StreamDriver>transport._driver).write_some(item)
 
 
 cdef inline object give_instance_dicts():

@@ -37,7 +37,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import run_in_context
-    from cython.cimports.loopcore.transports.tls_sending import give_instance_dicts
+    from cython.cimports.loopcore.transports.tls_sending import give_instance_dicts, write_some
 else:
     from loopcore.native.interpreted import run_in_context
 
@@ -169,6 +169,8 @@ class TlsSending(Runnable):
                 if not data:
                     break
                 self._send(data)
+                if not engine.unencrypted:
+                    break  # `data` was all there was
         except ssl.SSLError as exc:
             self._fail(exc, "Fatal error on SSL protocol")
             return
@@ -181,7 +183,7 @@ class TlsSending(Runnable):
         plain = self._plain
         if plain is not None and not plain._refuses:
             # At once: the writes of this tick are joined already, and a second turn would only come a tick later.
-            sent = plain._driver.write_some(data)
+            sent = write_some(plain, data) if cython.compiled else plain._driver.write_some(data)
             if sent == len(data):
                 return
             if sent:
