@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ async def everything() -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(consumer(queue))
         group.create_task(producer(queue))
-    await loop.run_in_executor(None, blocking_job, threading.Event())
+    told = threading.Event()
+    job = loop.run_in_executor(None, blocking_job, told)
+    told.set()  # it ends when the loop waits for it, however slow the machine is: else no arrow leads back
+    await job
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     writer.write(b"x\n")
@@ -53,7 +57,8 @@ async def producer(queue: "asyncio.Queue[int]") -> None:
 
 
 def blocking_job(event: threading.Event) -> None:
-    event.wait(0.005)
+    event.wait()
+    time.sleep(0.005)
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
