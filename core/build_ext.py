@@ -92,7 +92,7 @@ class CompileError(Exception):
 
 def compile_mode() -> str:
     """Return what `LOOPCORE_COMPILE` asks for; raises ValueError for a word that means nothing."""
-    mode = os.environ.get(VARIABLE, "") or "auto"
+    mode = os.environ.get(VARIABLE, "").strip() or "auto"
     if mode not in MODES:
         raise ValueError(f"{VARIABLE}={mode!r} is not one of {', '.join(MODES)}")
     return mode
@@ -174,7 +174,7 @@ def cache_key(tree: Path) -> str:
 
 def compile_once(tree: Path, out: Path, modules: list[Path]) -> None:
     """Compile `modules` of `tree` into `out`, or take what an earlier build left in the cache."""
-    folder = os.environ.get(CACHE, "")
+    folder = os.environ.get(CACHE, "").strip()
     if not folder:
         run_compiler(tree, out, modules)
         return

@@ -133,8 +133,11 @@ class EpollBackend:
         try:
             self._epoll.modify(fd, interest)
         except FileNotFoundError:
-            # The number was closed and reused: a registration survives until `unregister`, so it gets a row again.
+            # The number was closed and reused: a registration survives until `unregister`, so it gets a row again. The
+            # old one may still be there, for a copy of the descriptor that is open.
             self._epoll.register(fd, interest)
+            self._doubts[fd] = 0
+            self._sift = True
         self._registered[fd] = interest
 
     def unregister(self, fd: int) -> None:

@@ -52,7 +52,7 @@ class Catalogue:
         """Forget what was read from the installed distributions; the next question reads them again."""
         self._installed = None
         self._loaded.clear()
-        self.choices.clear()
+        self.choices = {}  # another: who is choosing keeps his choice in the one that he found
 
     def declarations(self, name: str) -> list[Declaration]:
         """Return all who declare `name`: none, one, or too many."""
@@ -105,7 +105,7 @@ class Catalogue:
         if known and not (name in self._registered and self._registered[name].load() is target):
             raise UsageError(f"{self._noun} {name!r} is declared by {known[0]}; {declaration} needs another name")
         self._registered[name] = declaration
-        self.choices.clear()
+        self.choices = {}  # another: who is choosing keeps his choice in the one that he found
 
     def unregister(self, name: str) -> None:
         """Take back `register`. Raises UsageError if `name` was not registered."""
@@ -113,7 +113,7 @@ class Catalogue:
         if declaration is None:
             raise UsageError(f"{self._noun} {name!r} was not registered, so it cannot be unregistered")
         self._loaded.pop(declaration, None)
-        self.choices.clear()
+        self.choices = {}  # another: who is choosing keeps his choice in the one that he found
 
     def _scan(self) -> dict[str, list[Declaration]]:
         if self._installed is None:

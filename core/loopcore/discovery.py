@@ -121,6 +121,7 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
     is_list = "," in spec
     if not is_list and (before := _chosen_before(spec, asked)) is not None:
         return before
+    choices = BACKENDS.choices  # before anything is looked up: what is taken back meanwhile is not kept
     candidates = _candidates(spec, asked)
     refusals: list[tuple[str, LoopcoreError]] = []
     for name, own in candidates.items():
@@ -136,7 +137,7 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
             refusals.clear()  # their tracebacks lead here, and from here to who has asked: the loop
             choice = Choice(name, factory, reason, str(declaration))
             if not is_list:  # of a list, each name may have a setting to refuse
-                BACKENDS.choices[spec, asked] = choice
+                choices[spec, asked] = choice
             return choice
     raise _refusal(asked, refusals)
 

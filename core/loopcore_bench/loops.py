@@ -53,9 +53,9 @@ class LoopSpec:
 
 def parse_loop(text: str) -> LoopSpec:
     """Read one loop as written on the command line. Raises ValueError when it has no name."""
-    label, equals, rest = text.partition("=")
+    label, equals, rest = (part.strip() for part in text.partition("="))
     if not equals:
-        label, rest = text, text
+        rest = label
     rest, _, python = rest.partition("@")
     name, _, backend = rest.partition(":")
     if not name or not label:

@@ -93,6 +93,26 @@ def test_number_of_a_ghost_can_be_registered_again(closing, make_pair):
 
 
 @needs_epoll
+def test_ghost_of_a_number_that_was_never_unregistered_ends(closing, make_pair, elapsed):
+    backend = epoll.EpollBackend()
+    one, other = socket.socketpair()
+    copy = one.dup()
+    closing(backend, one, other, copy)
+    number = one.fileno()
+    backend.register(number, READ)
+    one.close()
+    pair = make_pair()
+    assert pair[0].fileno() == number
+    backend.modify(number, READ)
+    other.send(b"x")
+    for _ in range(epoll.FIRST_DOUBT):
+        backend.wait(0.0)
+    assert elapsed(backend, 0.02) >= 0.02
+    pair[1].send(b"x")
+    assert list(backend.wait(None)) == [(number, READ)]
+
+
+@needs_epoll
 @pytest.mark.parametrize("waker_kind", ["eventfd", "socketpair"], indirect=True)
 def test_registrations_and_wakes_survive_a_ghost(closing, make_pair, waker_kind):
     pair, gone = make_pair(), make_pair()

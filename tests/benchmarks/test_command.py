@@ -18,7 +18,7 @@ import pytest
 from loopcore import UsageError
 from loopcore_bench import command, rounds
 from loopcore_bench.cli import choose_rows
-from loopcore_bench.loops import LoopSpec
+from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.netrows import NET
 from loopcore_bench.rounds import Cell, can_run
 from loopcore_bench.work import all_micro
@@ -358,6 +358,11 @@ def test_the_command_is_there() -> None:
 def test_the_list_is_of_the_workloads_that_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--list", "--work", "sleep0, pingpong") == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["sleep0", "pingpong"]
+
+
+def test_loops_may_be_written_with_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--list", "--loops", "asyncio, x = loopcore") == 0
+    assert (parse_loop(" x = loopcore:poll ").label, parse_loop(" loopcore").name) == ("x", "loopcore")
 
 
 def test_superfluous_words_are_refused_with_the_usage_of_the_command() -> None:

@@ -59,3 +59,9 @@ def test_a_compiler_behind_a_cache_is_noted_by_its_own_name(
         path.chmod(0o755)
     monkeypatch.setenv("CC", f"{cache} {compiler} -pthread")
     assert hook.compiler_name() == "the compiler, asked for -pthread --version"
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_a_blank_variable_counts_as_unset(hook: Any, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("LOOPCORE_COMPILE", value)
+    assert hook.compile_mode() == "auto"

@@ -101,3 +101,17 @@ def test_built_in_commands_look_for_no_others_and_cannot_be_replaced(install: An
     install(plugins=fail, backends=fail)
     assert main(["plugins", "--json"]) == 0
     assert COMMANDS._installed is None
+
+
+def test_names_of_its_arguments_are_its_own(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def convert(parser: argparse.ArgumentParser) -> None:
+        """Convert."""
+        parser.add_argument("--parser", default="json")
+        parser.set_defaults(act=lambda arguments: sys.stdout.write(arguments.parser) * 0)
+
+    install(convert=lambda: convert)
+    assert main(["convert"]) == 0
+    assert capsys.readouterr().out == "json"
+    with pytest.raises(SystemExit):
+        main(["convert", "--parser", "xml", "more"])
+    assert "usage: loopcore convert " in capsys.readouterr().err

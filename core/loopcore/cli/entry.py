@@ -38,8 +38,11 @@ Run an existing asyncio program on loopcore, unchanged. What follows the program
 """
 
 
-def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of the command line `words`. Raises LoopcoreError for an added command that cannot be used."""
+def make_parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser of the command line `words`, and those of the commands.
+
+    Raises LoopcoreError for an added command that cannot be used.
+    """
     parser = argparse.ArgumentParser(prog="loopcore", description="An asyncio event loop that can be taken apart.")
     parser.add_argument("--version", action="version", version=f"loopcore {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -67,9 +70,7 @@ def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print JSON, for another program to read")
         command.set_defaults(act=act)
     add_commands(commands, tuple(commands.choices), words)
-    for command in commands.choices.values():
-        command.set_defaults(parser=command)
-    return parser
+    return parser, commands.choices
 
 
 def prepare_program(arguments: argparse.Namespace) -> Program:
@@ -132,9 +133,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         with report():
-            arguments, unknown = make_parser(words).parse_known_args(words)
+            parser, commands = make_parser(words)
+            arguments, unknown = parser.parse_known_args(words)
             if unknown:
-                arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+                commands[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")
             if arguments.command != "run":
                 return int(arguments.act(arguments))
         program = prepare_program(arguments)

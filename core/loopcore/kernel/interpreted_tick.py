@@ -185,8 +185,7 @@ class InterpretedReactor(Reactor):
             raise
 
     def _run_pending(self) -> int:
-        inbox = self.inbox
-        if inbox._woken or inbox._handles:
+        if self.inbox._woken or self.inbox._handles:
             self._empty_inbox()
         if self._urgent_pending:
             self._run_urgent()
@@ -238,6 +237,7 @@ class InterpretedReactor(Reactor):
                     raise
                 except BaseException as exc:
                     runnable._report(exc)
+            runnable = None  # what it alone has kept may set a next-tick as it goes
             if self._urgent_pending:
                 self._run_urgent()
             if self.unflushed > self.flush_limit:

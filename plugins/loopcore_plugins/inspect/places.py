@@ -38,7 +38,7 @@ class Address(NamedTuple):
 
 def folder() -> Path:
     """Return the folder of the sockets, which need not exist."""
-    chosen, runtime = os.environ.get(VARIABLE), os.environ.get("XDG_RUNTIME_DIR")
+    chosen, runtime = os.environ.get(VARIABLE, "").strip(), os.environ.get("XDG_RUNTIME_DIR")
     if chosen:
         return Path(chosen)
     if runtime:

@@ -40,8 +40,13 @@ def test_only_the_owner_can_get_at_a_socket(folder: Path, loop: Any, monkeypatch
         os.umask(before)
 
 
-def test_without_a_runtime_folder_the_one_for_temporary_files_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chosen", [None, "", "  "])
+def test_without_a_runtime_folder_the_one_for_temporary_files_is_taken(
+    monkeypatch: pytest.MonkeyPatch, chosen: str | None
+) -> None:
     monkeypatch.delenv("LOOPCORE_INSPECT_DIR", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("LOOPCORE_INSPECT_DIR", chosen)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     assert places.folder().name == f"loopcore-{os.geteuid()}"
 

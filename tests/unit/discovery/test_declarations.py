@@ -130,6 +130,19 @@ def test_registered_backend_can_be_chosen_and_taken_back(install):
         discovery.unregister_backend("mine")
 
 
+def test_a_choice_that_is_made_while_the_backend_is_taken_back_is_not_remembered(install):
+    class Slow(Fake):
+        @classmethod
+        def probe(cls):
+            discovery.unregister_backend("mine")  # as another thread may
+            return super().probe()
+
+    install(Entry("one", Fake))
+    discovery.register_backend("mine", Slow)
+    assert choose_backend("mine").factory is Slow
+    refusal(UsageError, "mine")
+
+
 def test_registered_name_is_not_taken_over(install):
     install()
     discovery.register_backend("mine", Fake)

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import gc
+import platform
 import socket
 import threading
 from collections.abc import Callable
@@ -334,3 +335,20 @@ def test_what_goes_with_the_last_callback_may_schedule_another(loop: Any, log: l
     loop.run_until_complete(asyncio.sleep(0))
     assert log == ["called", "gone"]
     assert len(loop.urgent) == 0
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.skipif(platform.python_implementation() != "CPython", reason="references are not counted")
+@pytest.mark.parametrize("way", ["next_tick", "queue_microtask"])
+def test_what_goes_with_a_callback_schedules_before_the_next_callback(loop: Any, log: list[Any], way: str) -> None:
+    class Goodbye:
+        def __call__(self) -> None:
+            log.append("called")
+
+        def __del__(self) -> None:
+            getattr(loop, way)(log.append, "gone")
+
+    loop.call_soon(Goodbye())
+    loop.call_soon(log.append, "the next")
+    loop.run_until_complete(asyncio.sleep(0))
+    assert log == ["called", "gone", "the next"]
