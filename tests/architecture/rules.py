@@ -124,6 +124,33 @@ def negative_indices(sources: Iterable[Source]) -> list[str]:
     return complaints
 
 
+def types_by_name(source: Source, header: str) -> list[str]:
+    """Compiled classes that a `type(x) is C` compares with by name, since the header does not cimport them.
+
+    CPython 3.12 and newer do not remember where a module's names are: each look-up is a hundred instructions.
+    """
+    known = {word for line in re.findall(r"cimport (.*)", header) for word in re.findall(r"\w+", line)}
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom) and node.module and is_compiled(node.module)
+        for alias in node.names
+    }
+    return [
+        f"{source.path}:{node.lineno}: {right.id} is not cimported"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Compare) and ast.unparse(node.left).startswith("type(")
+        for right in node.comparators
+        if isinstance(right, ast.Name) and right.id in imported - known
+    ]
+
+
+def is_compiled(module: str) -> bool:
+    """Whether `module`, of one of the packages, has a header."""
+    package, *rest = module.split(".")
+    return package in PACKAGES and PACKAGES[package].joinpath(*rest).with_suffix(".pxd").exists()
+
+
 def public_methods(tree: ast.AST) -> dict[str, list[str]]:
     """The public methods that each class defines itself; hooks and tests are not for callers, and do not count."""
     return {

@@ -80,6 +80,11 @@ def test_header_declares_what_the_source_has(source: rules.Source):
     assert classes.header_mismatches(source, source.path.with_suffix(".pxd")) == []
 
 
+@pytest.mark.parametrize("source", HOT, ids=lambda source: source.module)
+def test_types_are_compared_without_a_look_up(source: rules.Source):
+    assert rules.types_by_name(source, source.path.with_suffix(".pxd").read_text(encoding="utf-8")) == []
+
+
 def test_layers_point_downwards():
     """The contracts of import-linter, in pyproject.toml; in a process of its own, because it reconfigures logging."""
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as main; main()", "--no-cache"]

@@ -39,6 +39,12 @@ def test_long_function_is_noticed():
     assert not rules.long_functions([sample("def f():\n" + "    x = 1\n" * 59)])
 
 
+def test_type_that_is_looked_up_by_name_is_noticed():
+    source = sample("from loopcore.kernel.handle import Handle\nhit = type(x) is Handle\n")
+    assert rules.types_by_name(source, "cimport cython\n")
+    assert not rules.types_by_name(source, "from loopcore.kernel.handle cimport Handle, TimerHandle\n")
+
+
 def test_missing_docstring_is_noticed():
     assert rules.missing_docstrings([sample("x = 1\n")])
     assert not rules.missing_docstrings([sample('"""What this is."""\n')])

@@ -7,6 +7,7 @@ from loopcore_backends.uring.ring cimport Ring
 from loopcore_backends.uring.slots cimport Slot, Slots
 
 cdef int _RECEIVE_CODE, _RECEIVE_FROM_CODE, _POLL_CODE
+cdef int _READ_FILE_CODE, _STAT_CODE, _WAIT_CODE, _CONNECT_CODE, _SHUTDOWN_CODE, _SYNC_CODE, _CLOSE_CODE
 cdef int _POLL_BITS, _HANGUP_BIT, _RDHUP_BIT
 cdef unsigned int _NAME_AT, _NAME_SIZE
 cdef int _INLINE, _CONNECTING, _BLOCKED, _STARVED

@@ -53,6 +53,9 @@ POLL_BITS = READ | WRITE | ERROR | HANGUP
 _RECEIVE_CODE = operations.RECEIVE
 _RECEIVE_FROM_CODE = operations.RECEIVE_FROM
 _POLL_CODE = operations.POLL
+_READ_FILE_CODE, _STAT_CODE, _WAIT_CODE = operations.READ_FILE, operations.STAT, operations.WAIT_PROCESS
+_CONNECT_CODE = operations.CONNECT
+_SHUTDOWN_CODE, _SYNC_CODE, _CLOSE_CODE = operations.SHUTDOWN, operations.SYNC, operations.CLOSE
 _POLL_BITS = POLL_BITS
 _HANGUP_BIT = HANGUP
 _RDHUP_BIT = layout.POLL_RDHUP
@@ -211,14 +214,14 @@ class Results:
                 step = _BLOCKED
             elif code not in (operations.READ_FILE, operations.RECEIVE, operations.ACCEPT, operations.RECEIVE_FROM):
                 return False
-        elif error == errno.EALREADY and code == operations.CONNECT:
+        elif error == errno.EALREADY and code == _CONNECT_CODE:
             step = _CONNECTING
         elif error == _CANCELLED_ERROR:
             if code in _NOT_TWICE:
                 return False
-            if code == operations.CONNECT:
+            if code == _CONNECT_CODE:
                 step = _CONNECTING
-        elif error != _INTERRUPTED_ERROR or code in _NOT_TWICE or code == operations.CONNECT:
+        elif error != _INTERRUPTED_ERROR or code in _NOT_TWICE or code == _CONNECT_CODE:
             return False
         slot.step = step
         slot.asked = False
@@ -239,21 +242,21 @@ class Results:
             return result & _POLL_BITS | (_HANGUP_BIT if result & _RDHUP_BIT else 0)
         if code == _RECEIVE_FROM_CODE:
             return self._datagram(slot, result, flags, requests)
-        if code == operations.READ_FILE:
+        if code == _READ_FILE_CODE:
             if requests.streams is None or slot.keep is not None:
                 return cut(slot.keep, result)
             if flags & _CQE_BUFFER:
                 return requests.streams.take_out(flags >> _BUFFER_SHIFT, result, False)
             return b""
-        if code == operations.STAT:
+        if code == _STAT_CODE:
             return status.stat_result(cut(slot.keep[0], layout.STATX_SIZE))
-        if code == operations.WAIT_PROCESS:
+        if code == _WAIT_CODE:
             at = address_of(slot.keep)
             information = words32(at, layout.SIGINFO_SIZE // 4)
             return status.wait_status(information[layout.SIGINFO_CODE], information[layout.SIGINFO_STATUS])
-        if code == operations.CONNECT:
+        if code == _CONNECT_CODE:
             return self._connected(slot)
-        if code in (operations.SHUTDOWN, operations.SYNC, operations.CLOSE):
+        if code in (_SHUTDOWN_CODE, _SYNC_CODE, _CLOSE_CODE):
             return None
         return result
 

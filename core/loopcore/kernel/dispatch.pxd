@@ -3,7 +3,7 @@ cimport cython
 from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.contexts cimport is_left
 from loopcore.kernel.current cimport TaskQueues
-from loopcore.kernel.handle cimport Handle
+from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.readiness cimport Readiness, Registration, near_reader
 from loopcore.kernel.runnable cimport Runnable

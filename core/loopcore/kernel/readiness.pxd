@@ -5,7 +5,7 @@ from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.near cimport find_near, find_near_for
 
 cdef int _SWEEPS_KEPT
-cdef int _NEAR
+cdef int _NEAR, _READ, _WRITE
 cdef int _KEPT
 cdef int _DRAINED
 

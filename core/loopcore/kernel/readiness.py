@@ -34,6 +34,7 @@ SWEEPS_KEPT: Final = 5
 """How many sweeps a registration is kept for. A task that was woken resumes it in the next tick; one that awaits
 `asyncio.wait_for` of Python 3.11, which makes a task for each operation, in the fourth."""
 _SWEEPS_KEPT = SWEEPS_KEPT
+_READ, _WRITE = READ, WRITE
 
 _NEAR = 1024
 """Descriptors below it have their entries in a list, too, compiled: an event is looked up with every message."""
@@ -101,7 +102,7 @@ class Readiness:
 
         Raises what the backend's `register` raises; the table is unchanged then.
         """
-        entry = self._entry(fd, READ)
+        entry = self._entry(fd, _READ)
         previous = entry.reader
         entry.reader = runnable
         entry.reader_tick = self.tick
@@ -109,7 +110,7 @@ class Readiness:
 
     def set_writer(self, fd: int, runnable: Runnable) -> Runnable | None:
         """Run `runnable` whenever `fd` is writable; return whom it replaces. Raises as `set_reader`."""
-        entry = self._entry(fd, WRITE)
+        entry = self._entry(fd, _WRITE)
         previous = entry.writer
         entry.writer = runnable
         entry.writer_tick = self.tick
@@ -122,7 +123,7 @@ class Readiness:
             return None
         previous = entry.reader
         entry.reader = None
-        self._shrink(fd, WRITE if entry.writer is not None else 0)
+        self._shrink(fd, _WRITE if entry.writer is not None else 0)
         return previous
 
     def clear_writer(self, fd: int) -> Runnable | None:
@@ -132,7 +133,7 @@ class Readiness:
             return None
         previous = entry.writer
         entry.writer = None
-        self._shrink(fd, READ if entry.reader is not None or entry._kept else 0)
+        self._shrink(fd, _READ if entry.reader is not None or entry._kept else 0)
         return previous
 
     # Kept registrations
@@ -175,7 +176,7 @@ class Readiness:
         if entry is None or not entry._kept or entry._owner() is not owner:
             return False
         if self.parks:
-            self._backend.modify(fd, READ)
+            self._backend.modify(fd, _READ)
         entry._kept = 0
         entry.reader = runnable
         entry.reader_tick = self.tick
@@ -201,7 +202,7 @@ class Readiness:
     def _let_go(self, fd: int, entry: Registration) -> None:
         entry._kept = 0
         entry._owner = None
-        self._shrink(fd, WRITE if entry.writer is not None else 0)
+        self._shrink(fd, _WRITE if entry.writer is not None else 0)
 
     def forget(self, fd: int) -> None:
         """Stop watching `fd` altogether; to be called before it is closed. Unknown descriptors are fine."""
@@ -227,7 +228,7 @@ class Readiness:
         """Register everything with a backend that knows nothing yet."""
         for fd, entry in list(self._table.items()):
             entry._kept = 0
-            interest = (READ if entry.reader is not None else 0) | (WRITE if entry.writer is not None else 0)
+            interest = (_READ if entry.reader is not None else 0) | (_WRITE if entry.writer is not None else 0)
             if not interest:
                 self._take_out(fd)
                 continue
@@ -274,10 +275,10 @@ class Readiness:
             return entry
         wanted = interest
         if entry.reader is not None:
-            wanted |= READ
+            wanted |= _READ
         if entry.writer is not None:
-            wanted |= WRITE
-        if (entry.reader if interest == READ else entry.writer) is None:
+            wanted |= _WRITE
+        if (entry.reader if interest == _READ else entry.writer) is None:
             self._backend.modify(fd, wanted)
         return entry
 

@@ -1,13 +1,14 @@
 cimport cython
 
+from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.services.attempts cimport Attempt, Sweeper, accept_from, begin
 from loopcore.services.owners cimport Owners
 
-cdef int _READING
-cdef int _WRITING
+cdef int _READING, _WRITING, _RECV, _RECV_INTO
+cdef object _Socket
 cdef int _DEBUG
 
 

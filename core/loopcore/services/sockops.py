@@ -46,7 +46,7 @@ FileDescriptorLike: TypeAlias = Any
 
 Callback: TypeAlias = Callable[..., object]
 
-_READING, _WRITING = READING, WRITING
+_READING, _WRITING, _RECV, _RECV_INTO = READING, WRITING, RECV, RECV_INTO
 _DEBUG = 4
 _Socket = socket.socket
 
@@ -162,7 +162,7 @@ class SockOps:
                 return sock.recv(n)
             except (BlockingIOError, InterruptedError):
                 pass
-        return self._read_later(RECV, sock, n)
+        return self._read_later(_RECV, sock, n)
 
     def recv_into(self, sock: socket.socket, buf: Any) -> int | Attempt:
         """Receive into `buf`; return the number of bytes, or an Attempt at it. Raises as `recv(2)`."""
@@ -172,7 +172,7 @@ class SockOps:
                 return sock.recv_into(buf)
             except (BlockingIOError, InterruptedError):
                 pass
-        return self._read_later(RECV_INTO, sock, buf)
+        return self._read_later(_RECV_INTO, sock, buf)
 
     def accept(self, sock: socket.socket) -> tuple[socket.socket, Any] | Attempt:
         """Accept a connection; return its socket, made non-blocking, and the peer's address, or an Attempt at it."""
@@ -186,9 +186,9 @@ class SockOps:
         fd = sock.fileno()
         self._check_free(fd, fd)
         self._check_closed()
-        attempt = begin(self._sweeper, fd, READING, kind, sock, argument)
+        attempt = begin(self._sweeper, fd, _READING, kind, sock, argument)
         if not self._readiness.resume_reader(fd, sock, attempt):
-            self._watch(fd, READING, attempt)
+            self._watch(fd, _READING, attempt)
         return attempt
 
     async def recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
@@ -224,7 +224,7 @@ class SockOps:
         remainder = Remainder(sock, memoryview(data).cast("B"))
         if remainder.passes(sent):
             return None
-        return self._attempt(self._free_descriptor(sock.fileno()), WRITING, remainder.send, None)
+        return self._attempt(self._free_descriptor(sock.fileno()), _WRITING, remainder.send, None)
 
     async def sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
         """Send a datagram; return the number of bytes."""

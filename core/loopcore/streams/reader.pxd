@@ -2,6 +2,7 @@ from cpython.object cimport PyObject
 
 from loopcore.native.attributes cimport open_dict
 from loopcore.streams.intake cimport Intake
+from loopcore.streams.reading cimport NextLine, ReadLine, ReadUntil
 
 
 cdef class StreamReader(Intake):

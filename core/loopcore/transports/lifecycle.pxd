@@ -2,6 +2,7 @@ cimport cython
 
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.services.owners cimport Owners
+from loopcore.transports.accepted cimport AcceptedSocket
 from loopcore.transports.clients cimport detach
 from loopcore.transports.flow cimport FlowControl
 

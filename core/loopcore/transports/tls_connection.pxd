@@ -1,6 +1,7 @@
 cimport cython
 
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.transports.stream cimport StreamTransport
 from loopcore.transports.tls_engine cimport TlsEngine
 from loopcore.transports.tls_sending cimport TlsSending
 
