@@ -6,6 +6,7 @@ comes next.
 
 import asyncio
 import socket
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -82,6 +83,36 @@ def test_what_a_view_shows_stays_as_it_is(loop: Loop) -> None:
 
     run(loop, main())
     assert b"".join(views) == b"".join(bytes([i]) * 3 for i in range(1, 20))
+
+
+def test_what_is_kept_takes_no_more_room_than_it_has_bytes(loop: Loop) -> None:
+    kept: list[bytes] = []
+
+    def keep_small_ones(transport: Any, data: bytes) -> None:
+        if len(data) == 64:
+            kept.append(data)
+        transport.write(b"x")
+
+    sizes = [60_000]
+    while sizes[-1] > 64:
+        sizes.append(max(64, sizes[-1] // 2 + 1))  # each serves for the next
+
+    async def main() -> int:
+        async with opened(Answer(keep_small_ones)) as (_, peer):
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(40):
+                for size in sizes:
+                    await loop.sock_sendall(peer, bytes(size))
+                    await receive(peer, 1)
+            return tracemalloc.get_traced_memory()[0] - before
+
+    tracemalloc.start()
+    try:
+        grown = run(loop, main())
+    finally:
+        tracemalloc.stop()
+    assert len(kept) == 40
+    assert grown < 40 * 500 + 130_000  # one message stays allocated
 
 
 def test_bytes_are_told_apart_by_their_hash(loop: Loop) -> None:

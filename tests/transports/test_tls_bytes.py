@@ -223,6 +223,33 @@ def test_a_buffered_protocol_receives_into_its_buffer(loop: asyncio.AbstractEven
     run(loop, main())
 
 
+def test_an_interrupted_buffered_protocol_receives_the_rest_later(loop: asyncio.AbstractEventLoop) -> None:
+    got = b""
+
+    class Interrupted(asyncio.BufferedProtocol):
+        buffer = bytearray(3)
+
+        def get_buffer(self, sizehint: int) -> bytearray:
+            return self.buffer
+
+        def buffer_updated(self, nbytes: int) -> None:
+            nonlocal got
+            got += self.buffer[:nbytes]
+            if len(got) == 3:
+                raise KeyboardInterrupt
+
+    async def main() -> None:
+        async with secured(Interrupted()) as (_, peer):
+            await peer.send(b"hello")
+            while got != b"hello":
+                await asyncio.sleep(0)
+
+    task = loop.create_task(asyncio.wait_for(main(), 10))
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(task)
+    run(loop, task)
+
+
 def test_a_buffered_protocol_may_give_a_bytearray(loopcore_factory: Any) -> None:
     async def main() -> None:
         protocol = BufferedRecorder(10)

@@ -1,10 +1,12 @@
 """The TLS engine by itself: two of them, and bytes carried by hand."""
 
+import gc
 import itertools
 import ssl
 
 import pytest
 
+from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.transports.tls_engine import BATCH_LIMIT, RECORD_LIMIT, TRANSITIONS, TlsEngine
 from tests.transports.tls_support import client_context, server_context, stranger_context
 
@@ -99,6 +101,34 @@ def test_many_small_records_are_read_together(engines: tuple[TlsEngine, TlsEngin
     assert server.read() == bytes(number % 251 for number in range(2000))
 
 
+def test_memory_that_is_read_into_is_seen_by_nobody_afterwards() -> None:
+    views: list[memoryview] = []
+
+    def collect(*_: object) -> None:
+        views.extend(memoryviews())
+
+    theirs = server_context()
+    theirs._msg_callback = collect  # type: ignore[attr-defined]  # which OpenSSL calls in the middle of a read, too
+    client, server = TlsEngine(client_context(), False, "localhost"), TlsEngine(theirs, True, None)
+    client.start()
+    server.start()
+    agree(client, server)
+    put(client, bytes(100_000))
+    carry(client, server)
+    before = memoryviews()
+    views.clear()
+    assert server.read() == bytes(100_000)
+    views = [view for view in views if not any(view is other for other in before)]
+    assert bool(views) != INTERPRETED
+    for view in views:
+        with pytest.raises(ValueError, match="released"):
+            view.readonly
+
+
+def memoryviews() -> list[memoryview]:
+    return [each for each in gc.get_objects() if type(each) is memoryview]
+
+
 def test_a_program_s_own_ssl_object_is_read_by_its_method() -> None:
     asked: list[object] = []
 
@@ -188,9 +218,10 @@ def test_reading_goes_on_after_a_record_that_was_read_in_part(engines: tuple[Tls
     assert server.read() == b"456789"
 
 
+@pytest.mark.parametrize("after", [0, 5, 50_000])
 @pytest.mark.parametrize("size", [4, 50_000])
 def test_what_came_before_a_garbled_record_is_read_and_the_error_waits(
-    engines: tuple[TlsEngine, TlsEngine], size: int
+    engines: tuple[TlsEngine, TlsEngine], size: int, after: int
 ) -> None:
     client, server = engines
     put(client, bytes(size))
@@ -199,9 +230,16 @@ def test_what_came_before_a_garbled_record_is_read_and_the_error_waits(
     sealed = bytearray(client.ciphertext())
     sealed[len(sealed) - 1] ^= 1
     server.receive(sealed)
+    if after:
+        put(client, bytes(after))
+        carry(client, server)
     assert server.read() == bytes(size)
     assert isinstance(server.failure, ssl.SSLError)
-    assert server.sendable()  # the alert
+    assert server.failure.reason == "DECRYPTION_FAILED_OR_BAD_RECORD_MAC"  # and not what OpenSSL says of what follows
+    assert not server.readable()
+    put(server, b"an answer")
+    assert server.ciphertext()  # the alert
+    assert server.ciphertext() == b""
     server.end()
     assert server.failure is None
 

@@ -111,9 +111,11 @@ cdef extern from *:
         PyObject *spare = loopcore_spare_bytes;
         if (spare != NULL && size <= PyBytes_GET_SIZE(spare) && size > PyBytes_GET_SIZE(spare) / 2) {
             loopcore_spare_bytes = NULL;
-            Py_SET_SIZE((PyVarObject *)spare, size);
+            if (size != PyBytes_GET_SIZE(spare)) {
+                _PyBytes_Resize(&spare, size);  /* whoever keeps it must not keep the room of a larger one */
+                return spare;
+            }
             LOOPCORE_FORGET_HASH(spare);
-            PyBytes_AS_STRING(spare)[size] = '\\0';
             return spare;
         }
     #endif

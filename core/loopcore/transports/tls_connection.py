@@ -241,6 +241,7 @@ class TlsConnection(TlsSending):
             if count:
                 self._on_buffer_updated(count)
         except (SystemExit, KeyboardInterrupt):
+            self._loop.call_soon(self._read_on, context=self._context)  # what is left, if the loop runs again
             raise
         except BaseException as exc:
             self._protocol_failed(exc, doing)

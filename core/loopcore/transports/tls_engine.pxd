@@ -26,6 +26,7 @@ cdef class TlsEngine:
     cdef object _pending
     cdef bint _held
     cdef Py_ssize_t _unread
+    cdef bint _broken
     cdef bint _plain
     cdef list _queue
 

@@ -116,6 +116,7 @@ class TlsEngine:
         "_pending",
         "_held",
         "_unread",
+        "_broken",
         "_plain",
         "_queue",
     )
@@ -152,6 +153,8 @@ class TlsEngine:
         """Whether OpenSSL holds plaintext of a record that was read in part."""
         self._unread: int = 0
         """How much ciphertext waits, at most: to ask the BIO each time costs more than all else of a read here."""
+        self._broken: bool = False
+        """Whether reading has failed: OpenSSL would say of all that comes that there is no more."""
         self._queue: list[Buffer] = []
 
     def _move(self, event: str) -> None:
@@ -198,7 +201,7 @@ class TlsEngine:
 
     def readable(self) -> bool:
         """Tell whether reading is worth a try."""
-        return self._held or self._unread > 0
+        return (self._held or self._unread > 0) and not self._broken
 
     def read(self) -> bytes:
         """Return all the plaintext there is; empty if there is none, which `peer_closed` and `failure` explain."""
@@ -208,7 +211,7 @@ class TlsEngine:
             if not first:
                 return first
         parts: list[bytes] | None = None
-        while self._held or self._unread:
+        while self.readable():
             part = self._read_record(None)
             self._held = False  # a record's rest is shorter than what was asked for
             if not part:
@@ -236,10 +239,14 @@ class TlsEngine:
         """Put plaintext into `view`, writable bytes, until it is full or there is no more; return how much."""
         size = len(view)
         filled = 0
-        while filled < size and (self._held or self._unread):
+        while filled < size and self.readable():
             part = view[filled:] if filled else view
-            count: int = self._read_record(part) or 0
-            self._held = count == len(part) and self._pending() > 0
+            try:
+                count: int = self._read_record(part) or 0
+            finally:
+                if filled:
+                    part.release()
+            self._held = count == size - filled and self._pending() > 0
             if count == 0:
                 break
             filled += count
@@ -259,6 +266,7 @@ class TlsEngine:
         except ssl.SSLError as exc:
             # Its frames and those that called them would live as long as the error, which the program may keep.
             self.failure = exc.with_traceback(None)
+            self._broken = True
         self._unread = self._incoming.pending
         return got
 
@@ -278,7 +286,7 @@ class TlsEngine:
 
         Empty when there is nothing. Raises ssl.SSLError.
         """
-        if self.unencrypted and (self.state == _OPEN or self.state == _FLUSHING):
+        if self.unencrypted and not self._broken and (self.state == _OPEN or self.state == _FLUSHING):
             self._encrypt()
             return self._take()  # type: ignore[no-any-return]
         return self.said()
