@@ -110,15 +110,15 @@ BEHIND = (
     (
         "unix",
         (
-            "the system calls are those of the C server (see below); outside the kernel 2,214 instructions a request, "
-            "2,001 of C and Python (callgrind, 3.13): what is left is a call of Python and two objects; over io_uring "
+            "the system calls are those of the C server (see below); outside the kernel 1,950 instructions a request, "
+            "1,980 of C and Python (callgrind, 3.13): what is left is a call of Python and two objects; over io_uring "
             "it makes as many system calls as on TCP, and no fewer"
         ),
     ),
     (
         "buffered",
         (
-            "2.14 system calls a request, the C server has 2.15; 5,836 instructions, 4,849 of C and Python "
+            "2.14 system calls a request, the C server has 2.15; 5,363 instructions, 4,820 of C and Python "
             "(callgrind, 3.13): two calls of Python, and a copy that the program makes, are in both"
         ),
     ),
@@ -134,13 +134,13 @@ BEHIND = (
     ),
     (
         "tls-100k",
-        "1,561,065 instructions, 4,500 of them in loopcore's modules, 1,567,500 of uvloop (callgrind, 3.13)",
+        "1,455,400 instructions, 1,461,300 of C and Python, 1,561,100 of uvloop (callgrind, 3.13)",
     ),
     (
         "tls",
         (
-            "38,446 instructions, of which OpenSSL's are 18,409 and loopcore's 3,260, 39,315 of uvloop "
-            "(callgrind, 3.13). 68 % of the time is the kernel's, 5 % loopcore's (perf)"
+            "29,000 to 29,800 instructions, by the state of the heap, of which OpenSSL's are 18,400; 28,100 of C and "
+            "Python, 38,100 of uvloop (callgrind, 3.13)"
         ),
     ),
     (
