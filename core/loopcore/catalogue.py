@@ -46,13 +46,14 @@ class Catalogue:
         self._registered: dict[str, Declaration] = {}
         self._loaded: dict[Declaration, object] = {}
         self.choices: dict[tuple[str, str], Any] = {}
-        """What was chosen before, by what was asked for and in which words. Forgotten when what there is changes."""
+        """What was chosen before, by what was asked for and in which words. Another one when what there is changes:
+        whoever is choosing at that moment keeps the choice in the one before."""
 
     def refresh(self) -> None:
         """Forget what was read from the installed distributions; the next question reads them again."""
         self._installed = None
         self._loaded.clear()
-        self.choices = {}  # another: who is choosing keeps his choice in the one that he found
+        self.choices = {}
 
     def declarations(self, name: str) -> list[Declaration]:
         """Return all who declare `name`: none, one, or too many."""
@@ -105,7 +106,7 @@ class Catalogue:
         if known and not (name in self._registered and self._registered[name].load() is target):
             raise UsageError(f"{self._noun} {name!r} is declared by {known[0]}; {declaration} needs another name")
         self._registered[name] = declaration
-        self.choices = {}  # another: who is choosing keeps his choice in the one that he found
+        self.choices = {}
 
     def unregister(self, name: str) -> None:
         """Take back `register`. Raises UsageError if `name` was not registered."""
@@ -113,7 +114,7 @@ class Catalogue:
         if declaration is None:
             raise UsageError(f"{self._noun} {name!r} was not registered, so it cannot be unregistered")
         self._loaded.pop(declaration, None)
-        self.choices = {}  # another: who is choosing keeps his choice in the one that he found
+        self.choices = {}
 
     def _scan(self) -> dict[str, list[Declaration]]:
         if self._installed is None:

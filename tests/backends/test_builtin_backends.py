@@ -38,8 +38,8 @@ def test_probe_names_an_alternative_where_the_platform_lacks_the_call(monkeypatc
     assert "select" in reason
 
 
-def haunted(closing):
-    """Return a backend, a peer and a number: registered, closed while a duplicate holds the file open, unregistered."""
+def closed_too_early(closing):
+    """Return a backend, a peer and a number: registered, closed while a duplicate holds the file open."""
     backend = epoll.EpollBackend()
     one, other = socket.socketpair()
     copy = one.dup()
@@ -47,6 +47,12 @@ def haunted(closing):
     number = one.fileno()
     backend.register(number, READ)
     one.close()
+    return backend, other, number
+
+
+def haunted(closing):
+    """The same, and the number is unregistered."""
+    backend, other, number = closed_too_early(closing)
     backend.unregister(number)
     return backend, other, number
 
@@ -94,13 +100,7 @@ def test_number_of_a_ghost_can_be_registered_again(closing, make_pair):
 
 @needs_epoll
 def test_ghost_of_a_number_that_was_never_unregistered_ends(closing, make_pair, elapsed):
-    backend = epoll.EpollBackend()
-    one, other = socket.socketpair()
-    copy = one.dup()
-    closing(backend, one, other, copy)
-    number = one.fileno()
-    backend.register(number, READ)
-    one.close()
+    backend, other, number = closed_too_early(closing)
     pair = make_pair()
     assert pair[0].fileno() == number
     backend.modify(number, READ)

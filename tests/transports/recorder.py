@@ -143,6 +143,14 @@ async def settle(ticks: int = 4) -> None:
         await asyncio.sleep(0)
 
 
+def waiting(peer: socket.socket) -> bytes:
+    """Return the first bytes of what has come in and was not received."""
+    try:
+        return peer.recv(100, socket.MSG_PEEK)
+    except BlockingIOError:
+        return b""
+
+
 async def receive(peer: socket.socket, count: int) -> bytes:
     """Return exactly `count` bytes, or less at the end of the stream."""
     loop = asyncio.get_running_loop()

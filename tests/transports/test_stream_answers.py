@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import opened, receive, receive_all, run
+from tests.transports.recorder import opened, receive, receive_all, run, waiting
 
 Loop = asyncio.AbstractEventLoop
 
@@ -211,13 +211,6 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loop: Any, protocol_cl
 
     run(loop, main())
     assert seen == [b"an answer"]
-
-
-def waiting(peer: socket.socket) -> bytes:
-    try:
-        return peer.recv(100, socket.MSG_PEEK)
-    except BlockingIOError:
-        return b""
 
 
 def test_an_answer_before_close_or_abort_leaves(loop: Loop) -> None:

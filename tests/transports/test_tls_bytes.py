@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import BufferedRecorder, Recorder, opened, receive, run, settle, unix_pair
+from tests.transports.recorder import BufferedRecorder, Recorder, opened, receive, run, settle, unix_pair, waiting
 from tests.transports.tls_support import APPLICATION_DATA, Peer, client_context, connect, secured, server_context
 
 LARGE = bytes(range(256)) * 4096  # 1 MiB
@@ -121,7 +121,7 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loopcore_factory: Any,
             self.transport = transport
 
         def data_received(self, data: bytes) -> None:
-            had_left.extend(waits(sock) for sock in answered)
+            had_left.extend(bool(waiting(sock)) for sock in answered)
             answered.append(self.far)
             if not alone:
                 self.other.write(b"first")
@@ -152,13 +152,6 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loopcore_factory: Any,
 
     run(loopcore_factory(), main())
     assert had_left == [alone]
-
-
-def waits(sock: socket.socket) -> bool:
-    try:
-        return bool(sock.recv(1, socket.MSG_PEEK))
-    except BlockingIOError:
-        return False
 
 
 def test_what_is_written_in_connection_made_leaves_after_the_handshake(loop: asyncio.AbstractEventLoop) -> None:

@@ -113,9 +113,9 @@ cdef extern from *:
             loopcore_spare_bytes = NULL;
             if (size != PyBytes_GET_SIZE(spare)) {
                 _PyBytes_Resize(&spare, size);  /* whoever keeps it must not keep the room of a larger one */
-                return spare;
+            } else {
+                LOOPCORE_FORGET_HASH(spare);
             }
-            LOOPCORE_FORGET_HASH(spare);
             return spare;
         }
     #endif

@@ -202,8 +202,7 @@ class TlsConnection(TlsSending):
                 return
         if engine.state == _OPEN:
             if engine.failure is not None:
-                failure, engine.failure = engine.failure, None
-                self._fail(failure, "Fatal error on SSL protocol")
+                self._fail(engine.failure, "Fatal error on SSL protocol")
                 return
             if engine.peer_closed and not self._paused:
                 self._end_of_stream()
@@ -288,7 +287,6 @@ class TlsConnection(TlsSending):
         engine = self._engine
         dropped = engine.drop()
         if engine.failure is not None:
-            failure, engine.failure = engine.failure, None
-            self._fail(failure, "Fatal error on transport")
+            self._fail(engine.failure, "Fatal error on transport")
         elif engine.peer_closed or dropped:
             self._finish()

@@ -1,12 +1,9 @@
 cimport cython
 
 
-cdef int _OPEN
-cdef int _FLUSHING
-cdef Py_ssize_t _RECORD
+cdef int _OPEN, _FLUSHING
+cdef Py_ssize_t _RECORD, _BATCH, _ROOM
 cdef object _WHOLE
-cdef Py_ssize_t _BATCH
-cdef Py_ssize_t _ROOM
 
 
 @cython.final
@@ -14,7 +11,7 @@ cdef class TlsEngine:
     cdef readonly int state
     cdef readonly bint agreed
     cdef readonly bint peer_closed
-    cdef public object failure
+    cdef readonly object failure
     cdef readonly Py_ssize_t unencrypted
     cdef readonly object tls
     cdef object _incoming
@@ -26,8 +23,7 @@ cdef class TlsEngine:
     cdef object _pending
     cdef bint _held
     cdef Py_ssize_t _unread
-    cdef bint _broken
-    cdef bint _plain
+    cdef bint _reads_natively
     cdef list _queue
 
     cdef object _move(self, object event)

@@ -116,8 +116,7 @@ class TlsEngine:
         "_pending",
         "_held",
         "_unread",
-        "_broken",
-        "_plain",
+        "_reads_natively",
         "_queue",
     )
 
@@ -129,7 +128,7 @@ class TlsEngine:
         self.peer_closed: bool = False
         """Whether the peer's close_notify was read: no plaintext will follow."""
         self.failure: BaseException | None = None
-        """The error that ended reading, without a traceback."""
+        """The error that ended reading, without a traceback. Of what follows OpenSSL would say that it is none."""
         self.unencrypted: int = 0
         """Bytes written and not encrypted yet."""
         self._incoming: ssl.MemoryBIO = ssl.MemoryBIO()
@@ -142,7 +141,7 @@ class TlsEngine:
         self._take: Any = self._outgoing.read
         # SSLObject's methods do nothing but call the same ones of `_sslobj`; a subclass's may do more.
         inner: Any = getattr(self.tls, "_sslobj", None) if type(self.tls) is ssl.SSLObject else None
-        self._plain: bool = inner is not None
+        self._reads_natively: bool = inner is not None
         """Whether nobody's Python code sees what OpenSSL reads into."""
         if inner is None:
             inner = self.tls
@@ -153,8 +152,6 @@ class TlsEngine:
         """Whether OpenSSL holds plaintext of a record that was read in part."""
         self._unread: int = 0
         """How much ciphertext waits, at most: to ask the BIO each time costs more than all else of a read here."""
-        self._broken: bool = False
-        """Whether reading has failed: OpenSSL would say of all that comes that there is no more."""
         self._queue: list[Buffer] = []
 
     def _move(self, event: str) -> None:
@@ -201,12 +198,12 @@ class TlsEngine:
 
     def readable(self) -> bool:
         """Tell whether reading is worth a try."""
-        return (self._held or self._unread > 0) and not self._broken
+        return (self._held or self._unread > 0) and self.failure is None
 
     def read(self) -> bytes:
         """Return all the plaintext there is; empty if there is none, which `peer_closed` and `failure` explain."""
         first = b""
-        if cython.compiled and self._plain and self._unread > _RECORD:
+        if cython.compiled and self._reads_natively and self._unread > _RECORD:
             first = self._read_together()
             if not first:
                 return first
@@ -260,13 +257,12 @@ class TlsEngine:
             if not got:
                 self.peer_closed = True
         except AGAIN:
-            pass
+            pass  # only a part of a record is there
         except ssl.SSLZeroReturnError:  # instead of an empty read, once our own close_notify was sent
             self.peer_closed = True
         except ssl.SSLError as exc:
             # Its frames and those that called them would live as long as the error, which the program may keep.
             self.failure = exc.with_traceback(None)
-            self._broken = True
         self._unread = self._incoming.pending
         return got
 
@@ -286,9 +282,10 @@ class TlsEngine:
 
         Empty when there is nothing. Raises ssl.SSLError.
         """
-        if self.unencrypted and not self._broken and (self.state == _OPEN or self.state == _FLUSHING):
+        if self.unencrypted and self.failure is None and (self.state == _OPEN or self.state == _FLUSHING):
             self._encrypt()
-            return self._take()  # type: ignore[no-any-return]
+            ciphertext: bytes = self._take()
+            return ciphertext
         return self.said()
 
     def said(self) -> bytes:

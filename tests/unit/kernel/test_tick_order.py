@@ -319,17 +319,24 @@ def test_a_context_that_is_entered_already_is_reported_and_does_not_end_the_run(
     assert log == ["cannot enter context", "elsewhere"]
 
 
+class Goodbye:
+    """A callback that schedules another one by `schedule` as it goes."""
+
+    def __init__(self, schedule: Callable[..., object], log: list[Any]) -> None:
+        self.schedule = schedule
+        self.log = log
+
+    def __call__(self) -> None:
+        self.log.append("called")
+
+    def __del__(self) -> None:
+        self.schedule(self.log.append, "gone")
+
+
 @pytest.mark.loopcore_only
 @pytest.mark.parametrize("way", ["next_tick", "queue_microtask"])
 def test_what_goes_with_the_last_callback_may_schedule_another(loop: Any, log: list[Any], way: str) -> None:
-    class Goodbye:
-        def __call__(self) -> None:
-            log.append("called")
-
-        def __del__(self) -> None:
-            getattr(loop, way)(log.append, "gone")
-
-    getattr(loop, way)(Goodbye())
+    getattr(loop, way)(Goodbye(getattr(loop, way), log))
     loop.run_until_complete(asyncio.sleep(0))
     gc.collect()  # where references are not counted
     loop.run_until_complete(asyncio.sleep(0))
@@ -341,14 +348,7 @@ def test_what_goes_with_the_last_callback_may_schedule_another(loop: Any, log: l
 @pytest.mark.skipif(platform.python_implementation() != "CPython", reason="references are not counted")
 @pytest.mark.parametrize("way", ["next_tick", "queue_microtask"])
 def test_what_goes_with_a_callback_schedules_before_the_next_callback(loop: Any, log: list[Any], way: str) -> None:
-    class Goodbye:
-        def __call__(self) -> None:
-            log.append("called")
-
-        def __del__(self) -> None:
-            getattr(loop, way)(log.append, "gone")
-
-    loop.call_soon(Goodbye())
+    loop.call_soon(Goodbye(getattr(loop, way), log))
     loop.call_soon(log.append, "the next")
     loop.run_until_complete(asyncio.sleep(0))
     assert log == ["called", "gone", "the next"]
