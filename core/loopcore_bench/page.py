@@ -53,8 +53,8 @@ def page(document: Mapping[str, Any]) -> str:
 <title>loopcore bench</title>
 <style>{STYLE}{_LAYOUT}</style>
 <h1>Event loops compared</h1>
-<p>CPU time of an operation, median of the rounds, and how many times less it is than {escape(base_of(document))}'s.
-A longer bar is faster.</p>
+<p>CPU time of an operation (bytes or a delay, where the row says so), median of the rounds, and how many times less
+it is than {escape(base_of(document))}'s. A longer bar is faster.</p>
 {charts}
 <h2>Table</h2>
 <div class="wide">{_table(groups, document["loops"])}</div>

@@ -102,6 +102,11 @@ def over(row: str, peers: tuple[str, ...], least: float, ours: str = "") -> Targ
     return Target(row, f"{which}{wanted} {', '.join(peers)}", judge)
 
 
+def _shown(ratio: float, bound: float) -> str:
+    """Two digits, and a third where two do not tell the ratio from the bound."""
+    return f"{ratio:.3f}" if f"{ratio:.2f}" == f"{bound:.2f}" else f"{ratio:.2f}"
+
+
 def near_floor(row: str, most: float) -> Target:
     """Over epoll, at most so many times what the C server takes."""
 
@@ -111,7 +116,7 @@ def near_floor(row: str, most: float) -> Target:
             return None
         ratio = loops["loopcore"]["primary"] / loops[FLOOR]["primary"]
         disturbed = ", disturbed" if ratio < LEVEL else ""  # nothing is cheaper than what the kernel asks for
-        return Verdict(f"{ratio:.2f} x C{disturbed}", ratio <= most)
+        return Verdict(f"{_shown(ratio, most)} x C{disturbed}", ratio <= most)
 
     return Target(row, f"epoll: at most {most:g} x the C server", judge)
 
@@ -124,7 +129,7 @@ def beside_epoll(row: str, most: float) -> Target:
         if not {"loopcore", "loopcore:uring"} <= loops.keys():
             return None
         ratio = loops["loopcore:uring"]["primary"] / loops["loopcore"]["primary"]
-        return Verdict(f"{ratio:.2f} x epoll", ratio <= most)
+        return Verdict(f"{_shown(ratio, most)} x epoll", ratio <= most)
 
     return Target(row, f"loopcore:uring: at most {most:g} x epoll", judge)
 

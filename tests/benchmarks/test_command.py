@@ -19,6 +19,7 @@ from loopcore import UsageError
 from loopcore_bench import command, rounds
 from loopcore_bench.cli import choose_rows
 from loopcore_bench.loops import LoopSpec, parse_loop
+from loopcore_bench.native import NoCompilerError, compile_programs
 from loopcore_bench.netrows import NET
 from loopcore_bench.rounds import Cell, can_run
 from loopcore_bench.work import all_micro
@@ -318,6 +319,21 @@ def test_without_a_compiler_echoes_are_measured_all_the_same(
     lines = {line.split()[0]: line.split() for line in out.splitlines() if line}
     assert lines["tcp-100k-10"][-1] in ("ns", "us")
     assert lines["unix-1k-10"][-1] in ("ns", "us")
+
+
+def test_a_compiler_that_is_not_there_is_as_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "cc"))
+    assert run("--loops", "asyncio", "--work", "tcp-1k-10", *TINY) == 0
+    assert f"floor.c does not compile: [Errno 2] No such file or directory: '{tmp_path}/cc'" in capsys.readouterr().out
+
+
+def test_a_blank_name_of_a_compiler_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", "  ")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoCompilerError, match="no C compiler"):
+        compile_programs(tmp_path)
 
 
 def test_progress_is_a_line_at_the_beginning_where_nobody_sees_it_move(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Recorder, opened, receive, receive_all, run, settle, tcp_pair
+from tests.transports.recorder import Recorder, opened, receive, receive_all, run, settle, tcp_pair, unix_pair
 
 Loop = asyncio.AbstractEventLoop
 
@@ -141,7 +141,9 @@ def test_the_empty_waiter_of_sendfile_waits_until_all_is_sent(loop: Loop) -> Non
 
 @pytest.mark.differs(
     "Transport.write",
-    why="Writes of a tick leave together at its end and count as buffered until then; asyncio sends each at once.",
+    why="Writes of a tick leave together at its end and count as buffered until then; asyncio sends each at once. "
+    "What is written while no tick runs leaves with the next run or `close` of the loop, and `os._exit` loses it: "
+    "`loop.flush()` sends at once.",
 )
 @pytest.mark.loopcore_only
 def test_writes_of_one_tick_leave_in_one_call(loop: Any) -> None:
@@ -171,6 +173,22 @@ def test_writes_of_one_tick_leave_in_one_call(loop: Any) -> None:
             await protocol.seen("lost")
 
     run(loop, main())
+
+
+@pytest.mark.loopcore_only
+def test_what_is_written_between_two_runs_leaves_when_it_is_flushed_or_with_the_next(loop: Any) -> None:
+    near, peer = unix_pair()
+    with peer:
+        transport, _ = loop.run_until_complete(loop.create_connection(asyncio.Protocol, sock=near))
+        transport.write(b"flushed")
+        assert peer_sees(peer) is None
+        loop.flush()
+        assert peer_sees(peer) == b"flushed"
+        transport.write(b"later")
+        run(loop, asyncio.sleep(0))
+        assert peer_sees(peer) == b"later"
+        transport.close()
+        run(loop, settle())
 
 
 @pytest.mark.loopcore_only

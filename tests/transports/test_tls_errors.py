@@ -151,6 +151,23 @@ def test_a_reset_is_handed_to_the_protocol(loop: asyncio.AbstractEventLoop) -> N
 
 
 @pytest.mark.reports_errors
+@pytest.mark.covers("TlsTransport.write")
+def test_one_write_to_a_peer_that_has_gone_is_one_write(
+    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    protocol = Recorder()
+
+    async def main() -> None:
+        async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
+            reset(peer.sock)  # the loop has not looked yet
+            transport.write(bytes(10_000_000))
+            await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), ConnectionResetError | BrokenPipeError)
+        assert "socket.send() raised exception." not in caplog.text
+
+    run(loop, main())
+
+
 def test_a_protocol_that_fails_in_connection_made_loses_the_connection(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()

@@ -8,6 +8,7 @@ from loopcore.transports.driver cimport StreamDriver
 from loopcore.transports.stream cimport StreamTransport
 from loopcore.transports.tls_engine cimport TlsEngine
 
+cdef int _LOST
 cdef int _OPEN
 cdef int _FLUSHING
 cdef int _SHUTDOWN

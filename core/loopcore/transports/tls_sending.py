@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
 from loopcore.transports.flow import tell_of
+from loopcore.transports.lifecycle import LOST
 from loopcore.transports.stream import StreamTransport, resolve
 from loopcore.transports.tls_engine import TlsEngine
 
@@ -61,6 +62,8 @@ HANDSHAKE_TIMEOUT: Final = 60.0
 SHUTDOWN_TIMEOUT: Final = 30.0
 
 HANDSHAKE_FAILED: Final = "SSL handshake failed"
+
+_LOST = LOST  # a C integer when compiled
 
 # The engine's states. C integers when compiled, hence not imported.
 _OPEN = 2
@@ -171,6 +174,8 @@ class TlsSending(Runnable):
                 self._send(data)
                 if not engine.unencrypted:
                     break  # `data` was all there was
+                if self._plain is not None and self._plain._state >= _LOST:
+                    break  # nobody is left to send the rest to: `connection_lost` is on its way
         except ssl.SSLError as exc:
             self._fail(exc, "Fatal error on SSL protocol")
             return

@@ -89,10 +89,13 @@ def compile_extension(name: str, python: str, into: Path) -> Path:
 
 
 def _compile(what: str, output: Path, sources: list[Path], flags: tuple[str, ...], libraries: tuple[str, ...]) -> None:
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    compiler = os.environ.get("CC", "").strip() or shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise NoCompilerError("no C compiler (cc, gcc or $CC); the network rows and the floors need one")
     command = [*compiler.split(), "-O2", "-Wall", "-Wextra", *flags, "-o", str(output), *map(str, sources), *libraries]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise NoCompilerError(f"{what} does not compile: {error}; set CC to a C compiler, or unset it") from None
     if result.returncode:
         raise NoCompilerError(f"{what} does not compile: {result.stderr.strip()[:500] or 'the compiler failed'}")
