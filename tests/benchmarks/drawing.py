@@ -212,7 +212,20 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
         if least < FEW or load > machine["cpus"]:
             lines.append(BUSY)
         lines.append("\n".join(f"- {line}" for line in loop_lines(document)))
-    return "\n\n".join(lines)
+    return "\n\n".join([*lines, *spread([medians_of(document) for document in documents.values()])])
+
+
+def spread(series: list[Medians]) -> list[str]:
+    """How far the medians of the C server, which has no Python in it, are apart in two series."""
+    if len(series) != 2:
+        return []
+    first, second = ({row: loops[FLOOR]["primary"] for row, loops in each.items() if FLOOR in loops} for each in series)
+    ratios = {row: first[row] / second[row] for row in first if row in second}
+    if not ratios:
+        return []
+    low, high = (f"{find(ratios.values()):.2f}" for find in (min, max))
+    said = "The C server is the same program in both: its medians in the first are"
+    return [f"{said} {low} to {high} times those in the second."]
 
 
 LEAST = {

@@ -89,6 +89,13 @@ def test_rows_with_more_rounds_than_others_are_told() -> None:
     assert "; rounds: 5 to 9; " in text
 
 
+def test_how_far_the_same_program_is_apart_is_told() -> None:
+    first, second = document(reader=1.0, c=110.0), document(reader=1.0, c=100.0)
+    assert drawing.conditions({"3.13": first, "3.11": second}).endswith("are 1.10 to 1.10 times those in the second.")
+    assert "same program" not in drawing.conditions({"3.13": first})
+    assert "same program" not in drawing.conditions({"3.13": first, "3.11": document(asyncio=1.0)})
+
+
 def test_what_stands_between_marks_is_replaced_and_the_rest_is_kept() -> None:
     text = "before\n<!-- drawn: short -->\nold\n<!-- end -->\nafter\n"
     once = drawing.put(text, {"short": "new"})
