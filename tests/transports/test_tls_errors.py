@@ -150,7 +150,6 @@ def test_a_reset_is_handed_to_the_protocol(loop: asyncio.AbstractEventLoop) -> N
     run(loop, main())
 
 
-@pytest.mark.reports_errors
 @pytest.mark.covers("TlsTransport.write")
 def test_one_write_to_a_peer_that_has_gone_is_one_write(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
@@ -168,6 +167,7 @@ def test_one_write_to_a_peer_that_has_gone_is_one_write(
     run(loop, main())
 
 
+@pytest.mark.reports_errors
 def test_a_protocol_that_fails_in_connection_made_loses_the_connection(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()
