@@ -116,6 +116,11 @@ class EpollBackend:
         try:
             if not cython.compiled or not add_row(self._fd, fd, interest):
                 self._epoll.register(fd, interest)
+        except FileExistsError:
+            if fd == self._wake_fd:
+                raise
+            # An exception in a signal handler came between the row and the note of it.
+            self._epoll.modify(fd, interest)
         except OSError as exc:
             if exc.errno in NOTES:
                 exc.add_note(NOTES[exc.errno])

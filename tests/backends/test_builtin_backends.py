@@ -136,6 +136,21 @@ def test_registrations_and_wakes_survive_a_ghost(closing, make_pair, waker_kind)
 
 
 @needs_epoll
+def test_row_that_was_not_noted_is_taken_up_by_the_next_registration(closing, pair):
+    backend = epoll.EpollBackend()
+    closing(backend)
+    number = pair[0].fileno()
+    backend.register(number, READ)
+    del backend._registered[number]  # as if a signal's handler had raised between the two
+    backend.register(number, WRITE)
+    assert list(backend.wait(None)) == [(number, WRITE)]
+    backend.unregister(number)
+    assert list(backend.wait(0.0)) == []
+    with pytest.raises(FileExistsError):
+        backend.register(backend._wake_fd, READ)
+
+
+@needs_epoll
 def test_epoll_refusals_that_have_a_remedy_name_it(closing, monkeypatch):
     class Full:
         closed = False
