@@ -1,4 +1,10 @@
-cdef class EpollBackend:
+from cpython.object cimport PyObject
+
+from loopcore.direct cimport DirectPort
+from loopcore_backends.native.epoll_wait cimport wait_for_events
+
+
+cdef class EpollBackend(DirectPort):
     cdef public object _waker
     cdef public int _wake_fd
     cdef public dict _registered
@@ -8,3 +14,11 @@ cdef class EpollBackend:
     cdef public object _epoll
     cdef public int _fd
     cdef public int _batch
+    cdef list _events
+
+    cpdef object wait(self, object timeout)
+
+
+# The list is an attribute, and borrowed: a temporary reference would look like somebody who has it.
+cdef inline list wait_again(EpollBackend backend, double timeout):
+    return wait_for_events(backend._fd, timeout, backend._batch, <PyObject *>backend._events)

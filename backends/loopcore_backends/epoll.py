@@ -45,6 +45,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from loopcore.backend import Capability, ProbeResult, ReadyEvent
+from loopcore.direct import DirectPort
 from loopcore_backends import _refusals
 from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import Waker, make_waker
@@ -57,9 +58,9 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore_backends.native.epoll_ctl import add_row, take_row
-    from cython.cimports.loopcore_backends.native.epoll_wait import wait_for_events
+    from cython.cimports.loopcore_backends.epoll import wait_again
 else:
-    from loopcore_backends.native.interpreted_epoll_wait import wait_for_events
+    from loopcore_backends.native.interpreted_epoll_wait import wait_for_long
 
 NOTES: Final = {
     errno.EPERM: (
@@ -75,10 +76,10 @@ FIRST_DOUBT: Final = 4
 """Which event of a number that a ghost may have is the first to be looked into."""
 
 
-class EpollBackend:
+class EpollBackend(DirectPort):
     """Readiness from epoll(7), whose bits are those of `loopcore.interest`: nothing is translated."""
 
-    __slots__ = ("_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch")
+    __slots__ = ("_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch", "_events")
 
     name = "epoll"
     capabilities: frozenset[Capability] = frozenset({Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST})
@@ -94,6 +95,7 @@ class EpollBackend:
 
     def __init__(self, batch: int | None = None) -> None:
         """`batch`: events that a wait brings at most; default: LOOPCORE_EVENT_BATCH, or what there is room for."""
+        self._events: list[ReadyEvent] = []  # compiled: what the last wait returned; filled again when nobody else has it
         self._batch: int = event_batch(batch, MAX_EVENTS)
         self._waker: Waker | None = make_waker()
         self._wake_fd: int = self._waker.fd
@@ -162,12 +164,12 @@ class EpollBackend:
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         if self._fd < 0:
             raise _refusals.closed("epoll")
-        if cython.compiled or (timeout is not None and timeout > LONGEST):
-            events: list[ReadyEvent] = wait_for_events(
-                self._epoll, self._fd, -1.0 if timeout is None else timeout, self._batch
-            )
+        if cython.compiled:
+            events: list[ReadyEvent] = wait_again(self, -1.0 if timeout is None else timeout)
+        elif timeout is not None and timeout > LONGEST:
+            events = wait_for_long(self._epoll, timeout, self._batch)
         else:
-            events = self._epoll.poll(timeout, self._batch)  # interpreted, a call less
+            events = self._epoll.poll(timeout, self._batch)
         if self._sift:
             return self._sifted(events)
         return events

@@ -4,7 +4,11 @@
 # whole milliseconds, and a timer of 0.3 ms would be 0.7 ms late. It is called by its number, because the C library got
 # it later than the kernel. A wait that can only look keeps the GIL: letting go of it costs as much as the call.
 #
+# The events are put into the list of the last wait, if nobody but the backend has that any more.
+#
 # A signal's Python handler runs between two calls; if it returns, what is left of the timeout is waited for (PEP 475).
+
+from cpython.object cimport PyObject
 
 cdef extern from *:
     """
@@ -97,8 +101,41 @@ cdef extern from *:
         return loopcore_make_epoll_event(fd, events);
     }
 
+    /* `kept`, emptied, if only one reference to it is left, or else a new list. */
+    static inline PyObject *
+    loopcore_list_for_events(PyObject *kept)
+    {
+    #ifndef Py_GIL_DISABLED
+        if (Py_REFCNT(kept) == 1) {
+            Py_ssize_t size = PyList_GET_SIZE(kept);
+            while (size > 0) {
+                PyObject *event = PyList_GET_ITEM(kept, --size);
+                Py_SET_SIZE((PyVarObject *)kept, size);
+                Py_DECREF(event);
+            }
+            return Py_NewRef(kept);
+        }
+    #endif
+        return PyList_New(0);
+    }
+
+    /* list.append() of a reference that is given away. */
+    static inline int
+    loopcore_add_event(PyObject *list, PyObject *event)
+    {
+        Py_ssize_t size = PyList_GET_SIZE(list);
+        if (size < ((PyListObject *)list)->allocated) {
+            PyList_SET_ITEM(list, size, event);
+            Py_SET_SIZE((PyVarObject *)list, size + 1);
+            return 0;
+        }
+        int failed = PyList_Append(list, event);
+        Py_DECREF(event);
+        return failed;
+    }
+
     static PyObject *
-    loopcore_wait_for_events(PyObject *instance, int fd, double timeout, int batch)
+    loopcore_wait_for_events(int fd, double timeout, int batch, PyObject *kept)
     {
         struct epoll_event events[LOOPCORE_MAX_EVENTS];
         double deadline = -1.0;
@@ -131,27 +168,26 @@ cdef extern from *:
                 }
             }
         }
-        PyObject *found = PyList_New(count);
+        PyObject *found = loopcore_list_for_events(kept);
         if (found == NULL) {
             return NULL;
         }
         for (int i = 0; i < count; i++) {
             PyObject *event = loopcore_epoll_event(events[i].data.fd, events[i].events);
-            if (event == NULL) {
+            if (event == NULL || loopcore_add_event(found, event) < 0) {
                 Py_DECREF(found);
                 return NULL;
             }
-            PyList_SET_ITEM(found, i, event);
         }
         return found;
     }
     #else
     static PyObject *
-    loopcore_wait_for_events(PyObject *instance, int fd, double timeout, int batch)
+    loopcore_wait_for_events(int fd, double timeout, int batch, PyObject *kept)
     {
         PyErr_SetString(PyExc_NotImplementedError, "epoll(7) belongs to Linux");
         return NULL;
     }
     #endif
     """
-    list wait_for_events "loopcore_wait_for_events" (object instance, int fd, double timeout, int batch)
+    list wait_for_events "loopcore_wait_for_events" (int fd, double timeout, int batch, PyObject *kept)

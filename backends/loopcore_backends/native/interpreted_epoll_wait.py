@@ -14,13 +14,8 @@ LONGEST: Final = 2**31 // 1000 - 1
 """Seconds that surely fit epoll_wait's int of milliseconds: 24 days. A longer wait ends then, with no event."""
 
 
-def wait_for_events(instance: "select.epoll", fd: int, timeout: float, batch: int) -> list[ReadyEvent]:
-    """Wait in `instance`, whose descriptor is `fd`, for `timeout` seconds; below 0 without limit.
-
-    At most `batch` events, from 1 to MAX_EVENTS, are returned.
-
-    Rounded up to whole milliseconds, by select.epoll; compiled to nanoseconds where the kernel has epoll_pwait2(2).
-    """
+def wait_for_long(instance: "select.epoll", timeout: float, batch: int) -> list[ReadyEvent]:
+    """Wait in `instance` for at most `batch` events and `timeout` seconds, which may be more than it takes."""
     try:
         return instance.poll(timeout, batch)
     except OverflowError:

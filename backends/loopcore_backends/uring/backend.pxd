@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore.direct cimport DirectPort
 from loopcore.operations cimport Operation
 from loopcore_backends.uring.life cimport Life
 from loopcore_backends.uring.requests cimport Requests
@@ -8,7 +9,7 @@ from loopcore_backends.uring.ring cimport Ring
 from loopcore_backends.uring.slots cimport Slot, Slots
 
 
-cdef class UringBackend:
+cdef class UringBackend(DirectPort):
     cdef object _waker
     cdef Requests _requests
     cdef Results _results

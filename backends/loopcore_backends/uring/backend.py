@@ -33,6 +33,7 @@ from typing import Any, Final
 from loopcore import operations
 from loopcore.backend import Capability, ProbeResult
 from loopcore.completion import Completion
+from loopcore.direct import DirectPort
 from loopcore.errors import BackendClosedError, BackendUnavailableError
 from loopcore_backends import _refusals
 from loopcore_backends._waker import Waker, make_waker
@@ -64,7 +65,7 @@ _buried: list[Any] = []
 """Memory that requests of a ring that is gone may still be about to fill: kept for ever, for nobody tells their end."""
 
 
-class UringBackend:
+class UringBackend(DirectPort):
     """Completions from io_uring(7)."""
 
     __slots__ = ("_waker", "_requests", "_results", "_slots", "_without", "_pid", "_life", "_closed")

@@ -20,6 +20,14 @@ from loopcore.completion import Completion, CompletionBackend
 from loopcore.interest import ERROR, READ, WRITE
 from loopcore.operations import ACCEPT, CLOSE, OPEN, SEND, Operation, Poll
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.direct import wait_in
+
 _SEND = SEND
 _UNFINISHED: Final = object()
 
@@ -84,7 +92,7 @@ class Completions:
         # Lowered before: what a signal handler submits inside the wait begins with the next one.
         submitted, self.submitted = self.submitted, False
         try:
-            return self._noted(self.backend.wait(timeout))
+            return self._noted(wait_in(self.backend, timeout) if cython.compiled else self.backend.wait(timeout))
         except BaseException:
             # It may have begun and even be done, but nobody was told: the wait is to be made up for.
             self.submitted = self.submitted or submitted

@@ -1,5 +1,6 @@
 cimport cython
 
+from loopcore.direct cimport wait_in
 from loopcore.kernel.handle cimport TimerHandle
 from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.policies cimport PolicyDispatcher
@@ -35,6 +36,7 @@ cdef class Reactor(PolicyDispatcher):
     @cython.locals(deadline=double)
     cdef double _time_to_deadline(self) except? -2
     cdef object _poll(self, double timeout)
+    cdef object _wait(self, double timeout)
     cdef object _poll_as_observed(self, double timeout)
     cdef double _shorten(self, double timeout) except? -2
     @cython.locals(stopwatch=Stopwatch, was_read=bint, now=double)

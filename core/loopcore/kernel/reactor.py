@@ -36,6 +36,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.direct import wait_in
     from cython.cimports.loopcore.native.cpython import get_ident
 else:
     from threading import get_ident
@@ -279,7 +280,7 @@ class Reactor(PolicyDispatcher):
         elif self._stopwatch is not None:
             events = self._poll_measured(timeout)
         else:
-            events = self._port.wait(None if timeout < 0.0 else timeout)
+            events = self._wait(timeout)
         self._waiting = False
         self._skipped = 0
         self.readiness.tick += 1
@@ -288,6 +289,12 @@ class Reactor(PolicyDispatcher):
             # A meter has read the clock just now.
             self._collect_due(self._now() if self._stopwatch is None or not self._native_clock else self._time_read)
         return events
+
+    def _wait(self, timeout: float) -> Any:
+        wait_for = None if timeout < 0.0 else timeout
+        if self.completions is not None:
+            return self.completions.wait(wait_for)
+        return wait_in(self.backend, wait_for) if cython.compiled else self.backend.wait(wait_for)
 
     def _poll_as_observed(self, timeout: float) -> Any:
         if self._shortens_waits and timeout != 0.0:
@@ -309,10 +316,9 @@ class Reactor(PolicyDispatcher):
         return timeout if wanted is None or 0.0 <= timeout < wanted else wanted
 
     def _poll_measured(self, timeout: float) -> Any:
-        wait_for = None if timeout < 0.0 else timeout
         stopwatch = self._stopwatch
         if stopwatch is None:
-            return self._port.wait(wait_for)
+            return self._wait(timeout)
         # Looked at twice: before, so that what other threads post during the wait is stamped; after, because the wait
         # may have been longer than the pause between two windows, and what it brings would never be seen.
         # With a timer set, the clock was read just now, to know how long to wait.
@@ -320,7 +326,7 @@ class Reactor(PolicyDispatcher):
         stopwatch.wait_begins(timeout != 0.0, self._time_read if was_read else 0.0)
         if stopwatch.is_due:
             self._open_window()
-        events = self._port.wait(wait_for)
+        events = self._wait(timeout)
         if self._stopwatch is not stopwatch:
             return events  # a signal handler has stopped the meter, inside the wait
         now = stopwatch.wait_ends()
