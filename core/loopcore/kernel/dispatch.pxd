@@ -1,4 +1,5 @@
 cimport cython
+from cpython.list cimport PyList_GET_SIZE
 
 from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.contexts cimport is_left
@@ -39,6 +40,23 @@ cdef inline int settle_contexts(Dispatcher dispatcher) except -1:
             dispatcher._hide_task()  # with a variable may go what looks
         dispatcher._contexts.forget()
     return 0
+
+
+# Whether there is anything for the pending phase, also contexts to settle.
+cdef inline bint is_pending(Dispatcher dispatcher) noexcept:
+    return (
+        dispatcher.ready._count > 0
+        or dispatcher.inbox._woken
+        or dispatcher._urgent_pending
+        or is_left(dispatcher._contexts)
+    )
+
+
+# How many events a wait has returned: in a list, as nearly always, or in another sequence.
+cdef inline Py_ssize_t size_of_events(object events) except -1:
+    if type(events) is list:
+        return PyList_GET_SIZE(events)
+    return len(events)
 
 
 # What nearly every event comes to goes without a look-up: it says "readable" and no more, and somebody reads.

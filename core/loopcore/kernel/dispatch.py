@@ -30,7 +30,15 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import has_enough, put_off, run_event, settle_contexts, try_phases
+    from cython.cimports.loopcore.kernel.dispatch import (
+        has_enough,
+        is_pending,
+        put_off,
+        run_event,
+        settle_contexts,
+        size_of_events,
+        try_phases,
+    )
     from cython.cimports.loopcore.kernel.handle import run_due, run_soon
     from cython.cimports.loopcore.kernel.ready import pop_first
     from cython.cimports.loopcore.native.cpython import raise_pending
@@ -386,8 +394,9 @@ def run_phases(dispatcher: Dispatcher) -> int:
     if dispatcher._tick_observed:
         dispatcher._process_observed()
         return 0
-    dispatcher._run_pending()
-    if dispatcher._events:
+    if not cython.compiled or is_pending(dispatcher):
+        dispatcher._run_pending()
+    if size_of_events(dispatcher._events) if cython.compiled else dispatcher._events:
         dispatcher._run_io()
     if dispatcher._immediates or dispatcher._has_phase_callbacks:
         dispatcher._run_check()

@@ -1,6 +1,7 @@
 cimport cython
 
 from loopcore.direct cimport wait_in
+from loopcore.kernel.dispatch cimport size_of_events
 from loopcore.kernel.handle cimport TimerHandle
 from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.policies cimport PolicyDispatcher
@@ -46,3 +47,14 @@ cdef class Reactor(PolicyDispatcher):
     cdef int _drop_all(self) except -1
     cdef int _stop_measuring(self) except -1
     cdef int _open_window(self) except -1
+
+
+# Whether a wait, of any length, can begin at once: no timer is set, and nothing that is kept goes with the wait.
+cdef inline bint lets_nothing_go(Reactor reactor) noexcept:
+    return (
+        reactor.timers.earliest == _NEVER
+        and not reactor._task_left
+        and not reactor._stopping
+        and reactor._contexts._snapshot is None
+        and reactor._contexts._turn is None
+    )

@@ -37,6 +37,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.direct import wait_in
+    from cython.cimports.loopcore.kernel.dispatch import size_of_events
+    from cython.cimports.loopcore.kernel.reactor import lets_nothing_go
     from cython.cimports.loopcore.native.cpython import get_ident
 else:
     from threading import get_ident
@@ -224,6 +226,8 @@ class Reactor(PolicyDispatcher):
             self._run_phase_observed(_IDLE_PHASE)
             self._run_phase_observed(_PREPARE_PHASE)
         if not self._has_work():
+            if cython.compiled and lets_nothing_go(self):
+                return self._poll(-1.0)
             if self._task_left:
                 self._hide_task()
             timeout = self._time_to_deadline()
@@ -284,7 +288,7 @@ class Reactor(PolicyDispatcher):
         self._waiting = False
         self._skipped = 0
         self.readiness.tick += 1
-        self.tally.events += len(events)
+        self.tally.events += size_of_events(events) if cython.compiled else len(events)
         if self.timers.earliest != _NEVER:
             # A meter has read the clock just now.
             self._collect_due(self._now() if self._stopwatch is None or not self._native_clock else self._time_read)
