@@ -225,7 +225,8 @@ class UringBackend(DirectPort):
             operation.slot = None
         # Last: interpreted, a signal handler that raises before this line leaves it all for the next wait.
         results.ends = 0
-        results.ended = []
+        if results.ended:
+            results.ended = []
         results.done = []
         return done
 

@@ -12,7 +12,7 @@ cdef class Completions:
     cdef public object backend
     cdef public Polls polls
     cdef public list late
-    cdef public object handed
+    cdef public list handed
     cdef public bint submitted
     cdef public bint polls_cheaply
     cdef bint _is_closed
@@ -25,7 +25,7 @@ cdef class Completions:
     @cython.locals(
         completion=tuple, operation=Operation, target=Runnable, wanted=list, noted=list, position=Py_ssize_t
     )
-    cdef list _noted(self, object completions)
+    cdef list _noted(self, list completions)
     cpdef object begin(self)
     @cython.locals(operation=Operation)
     cpdef object close(self)

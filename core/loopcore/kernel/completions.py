@@ -45,7 +45,7 @@ class Completions:
         self.polls: Polls = Polls(self)
         self.late: list[Completion] = []
         """Taken from the port in a tick that ended early; they come first in the next one."""
-        self.handed: Sequence[Completion] = ()
+        self.handed: list[Completion] | None = None
         """What the last wait has returned, until the io phase takes it over. A tick may end before it gets there, or
         another may begin in its middle; unlike readiness, a completion is told once."""
         self.submitted: bool = False
@@ -80,7 +80,7 @@ class Completions:
         self.polls.rearm()
         if self.handed:
             self.late = [*self.handed, *self.late]
-            self.handed = ()
+            self.handed = None
         if self.late:
             self.late.extend(self._dequeue(0.0))
             self.handed, self.late = self.late, []
@@ -92,13 +92,14 @@ class Completions:
         # Lowered before: what a signal handler submits inside the wait begins with the next one.
         submitted, self.submitted = self.submitted, False
         try:
-            return self._noted(wait_in(self.backend, timeout) if cython.compiled else self.backend.wait(timeout))
+            completions = wait_in(self.backend, timeout) if cython.compiled else self.backend.wait(timeout)
+            return self._noted(completions if type(completions) is list else list(completions))
         except BaseException:
             # It may have begun and even be done, but nobody was told: the wait is to be made up for.
             self.submitted = self.submitted or submitted
             raise
 
-    def _noted(self, completions: Sequence[Completion]) -> list[Completion]:
+    def _noted(self, completions: list[Completion]) -> list[Completion]:
         """Return `completions` without the Sends that nobody wants a turn for."""
         # What is ready runs first, and may ask a driver to send at once: that must know that nothing is in flight.
         wanted: list[Completion] | None = None  # as long as all are
@@ -112,7 +113,7 @@ class Completions:
                     target = operation.target
                     if target is not None and not target._takes_note(operation.result):
                         if wanted is None:
-                            wanted = list(completions[:position])
+                            wanted = completions[:position]
                         position += 1
                         continue
                 if wanted is not None:
@@ -121,16 +122,14 @@ class Completions:
         except BaseException:
             # Interpreted, a signal handler may raise anywhere. Unlike readiness, a completion is told once: what was
             # not noted has its turn.
-            noted = list(completions[:position]) if wanted is None else wanted
+            noted = completions[:position] if wanted is None else wanted
             rest = completions[position:]
             if noted and rest and rest[0] is noted[len(noted) - 1]:
                 rest = rest[1:]
             self.late.extend(noted)
             self.late.extend(rest)
             raise
-        if wanted is not None:
-            return wanted
-        return completions if isinstance(completions, list) else list(completions)
+        return completions if wanted is None else wanted
 
     def begin(self) -> None:
         """Have the port begin what was submitted, without a wait that brings anything.
@@ -145,8 +144,8 @@ class Completions:
         """Close the port. What it has ended or was in the middle of runs nobody any more; no descriptor stays open."""
         self._is_closed = True
         self.polls.clear()
-        late = [*self.handed, *self.late]
-        self.handed, self.late = (), []
+        late = [*(self.handed or ()), *self.late]
+        self.handed, self.late = None, []
         for operation, result, more in late:
             operation.pending = more
             _drop(operation, result)

@@ -76,11 +76,11 @@ cdef inline bint has_enough(Dispatcher dispatcher, long long enough) noexcept:
 
 # Leave the events behind `position` to the next tick, but for those of a program's callbacks: they need not bear that what
 # they were told of is no longer there, as sockets do. Those are handed on; how many that was is returned.
-cdef inline int put_off(Dispatcher dispatcher, object events, Py_ssize_t position, long long tick) except -1:
+cdef inline int put_off(Dispatcher dispatcher, list events, Py_ssize_t position, long long tick) except -1:
     cdef list later = [], kept = []
     cdef Registration entry
     cdef int count = 0
-    for event in list(events)[position:]:
+    for event in events[position:]:
         entry = dispatcher.readiness.lookup(event[0])
         if entry is not None and (isinstance(entry.reader, Handle) or isinstance(entry.writer, Handle)):
             kept.append(event)
@@ -118,11 +118,11 @@ cdef class Dispatcher(TaskQueues):
     cdef int _run_phase_callbacks(self, int phase) except -1
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t, runnable=Runnable)
     cdef int _run_pending(self) except -1
-    @cython.locals(tick=cython.longlong, enough=cython.longlong, count=int, position=Py_ssize_t)
+    @cython.locals(told=list, tick=cython.longlong, enough=cython.longlong, count=int, position=Py_ssize_t)
     cdef int _run_io(self) except -1
     @cython.locals(entry=Registration, count=int)
     cdef int _run_ready(self, object fd, int bits, long long tick) except -1
-    @cython.locals(operation=Operation, more=bint, tick=cython.longlong, count=int, position=Py_ssize_t)
+    @cython.locals(told=list, operation=Operation, more=bint, tick=cython.longlong, count=int, position=Py_ssize_t)
     cdef int _run_completions(self, object events) except -1
     cdef int _run_completion(self, Operation operation, object result, bint more, long long tick) except -1
     @cython.locals(immediates=list, position=Py_ssize_t, runnable=Runnable)

@@ -207,14 +207,16 @@ class Dispatcher(TaskQueues):
         if self.completions is not None:
             return self._run_completions(events)
         tick = self.readiness.tick
-        count = 0
+        count = position = 0
+        told = events if type(events) is list else list(events)
         enough = _NEVER_ENOUGH if self.ready._count else self.bytes_received + _ENOUGH  # a busy queue puts nothing off
-        for position, event in enumerate(events, 1):
+        for event in told:
+            position += 1
             count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
             if self.unflushed > self.flush_limit:
                 self._flush_early()
             if cython.compiled and has_enough(self, enough):
-                count += put_off(self, events, position, tick)
+                count += put_off(self, told, position, tick)
                 break
         return count
 
@@ -235,16 +237,17 @@ class Dispatcher(TaskQueues):
     def _run_completions(self, events: Sequence[Any]) -> int:
         tick = self.readiness.tick
         count = position = 0
-        self.completions.handed = _NO_EVENTS
+        self.completions.handed = None
+        told = events if type(events) is list else list(events)
         try:
-            for operation, result, more in events:
+            for operation, result, more in told:
                 position += 1
                 count += self._run_completion(operation, result, more, tick)
                 if self.unflushed > self.flush_limit:
                     self._flush_early()
         except BaseException:
             # Unlike readiness, a completion is told once.
-            self.completions.late.extend(events[position:])
+            self.completions.late.extend(told[position:])
             raise
         return count
 
