@@ -1,5 +1,6 @@
 """What only one of our own backends has: epoll's ghosts, other platforms' bits in poll, select's Windows."""
 
+import asyncio
 import errno
 import os
 import select
@@ -7,6 +8,8 @@ import socket
 
 import pytest
 
+import loopcore
+from loopcore.direct import DirectPort
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import _waker, poll_, select_
 
@@ -148,6 +151,41 @@ def test_row_that_was_not_noted_is_taken_up_by_the_next_registration(closing, pa
     assert list(backend.wait(0.0)) == []
     with pytest.raises(FileExistsError):
         backend.register(backend._wake_fd, READ)
+
+
+@needs_epoll
+def test_events_that_somebody_keeps_are_not_touched_by_the_next_wait(closing, pair):
+    backend = epoll.EpollBackend()
+    closing(backend)
+    backend.register(pair[0].fileno(), READ | WRITE)
+    kept = backend.wait(0.0)
+    backend.modify(pair[0].fileno(), READ)
+    assert backend.wait(0.0) == []
+    assert kept == [(pair[0].fileno(), WRITE)]
+
+
+@needs_epoll
+def test_loop_waits_as_a_class_derived_from_a_backend_does(closing):
+    class Counting(epoll.EpollBackend):
+        waits = 0
+
+        def wait(self, timeout):
+            self.waits += 1
+            return super().wait(timeout)
+
+    backend = Counting()
+    loop = loopcore.EventLoop(backend)
+    closing(loop)
+    loop.run_until_complete(asyncio.sleep(0.001))
+    assert backend.waits > 0
+
+
+def test_direct_port_without_a_wait_says_so():
+    class Waiting(DirectPort):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Waiting"):
+        Waiting().wait(0.0)
 
 
 @needs_epoll
