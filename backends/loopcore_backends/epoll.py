@@ -57,8 +57,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends.native.epoll_ctl import add_row, take_row
     from cython.cimports.loopcore_backends.epoll import wait_again
+    from cython.cimports.loopcore_backends.native.epoll_ctl import add_row, take_row
 else:
     from loopcore_backends.native.interpreted_epoll_wait import wait_for_long
 
@@ -79,7 +79,9 @@ FIRST_DOUBT: Final = 4
 class EpollBackend(DirectPort):
     """Readiness from epoll(7), whose bits are those of `loopcore.interest`: nothing is translated."""
 
-    __slots__ = ("_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch", "_events")
+    __slots__ = (
+        "_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch", "_events",
+    )  # fmt: skip
 
     name = "epoll"
     capabilities: frozenset[Capability] = frozenset({Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST})
@@ -95,7 +97,7 @@ class EpollBackend(DirectPort):
 
     def __init__(self, batch: int | None = None) -> None:
         """`batch`: events that a wait brings at most; default: LOOPCORE_EVENT_BATCH, or what there is room for."""
-        self._events: list[ReadyEvent] = []  # compiled: what the last wait returned; filled again when nobody else has it
+        self._events: list[ReadyEvent] = []  # compiled: what the last wait returned, to be filled again
         self._batch: int = event_batch(batch, MAX_EVENTS)
         self._waker: Waker | None = make_waker()
         self._wake_fd: int = self._waker.fd

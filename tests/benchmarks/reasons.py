@@ -95,23 +95,24 @@ BEHIND = (
     (
         "tcp-16k",
         (
-            "2.13 system calls a request, 2.12 of the C server, 3.13 of rloop (strace); 1,950 instructions outside the "
-            "kernel (callgrind, 3.13), of 1 KiB 1,897: the rest is the kernel's, which copies"
+            "2.13 system calls a request, 2.12 of the C server, 3.13 of rloop (strace); 1,807 instructions outside the "
+            "kernel, 2,076 of C and Python (callgrind, 3.13): the rest is the kernel's, which copies"
         ),
     ),
     ("tcp-100k", "2.13 system calls a request, 2.16 of the C server, 3.16 of rloop (strace): the kernel copies"),
     (
         "tcp",
         (
-            "the system calls are those of the C server (see below); outside the kernel 1,897 instructions a request, "
-            "1,976 of C and Python, 2,730 of rloop (callgrind, 3.13, 1 KiB x 10); on 3.11 1,840, 1,730 and 2,500"
+            "the system calls are those of the C server (see below); outside the kernel 1,855 instructions a request, "
+            "1,933 of C and Python, 2,730 of rloop (callgrind, 3.13, 1 KiB x 10); on 3.11 1,769, 1,731 and 2,500; on "
+            "one connection, where each has a tick of its own, 2,725, 1,938 and 3,491 on 3.13"
         ),
     ),
     (
         "unix",
         (
-            "the system calls are those of the C server (see below); outside the kernel 1,950 instructions a request, "
-            "1,980 of C and Python (callgrind, 3.13): what is left is a call of Python and two objects; over io_uring "
+            "the system calls are those of the C server (see below); outside the kernel 1,861 instructions a request, "
+            "1,945 of C and Python (callgrind, 3.13): what is left is a call of Python and two objects; over io_uring "
             "it makes as many system calls as on TCP, and no fewer"
         ),
     ),

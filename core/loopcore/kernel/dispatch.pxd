@@ -1,6 +1,6 @@
 cimport cython
-from cpython.list cimport PyList_GET_SIZE
 
+from loopcore.direct cimport how_many
 from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.contexts cimport is_left
 from loopcore.kernel.current cimport TaskQueues
@@ -52,13 +52,6 @@ cdef inline bint is_pending(Dispatcher dispatcher) noexcept:
     )
 
 
-# How many events a wait has returned: in a list, as nearly always, or in another sequence.
-cdef inline Py_ssize_t size_of_events(object events) except -1:
-    if type(events) is list:
-        return PyList_GET_SIZE(events)
-    return len(events)
-
-
 # What nearly every event comes to goes without a look-up: it says "readable" and no more, and somebody reads.
 cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) except -1:
     cdef Runnable reader = near_reader(dispatcher.readiness, event, _READ, tick)
@@ -67,11 +60,6 @@ cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) e
         return 1
     fd, bits = event
     return dispatcher._run_ready(fd, bits, tick)
-
-
-# Whether so much has come in that who is ready shall use it before more comes (docs/adr/0051).
-cdef inline bint has_enough(Dispatcher dispatcher, long long enough) noexcept:
-    return dispatcher.bytes_received >= enough and dispatcher.ready._count > 0
 
 
 # Leave the events behind `position` to the next tick, but for those of a program's callbacks: they need not bear that what

@@ -29,16 +29,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.direct import how_many
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import (
-        has_enough,
-        is_pending,
-        put_off,
-        run_event,
-        settle_contexts,
-        size_of_events,
-        try_phases,
-    )
+    from cython.cimports.loopcore.kernel.dispatch import is_pending, put_off, run_event, settle_contexts, try_phases
     from cython.cimports.loopcore.kernel.handle import run_due, run_soon
     from cython.cimports.loopcore.kernel.ready import pop_first
     from cython.cimports.loopcore.native.cpython import raise_pending
@@ -60,19 +53,9 @@ class Dispatcher(TaskQueues):
     """What a tick runs after its wait. Thread: the loop's own."""
 
     __slots__ = (
-        "readiness",
-        "completions",
-        "starvations",
-        "flush_limit",
-        "receive_limit",
-        "_tick_observed",
-        "_source",
-        "_events",
-        "_put_off",
-        "_due",
-        "_spare",
-        "_current_handle",
-    )
+        "readiness", "completions", "starvations", "flush_limit", "receive_limit", "_tick_observed", "_source",
+        "_events", "_put_off", "_due", "_spare", "_current_handle",
+    )  # fmt: skip
 
     def __init__(self, backend: "ReadinessBackend | CompletionBackend", clock: Clock, probes: Probes) -> None:
         TaskQueues.__init__(self, backend.wake, clock, probes)
@@ -207,15 +190,14 @@ class Dispatcher(TaskQueues):
         if self.completions is not None:
             return self._run_completions(events)
         tick = self.readiness.tick
-        count = position = 0
+        count = 0
         told = events if type(events) is list else list(events)
         enough = _NEVER_ENOUGH if self.ready._count else self.bytes_received + _ENOUGH  # a busy queue puts nothing off
-        for event in told:
-            position += 1
+        for position, event in enumerate(told, 1):
             count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
             if self.unflushed > self.flush_limit:
                 self._flush_early()
-            if cython.compiled and has_enough(self, enough):
+            if cython.compiled and self.bytes_received >= enough and self.ready._count:
                 count += put_off(self, told, position, tick)
                 break
         return count
@@ -399,7 +381,7 @@ def run_phases(dispatcher: Dispatcher) -> int:
         return 0
     if not cython.compiled or is_pending(dispatcher):
         dispatcher._run_pending()
-    if size_of_events(dispatcher._events) if cython.compiled else dispatcher._events:
+    if how_many(dispatcher._events) if cython.compiled else dispatcher._events:
         dispatcher._run_io()
     if dispatcher._immediates or dispatcher._has_phase_callbacks:
         dispatcher._run_check()

@@ -1,7 +1,6 @@
 cimport cython
 
-from loopcore.direct cimport wait_in
-from loopcore.kernel.dispatch cimport size_of_events
+from loopcore.direct cimport how_many, wait_in
 from loopcore.kernel.handle cimport TimerHandle
 from loopcore.kernel.meter cimport Stopwatch
 from loopcore.kernel.policies cimport PolicyDispatcher

@@ -36,8 +36,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.direct import wait_in
-    from cython.cimports.loopcore.kernel.dispatch import size_of_events
+    from cython.cimports.loopcore.direct import how_many, wait_in
     from cython.cimports.loopcore.kernel.reactor import lets_nothing_go
     from cython.cimports.loopcore.native.cpython import get_ident
 else:
@@ -57,16 +56,9 @@ class Reactor(PolicyDispatcher):
     """A complete small loop over a backend: queues, timers, readiness and the tick. Thread: its own."""
 
     __slots__ = (
-        "backend",
-        "_port",
-        "poll_skip_ticks",
-        "poll_skip_time",
-        "_poll_observed",
-        "_shortens_waits",
-        "_stopping",
-        "_skipping_since",
-        "_clock_resolution",
-    )
+        "backend", "_port", "poll_skip_ticks", "poll_skip_time", "_poll_observed", "_shortens_waits",
+        "_stopping", "_skipping_since", "_clock_resolution",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -288,7 +280,7 @@ class Reactor(PolicyDispatcher):
         self._waiting = False
         self._skipped = 0
         self.readiness.tick += 1
-        self.tally.events += size_of_events(events) if cython.compiled else len(events)
+        self.tally.events += how_many(events) if cython.compiled else len(events)
         if self.timers.earliest != _NEVER:
             # A meter has read the clock just now.
             self._collect_due(self._now() if self._stopwatch is None or not self._native_clock else self._time_read)
