@@ -121,9 +121,10 @@ class EpollBackend(DirectPort):
             if not cython.compiled or not add_row(self._fd, fd, interest):
                 self._epoll.register(fd, interest)
         except FileExistsError:
-            if fd == self._wake_fd:
+            if not isinstance(fd, int) or fd == self._wake_fd:
                 raise
-            # An exception in a signal handler came between the row and the note of it.
+            # A row that is not noted: an exception in a signal handler came between the two, or the number was closed,
+            # unregistered, and is by dup2(2) once more what it was.
             self._epoll.modify(fd, interest)
         except OSError as exc:
             if exc.errno in NOTES:

@@ -12,8 +12,10 @@ cdef inline object wait_in(object port, object timeout):
     return port.wait(timeout)
 
 
-# How many events a wait has returned: in a list, as nearly always, or in another sequence.
-cdef inline Py_ssize_t how_many(object events) except -1:
-    if type(events) is list:
-        return PyList_GET_SIZE(events)
-    return len(events)
+# What a wait has returned as a list, which it nearly always is.
+cdef inline list listed(object found):
+    return <list>found if type(found) is list else list(found)
+
+
+cdef inline Py_ssize_t how_many(object found) except -1:
+    return PyList_GET_SIZE(found) if type(found) is list else len(found)

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import os
 import select
 import socket
@@ -162,6 +163,44 @@ def test_events_that_somebody_keeps_are_not_touched_by_the_next_wait(closing, pa
     backend.modify(pair[0].fileno(), READ)
     assert backend.wait(0.0) == []
     assert kept == [(pair[0].fileno(), WRITE)]
+
+
+@needs_epoll
+def test_wait_within_a_wait_that_lets_go_of_what_was_added_to_the_events_has_events_of_its_own(closing, make_pair):
+    backend = epoll.EpollBackend()
+    pairs = [make_pair() for _ in range(20)]
+    closing(backend)
+    for one, other in pairs:
+        other.send(b"x")
+        backend.register(one.fileno(), READ)
+    within = []
+
+    class Waiting:
+        def __del__(self):
+            for one, _ in pairs[1:]:
+                one.recv(1)
+            within.append(backend.wait(0.0))
+
+    backend.wait(0.0).append(Waiting())  # the one reference to the list is gone again
+    backend.wait(0.0)
+    gc.collect()  # where references are not counted
+    assert within == [[(pairs[0][0].fileno(), READ)]]
+    assert backend.wait(0.0) == within[0]
+
+
+@needs_epoll
+def test_number_that_comes_back_to_its_file_can_be_registered_again(closing, pair):
+    backend = epoll.EpollBackend()
+    number = pair[0].fileno()
+    copy = os.dup(number)
+    closing(backend)
+    backend.register(number, READ)
+    os.close(number)
+    backend.unregister(number)
+    os.dup2(copy, number)
+    os.close(copy)
+    backend.register(number, WRITE)
+    assert list(backend.wait(0.0)) == [(number, WRITE)]
 
 
 @needs_epoll

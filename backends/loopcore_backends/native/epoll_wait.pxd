@@ -107,13 +107,14 @@ cdef extern from *:
     {
     #ifndef Py_GIL_DISABLED
         if (Py_REFCNT(kept) == 1) {
-            Py_ssize_t size = PyList_GET_SIZE(kept);
-            while (size > 0) {
-                PyObject *event = PyList_GET_ITEM(kept, --size);
-                Py_SET_SIZE((PyVarObject *)kept, size);
+            Py_INCREF(kept);  /* before what goes with an item that is not ours can wait again */
+            while (PyList_GET_SIZE(kept) > 0) {
+                Py_ssize_t last = PyList_GET_SIZE(kept) - 1;
+                PyObject *event = PyList_GET_ITEM(kept, last);
+                Py_SET_SIZE((PyVarObject *)kept, last);
                 Py_DECREF(event);
             }
-            return Py_NewRef(kept);
+            return kept;
         }
     #endif
         return PyList_New(0);

@@ -8,14 +8,13 @@ The ring belongs to the thread of the first wait (see `ring`); the loop may have
 another thread waits or cancels, the kernel refuses (EEXIST), and everything in flight moves to a new ring. That loses
 nothing: what a request does when its socket becomes ready is done in the thread of its ring, inside its wait, so
 nothing happened meanwhile, and nothing will, for requests of a ring that is given up only end. A thread that ends does
-what became ready once more; that is waited for, and told. The exception are calls
-on files that the kernel left to its own threads: those that must not be made twice end with ECANCELED.
+what became ready once more; that is waited for, and told. The exception are calls on files that the kernel left to its
+own threads: those that must not be made twice end with ECANCELED.
 
 Cancelling
 ----------
-A request holds its file open, so a socket that is closed while a receive is in flight is not closed. Therefore `cancel`
-enters the kernel and returns only when the operation has ended; what else ended with it is kept for the next
-wait.
+A request holds its file open: a socket that is closed while a receive is in flight is not closed. So `cancel` enters
+the kernel and returns only when the operation has ended; what else ended with it is kept for the next wait.
 
 Signals
 -------
@@ -184,10 +183,8 @@ class UringBackend(DirectPort):
     def wait(self, timeout: float | None) -> Sequence[Completion]:
         if self._closed or not self._life.is_here():
             raise self._refusal()
-        limit = -1
-        if timeout is not None:
-            limit = to_ns(timeout) if timeout > 0.0 else 0
-        self._wait(limit)
+        limit = -1 if timeout is None else 0
+        self._wait(to_ns(timeout) if timeout is not None and timeout > 0.0 else limit)
         return self._take()
 
     def _wait(self, limit: int) -> None:

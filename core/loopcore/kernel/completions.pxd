@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.direct cimport wait_in
+from loopcore.direct cimport listed, wait_in
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.operations cimport Operation, Poll
 

@@ -26,7 +26,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.direct import wait_in
+    from cython.cimports.loopcore.direct import listed, wait_in
 
 _SEND = SEND
 _UNFINISHED: Final = object()
@@ -92,8 +92,9 @@ class Completions:
         # Lowered before: what a signal handler submits inside the wait begins with the next one.
         submitted, self.submitted = self.submitted, False
         try:
-            completions = wait_in(self.backend, timeout) if cython.compiled else self.backend.wait(timeout)
-            return self._noted(completions if type(completions) is list else list(completions))
+            if cython.compiled:
+                return self._noted(listed(wait_in(self.backend, timeout)))
+            return self._noted([*self.backend.wait(timeout)])
         except BaseException:
             # It may have begun and even be done, but nobody was told: the wait is to be made up for.
             self.submitted = self.submitted or submitted

@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.direct cimport how_many
+from loopcore.direct cimport listed
 from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.contexts cimport is_left
 from loopcore.kernel.current cimport TaskQueues

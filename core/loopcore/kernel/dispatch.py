@@ -29,7 +29,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.direct import how_many
+    from cython.cimports.loopcore.direct import listed
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
     from cython.cimports.loopcore.kernel.dispatch import is_pending, put_off, run_event, settle_contexts, try_phases
     from cython.cimports.loopcore.kernel.handle import run_due, run_soon
@@ -191,7 +191,7 @@ class Dispatcher(TaskQueues):
             return self._run_completions(events)
         tick = self.readiness.tick
         count = 0
-        told = events if type(events) is list else list(events)
+        told = listed(events) if cython.compiled else events
         enough = _NEVER_ENOUGH if self.ready._count else self.bytes_received + _ENOUGH  # a busy queue puts nothing off
         for position, event in enumerate(told, 1):
             count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
@@ -219,8 +219,8 @@ class Dispatcher(TaskQueues):
     def _run_completions(self, events: Sequence[Any]) -> int:
         tick = self.readiness.tick
         count = position = 0
+        told = listed(events) if cython.compiled else events
         self.completions.handed = None
-        told = events if type(events) is list else list(events)
         try:
             for operation, result, more in told:
                 position += 1
@@ -381,7 +381,7 @@ def run_phases(dispatcher: Dispatcher) -> int:
         return 0
     if not cython.compiled or is_pending(dispatcher):
         dispatcher._run_pending()
-    if how_many(dispatcher._events) if cython.compiled else dispatcher._events:
+    if dispatcher._events is not _NO_EVENTS:
         dispatcher._run_io()
     if dispatcher._immediates or dispatcher._has_phase_callbacks:
         dispatcher._run_check()

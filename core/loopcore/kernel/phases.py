@@ -52,6 +52,10 @@ class PhaseCallbacks:
         if once:
             self._once.add(id(handle))
 
+    def has(self, phase: str) -> bool:
+        """Tell whether a callback of `phase` has not been cancelled. One that runs once keeps its turn."""
+        return not all(handle.cancelled() for handle in self._by_phase.get(phase, ()))
+
     def live(self, phase: str) -> list[Handle]:
         """Return the handles of `phase` in the order of registration; drop those that were cancelled or run once."""
         handles = self._by_phase.get(phase)

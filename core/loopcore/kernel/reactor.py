@@ -198,7 +198,7 @@ class Reactor(PolicyDispatcher):
 
     def process_events(self, events: Sequence[Any]) -> None:
         """Take the events that `poll_events` returned; with this the work of the tick is fixed."""
-        self._events = events
+        self._events = events if isinstance(events, list) else list(events)
 
     def process_ready(self) -> None:
         """Run the phases pending, io, check, timers and close."""
@@ -237,11 +237,12 @@ class Reactor(PolicyDispatcher):
     # Idle, prepare, poll
 
     def _has_work(self) -> bool:
-        if self.ready._count or self._urgent_pending or self._immediates or self._flushes or self._closing:
+        # First what runs Python code, within which a signal's handler or a finalizer may schedule something.
+        if self._has_phase_callbacks and self.phase_callbacks.has(phases.IDLE):
             return True
         if self.inbox._woken or self._put_off is not None or (self._order is not None and len(self._order)):
             return True
-        return self._has_phase_callbacks and bool(self.phase_callbacks.live(phases.IDLE))
+        return bool(self.ready._count or self._urgent_pending or self._immediates or self._flushes or self._closing)
 
     def _polls_now(self) -> bool:
         if self._skipped > self.poll_skip_ticks or (self.completions is not None and self.completions.submitted):
@@ -290,7 +291,7 @@ class Reactor(PolicyDispatcher):
         wait_for = None if timeout < 0.0 else timeout
         if self.completions is not None:
             return self.completions.wait(wait_for)
-        return wait_in(self.backend, wait_for) if cython.compiled else self.backend.wait(wait_for)
+        return wait_in(self._port, wait_for) if cython.compiled else self._port.wait(wait_for)
 
     def _poll_as_observed(self, timeout: float) -> Any:
         if self._shortens_waits and timeout != 0.0:
