@@ -16,5 +16,5 @@ class DirectPort:
     __slots__ = ()
 
     def wait(self, timeout: float | None) -> Sequence[Any]:
-        """Wait, as the port's `wait` does. To be defined by the backend; this raises NotImplementedError."""
+        """Wait for `timeout` seconds, as the port does. The backend defines it: this raises NotImplementedError."""
         raise NotImplementedError(f"{type(self).__name__} is a port without wait()")

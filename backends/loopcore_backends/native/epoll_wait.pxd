@@ -10,6 +10,10 @@
 
 from cpython.object cimport PyObject
 
+# Whose C this stands upon: loopcore_empty and loopcore_add.
+from loopcore.native.flushes cimport add_borrowed
+from loopcore.native.ring cimport empty
+
 cdef extern from *:
     """
     #ifdef __linux__
@@ -108,31 +112,11 @@ cdef extern from *:
     #ifndef Py_GIL_DISABLED
         if (Py_REFCNT(kept) == 1) {
             Py_INCREF(kept);  /* before what goes with an item that is not ours can wait again */
-            while (PyList_GET_SIZE(kept) > 0) {
-                Py_ssize_t last = PyList_GET_SIZE(kept) - 1;
-                PyObject *event = PyList_GET_ITEM(kept, last);
-                Py_SET_SIZE((PyVarObject *)kept, last);
-                Py_DECREF(event);
-            }
+            loopcore_empty(kept);
             return kept;
         }
     #endif
         return PyList_New(0);
-    }
-
-    /* list.append() of a reference that is given away. */
-    static inline int
-    loopcore_add_event(PyObject *list, PyObject *event)
-    {
-        Py_ssize_t size = PyList_GET_SIZE(list);
-        if (size < ((PyListObject *)list)->allocated) {
-            PyList_SET_ITEM(list, size, event);
-            Py_SET_SIZE((PyVarObject *)list, size + 1);
-            return 0;
-        }
-        int failed = PyList_Append(list, event);
-        Py_DECREF(event);
-        return failed;
     }
 
     static PyObject *
@@ -175,10 +159,12 @@ cdef extern from *:
         }
         for (int i = 0; i < count; i++) {
             PyObject *event = loopcore_epoll_event(events[i].data.fd, events[i].events);
-            if (event == NULL || loopcore_add_event(found, event) < 0) {
+            if (event == NULL || loopcore_add(found, event) < 0) {
+                Py_XDECREF(event);
                 Py_DECREF(found);
                 return NULL;
             }
+            Py_DECREF(event);
         }
         return found;
     }

@@ -94,7 +94,7 @@ class Completions:
         try:
             if cython.compiled:
                 return self._noted(listed(wait_in(self.backend, timeout)))
-            return self._noted([*self.backend.wait(timeout)])
+            return self._noted([*self.backend.wait(timeout)])  # not `list()`: a call more, and signals are looked at
         except BaseException:
             # It may have begun and even be done, but nobody was told: the wait is to be made up for.
             self.submitted = self.submitted or submitted
