@@ -11,6 +11,7 @@ fails and says which. A test that provokes a report on purpose is marked `report
 """
 
 import asyncio
+import itertools
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ kqueues.install()  # before anything looks at what this platform has
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 ORACLE = "asyncio"
+TESTS_BETWEEN_FREEZES = 50
+_tests_begun = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +59,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     # What exists now lives as long as the session: frozen, it costs the collection after each test nothing.
     interpreter.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # Nor does what the tests so far have left in pytest: in a long session that would soon be most of each test's time.
+    if next(_tests_begun) % TESTS_BETWEEN_FREEZES == 0:
+        interpreter.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

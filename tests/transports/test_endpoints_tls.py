@@ -30,7 +30,7 @@ def server_context(authority: CA) -> ssl.SSLContext:
 
 @pytest.fixture(scope="module")
 def client_context(authority: CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(context)
     return context
 
@@ -166,7 +166,7 @@ def test_a_certificate_for_another_name_is_refused(
 def test_an_empty_server_hostname_switches_the_check_of_the_name_off(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, authority: CA
 ) -> None:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     authority.configure_trust(context)
 
@@ -344,7 +344,7 @@ def test_a_failed_upgrade_closes_the_connection(
         ours, theirs = socket.socketpair()
         accepting = loop.create_task(loop.connect_accepted_socket(asyncio.Protocol, theirs, ssl=server_context))
         transport, protocol = await loop.create_connection(Losing, sock=ours)
-        stranger = ssl.create_default_context()
+        stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         with pytest.raises(ssl.SSLCertVerificationError):
             await loop.start_tls(transport, protocol, stranger, server_hostname="localhost")
         assert transport.is_closing()

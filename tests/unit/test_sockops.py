@@ -328,7 +328,7 @@ def test_debug_mode_refuses_blocking_sockets(loop: Loop, operation: Any) -> None
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_tls_sockets_are_refused(loop: Loop, operation: Any) -> None:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with context.wrap_socket(socket.socket(), server_hostname="localhost", do_handshake_on_connect=False) as sock:
         with pytest.raises(TypeError, match=r"^Socket cannot be of type SSLSocket$"):
             loop.run_until_complete(operation(loop, sock))

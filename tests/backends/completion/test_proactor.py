@@ -211,7 +211,7 @@ def test_mistake_that_shows_when_its_turn_has_come_ends_the_operation_and_no_wai
             far.recv(1 << 20)
         except BlockingIOError:
             pass
-        told.update({operation: result for operation, result, _ in port.wait(1.0)})
+        told.update({operation: result for operation, result, _ in port.wait(0.01)})
     assert told[blocked] == 4 << 20
     assert told[mistaken].errno == errno.EINVAL
 
