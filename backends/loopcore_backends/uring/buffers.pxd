@@ -15,7 +15,7 @@ cdef class Buffers:
     cdef public bint incremental
     cdef public dict loans
     cdef public set spent
-    cdef unsigned int tail
+    cdef unsigned long long tail
     cdef unsigned long long address
     cdef unsigned long long *entries
     cdef unsigned short *tails
