@@ -340,15 +340,13 @@ def compiler_flags(scratch: Path) -> list[str]:
     """
     if os.name == "nt":
         return ["/O2"]
-    is_asked = any(flag.startswith("-O") for flag in shlex.split(os.environ.get("CFLAGS", "")))
     # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
-    flags = ["-g0"] if is_asked else ["-O3", "-g0"]
     if sys.platform != "linux":
-        return flags
+        return ["-O3", "-g0"]
     header = scratch / "loopcore_errors_are_rare.h"
     header.write_text(ERRORS_ARE_RARE, encoding="utf-8")
     # What a shift loses where the C type is too narrow, Python's numbers keep: the builds would differ.
-    return [*flags, "-Werror=shift-count-overflow", "-fno-plt", "-include", str(header)]
+    return ["-O3", "-g0", "-Werror=shift-count-overflow", "-fno-plt", "-include", str(header)]
 
 
 def build(modules: list[str], out: Path) -> None:

@@ -1,7 +1,6 @@
 """What the build hook decides by the interpreter it runs on."""
 
 import importlib.util
-import os
 import platform
 import sys
 import sysconfig
@@ -66,12 +65,3 @@ def test_a_compiler_behind_a_cache_is_noted_by_its_own_name(
 def test_a_blank_variable_counts_as_unset(hook: Any, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("LOOPCORE_COMPILE", value)
     assert hook.compile_mode() == "auto"
-
-
-@pytest.mark.skipif(os.name == "nt", reason="other flags")
-@pytest.mark.parametrize(("flags", "added"), [("", True), ("-g -march=native", True), ("-pipe -O1", False)])
-def test_code_is_optimised_as_far_as_is_asked(
-    hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, added: bool
-) -> None:
-    monkeypatch.setenv("CFLAGS", flags)
-    assert ("-O3" in hook.compiler_flags(tmp_path)) is added
