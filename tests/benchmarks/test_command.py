@@ -168,12 +168,16 @@ def test_what_cannot_be_measured_or_written_is_refused_before_anything_runs(word
 def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path, mode: str) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    page, open_path = tmp_path / "page.html", Path.open
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == page:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return open_path(path, *arguments, **options)  # what pytest imports meanwhile
 
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(UsageError, match=r"cannot write .*: Permission denied"):
-        run("--html", str(tmp_path / "page.html"))
+        run("--html", str(page))
 
 
 def test_looking_whether_files_can_be_written_leaves_them_as_they_are(tmp_path: Path) -> None:
