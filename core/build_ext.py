@@ -81,8 +81,11 @@ FREE_THREADED: Final = (
     "a compiled loopcore would switch the GIL on again in this free-threaded Python; "
     f"{VARIABLE}=require compiles it all the same"
 )
-ERRORS_ARE_RARE: Final = "static void __Pyx_AddTraceback(const char *, int, int, const char *) __attribute__((cold));\n"
-"""Cython's own function, which each way out of an error calls: with it the compiler knows which code seldom runs."""
+SELDOM: Final = """\
+static void __Pyx_AddTraceback(const char *, int, int, const char *) __attribute__((cold));
+struct _object; void _Py_Dealloc(struct _object *) __attribute__((cold));
+"""
+"""What is called on each way out of an error, and for each last reference: the compiler learns that it seldom is."""
 MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
 
 
@@ -343,8 +346,8 @@ def compiler_flags(scratch: Path) -> list[str]:
     # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
     if sys.platform != "linux":
         return ["-O3", "-g0"]
-    header = scratch / "loopcore_errors_are_rare.h"
-    header.write_text(ERRORS_ARE_RARE, encoding="utf-8")
+    header = scratch / "loopcore_seldom.h"
+    header.write_text(SELDOM, encoding="utf-8")
     # What a shift loses where the C type is too narrow, Python's numbers keep: the builds would differ.
     return ["-O3", "-g0", "-Werror=shift-count-overflow", "-fno-plt", "-include", str(header)]
 

@@ -1,4 +1,5 @@
 from cpython.list cimport PyList_GET_SIZE
+from cpython.object cimport Py_TYPE, PyTypeObject
 
 
 cdef class DirectPort:
@@ -7,7 +8,8 @@ cdef class DirectPort:
 
 # Wait in a port, for `timeout` seconds, or without limit for None: by a pointer, if it has one, or else by name.
 cdef inline object wait_in(object port, object timeout):
-    if isinstance(port, DirectPort):
+    # First what a compiled backend is, by one look: `isinstance` goes through what else it is derived from.
+    if Py_TYPE(port).tp_base == <PyTypeObject *>DirectPort or isinstance(port, DirectPort):
         return (<DirectPort>port).wait(timeout)
     return port.wait(timeout)
 

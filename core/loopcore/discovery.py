@@ -21,14 +21,15 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-from loopcore.backend import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
+from loopcore.backend import BackendFactory, ProbeResult, ReadinessBackend
 from loopcore.catalogue import AUTO, Catalogue, Declaration, path_of
-from loopcore.completion import CompletionBackend, is_completion_backend
+from loopcore.completion import CompletionBackend
 from loopcore.environment import PLUGIN_VARIABLE, read
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
 from loopcore.plugin_options import convert_options, parse_wishes
+from loopcore.port_check import check_factory
 
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
 
@@ -39,10 +40,6 @@ neither of the first two nor poll(2); where that is, the proactor, which only pl
 OTHERS: Final = ("uring", "sim")
 """Further names that a list may hold where nobody declares them, as one that serves several platforms does."""
 
-READINESS_METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
-COMPLETION_METHODS: Final = ("submit", "cancel", "wait", "wake", "close")
-"""What a backend of either port has beside `probe`."""
-
 
 class Choice(NamedTuple):
     """A backend that can run here, and a sentence that says why it was taken."""
@@ -51,6 +48,7 @@ class Choice(NamedTuple):
     factory: BackendFactory
     reason: str
     declared_by: str
+    own: bool = False
 
     def make(self) -> ReadinessBackend | CompletionBackend:
         """Return a new backend. What its constructor raises gets a note that names the culprit."""
@@ -100,7 +98,7 @@ def register_backend(name: str, factory: BackendFactory) -> None:
 
     Raises UsageError if the name is taken, BackendError if `factory` is no backend.
     """
-    _checked(name, factory, f"{path_of(factory)} of register_backend()")
+    check_factory(name, factory, f"{path_of(factory)} of register_backend()")
     BACKENDS.register(name, factory, "register_backend()")
 
 
@@ -135,7 +133,7 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
         else:
             reason = _reason(asked, [*candidates] if own else [], refusals)
             refusals.clear()  # their tracebacks lead here, and from here to who has asked: the loop
-            choice = Choice(name, factory, reason, str(declaration))
+            choice = Choice(name, factory, reason, str(declaration), declaration.own)
             if not is_list:  # of a list, each name may have a setting to refuse
                 choices[spec, asked] = choice
             return choice
@@ -150,6 +148,12 @@ def take_backend(backend: Any) -> tuple[Any, Any]:
     is_one = backend is not None and not isinstance(backend, str | type)
     if is_one and all(hasattr(backend, each) for each in ("wait", "wake", "close")):
         return backend, type(backend)
+    before = BACKENDS.choices.get(_wish(backend, None))
+    if before is not None and before.own:
+        try:  # what a probe of ours would find, its constructor finds as well
+            return before.make(), before.make
+        except LoopcoreError:
+            pass  # it is said below, in the words of who has asked
     make = choose_backend(backend).make
     return make(), make
 
@@ -310,7 +314,7 @@ class _WrongSettingError(UsageError):
 
 def _available(declaration: Declaration) -> BackendFactory:
     """Return the factory that `declaration` stands for, after its probe said that it can run here."""
-    factory = _checked(declaration.name, BACKENDS.load(declaration), str(declaration))
+    factory = check_factory(declaration.name, BACKENDS.load(declaration), str(declaration))
     try:
         result = factory.probe()
     except UsageError as exc:
@@ -326,46 +330,6 @@ def _available(declaration: Declaration) -> BackendFactory:
             f"backend {declaration.name!r} cannot run here: {result.reason or 'no reason given'}"
         )
     return factory
-
-
-def _checked(name: str, factory: object, by: str) -> BackendFactory:
-    """Return `factory` if it has what the port asks for; of a function, what it makes is looked at later."""
-    wanted = getattr(factory, "backend_api", BACKEND_API)
-    if not (isinstance(wanted, tuple) and wanted[:1] == BACKEND_API[:1] and wanted <= BACKEND_API):
-        raise BackendError(
-            f"backend {name!r} ({by}) is written for version {wanted} of the backend port, but this loopcore has "
-            f"version {BACKEND_API}; install versions that fit together"
-        )
-    if not callable(factory):
-        raise BackendError(f"backend {name!r} ({by}) is {factory!r}, which cannot be called to make a backend")
-    if inspect.isclass(factory):
-        _must_have_port(factory, name, by, "probe")
-        return cast(BackendFactory, factory)
-    return _CheckedFactory(name, factory, by)
-
-
-class _CheckedFactory:
-    """A factory that is no class: the backend is looked at when it is made; without `probe` it counts as available."""
-
-    def __init__(self, name: str, factory: Callable[[], Any], by: str) -> None:
-        self._name = name
-        self._factory = factory
-        self._by = by
-        self.probe: Callable[[], ProbeResult] = getattr(factory, "probe", lambda: ProbeResult(True))
-
-    def __call__(self) -> ReadinessBackend | CompletionBackend:
-        backend: ReadinessBackend | CompletionBackend = self._factory()
-        _must_have_port(backend, self._name, self._by)
-        return backend
-
-
-def _must_have_port(owner: object, name: str, by: str, *more: str) -> None:
-    completes = is_completion_backend(owner)
-    methods = (*more, *(COMPLETION_METHODS if completes else READINESS_METHODS))
-    missing = [method for method in methods if not callable(getattr(owner, method, None))]
-    if missing:
-        where = "loopcore.completion" if completes else "loopcore.backend"
-        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} says what they do")
 
 
 def _row(catalogue: Catalogue, name: str, check: Callable[[Declaration], object]) -> Row:

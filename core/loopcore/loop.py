@@ -68,9 +68,9 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         try:
             if not is_silent:
                 apply_settings(self)
+                self.use_classes(*classes)
             if debug_is_asked_for():
                 Scheduler.set_debug(self, True)
-            self.use_classes(*classes)
             self._threads = None if is_silent else thread_limit()  # refused now, if it is wrong
             self._parts["_heritage"] = Heritage(self, make_backend)
             for name, plugin in named_plugins:

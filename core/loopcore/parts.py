@@ -119,6 +119,8 @@ def close_parts(loop: Any) -> None:
     """Close those that have something to close and were made, while the loop is still open."""
     parts = loop._parts
     replaced = parts.get(_REPLACED)
+    if replaced is None and parts.keys().isdisjoint(_CLOSED):
+        return  # as a rule; to look for each takes longer than anything else here
     for name in _CLOSED:
         if replaced is not None and replaced.get(name):
             replaced[name][0].close()
@@ -130,8 +132,7 @@ def close_parts(loop: Any) -> None:
 def let_go_of_parts(loop: Any) -> None:
     """Break the cycles between a closed loop and its parts."""
     parts = loop._parts
-    for name in list(parts):
-        if name in _TIES:
-            del parts[name]
+    for name in _TIES.intersection(parts):
+        del parts[name]
     if "_executors" in parts and not loop.unfinished_jobs():  # which may be asked for as long as there are some
         del parts["_executors"]

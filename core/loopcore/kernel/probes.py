@@ -10,8 +10,9 @@ at no price (docs/adr/0006).
 import inspect
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import pluggy
@@ -26,22 +27,24 @@ Probe: TypeAlias = Callable[..., object]
 class Probes:
     """The plugins of a loop. Thread: the loop's own, except that `cold` and `fire` may be called from any."""
 
+    # The class's own until the first plugin comes, as a rule never: a loop is made faster for it. To read the specs
+    # takes four times as long as the rest of a new loop.
+    _manager: pluggy.PluginManager | None = None
+    _resolved: Mapping[str, tuple[tuple[object, Probe], ...]] = MappingProxyType({})
+    _policies: Mapping[str, tuple[object, Probe]] = MappingProxyType({})
+    watching_ticks: bool = False
+    watching_handles: bool = False
+    watching_transports: bool = False
+    watching_jobs: bool = False
+    deciding: bool = False
+    """Whether there is a policy of any kind."""
+    failures: Mapping[str, int] = MappingProxyType({})
+    """How often each plugin (by name) was taken out because it raised."""
+
     def __init__(self) -> None:
         self._loop: Callable[[], Any] = _nobody
         self._lock = threading.RLock()
         """Held while the set of plugins changes: one that raises in a pool's thread is taken out there."""
-        # Made with the first plugin: to read the specs takes four times as long as the rest of a new loop.
-        self._manager: pluggy.PluginManager | None = None
-        self._resolved: dict[str, tuple[tuple[object, Probe], ...]] = {}
-        self._policies: dict[str, tuple[object, Probe]] = {}
-        self.watching_ticks: bool = False
-        self.watching_handles: bool = False
-        self.watching_transports: bool = False
-        self.watching_jobs: bool = False
-        self.deciding: bool = False
-        """Whether there is a policy of any kind."""
-        self.failures: dict[str, int] = {}
-        """How often each plugin (by name) was taken out because it raised."""
 
     def renew(self) -> None:
         """In a forked child: another thread of the parent, which is not here to let go, may hold the lock."""
@@ -185,22 +188,18 @@ class Probes:
             name = None if self._manager is None else self._manager.get_name(plugin)
             if name is None:
                 return  # it failed in a nested call or another thread, and is out already
-            self.failures[name] = self.failures.get(name, 0) + 1
+            self.failures = {**self.failures, name: self.failures.get(name, 0) + 1}
             plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
             self.unregister(plugin)
 
     def _resolve(self, manager: pluggy.PluginManager) -> None:
+        def calls(hook: str) -> tuple[tuple[object, Probe], ...]:
+            return tuple(_calls(manager, hook, getattr(manager.hook, hook).spec.argnames))
+
+        self._resolved = {hook: calls(hook) for hooks in hookspecs.GROUPS.values() for hook in hooks}
         for group, hooks in hookspecs.GROUPS.items():
-            for hook in hooks:
-                spec = getattr(manager.hook, hook).spec
-                self._resolved[hook] = tuple(_calls(manager, hook, spec.argnames))
             setattr(self, f"watching_{group}", any(self._resolved[hook] for hook in hooks))
-        for hook in hookspecs.POLICY_HOOKS:
-            owners = _calls(manager, hook, getattr(manager.hook, hook).spec.argnames)
-            if owners:
-                self._policies[hook] = owners[0]
-            else:
-                self._policies.pop(hook, None)
+        self._policies = {hook: owners[0] for hook in hookspecs.POLICY_HOOKS if (owners := calls(hook))}
         self.deciding = bool(self._policies)
         loop = self.loop
         if loop is not None:

@@ -48,12 +48,21 @@ cdef class Reactor(PolicyDispatcher):
     cdef int _open_window(self) except -1
 
 
-# Whether a wait, of any length, can begin at once: no timer is set, and nothing that is kept goes with the wait.
-cdef inline bint lets_nothing_go(Reactor reactor) noexcept:
-    return (
-        reactor.timers.earliest == _NEVER
-        and not reactor._task_left
-        and not reactor._stopping
-        and reactor._contexts._snapshot is None
-        and reactor._contexts._turn is None
+# Whether a wait without limit can begin at once: there is nothing to do, and nothing that is kept goes with the wait.
+cdef inline bint is_at_rest(Reactor reactor) noexcept:
+    return not (
+        reactor.ready._count
+        or reactor.inbox._woken
+        or reactor._urgent_pending
+        or reactor._immediates
+        or reactor._flushes
+        or reactor._closing
+        or reactor._has_phase_callbacks
+        or reactor._order is not None
+        or reactor._put_off is not None
+        or reactor._task_left
+        or reactor._stopping
+        or reactor.timers.earliest != _NEVER
+        or reactor._contexts._snapshot is not None
+        or reactor._contexts._turn is not None
     )

@@ -37,7 +37,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.direct import how_many, wait_in
-    from cython.cimports.loopcore.kernel.reactor import lets_nothing_go
+    from cython.cimports.loopcore.kernel.reactor import is_at_rest
     from cython.cimports.loopcore.native.cpython import get_ident
 else:
     from threading import get_ident
@@ -133,7 +133,8 @@ class Reactor(PolicyDispatcher):
 
     def flush(self) -> None:
         """Send what was written in this tick now, not at its end."""
-        self._run_flushes()
+        if self._flushes:
+            self._run_flushes()
         if self.completions is not None:
             self.completions.begin()
 
@@ -217,9 +218,9 @@ class Reactor(PolicyDispatcher):
                 self.probes.fire("loopcore_tick_begin", self)
             self._run_phase_observed(_IDLE_PHASE)
             self._run_phase_observed(_PREPARE_PHASE)
+        if cython.compiled and is_at_rest(self):
+            return self._poll(-1.0)
         if not self._has_work():
-            if cython.compiled and lets_nothing_go(self):
-                return self._poll(-1.0)
             if self._task_left:
                 self._hide_task()
             timeout = self._time_to_deadline()

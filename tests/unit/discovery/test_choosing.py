@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loopcore import discovery
-from loopcore.discovery import Row, choose_backend, list_backends
+from loopcore.discovery import Row, choose_backend, list_backends, take_backend
 from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
 from tests.unit.discovery.fakes import Absent, Entry, Fake, Misled, refusal
 
@@ -37,7 +37,7 @@ def run(code, **variables):
     return (done.stdout or done.stderr.strip().rpartition("\n")[2]).strip()
 
 
-CHOOSE = "from loopcore.discovery import choose_backend; print(*choose_backend()[::2], sep=' | ')"
+CHOOSE = "from loopcore.discovery import choose_backend; print(*choose_backend()[:3:2], sep=' | ')"
 
 
 def test_environment_names_the_backend_of_a_program():
@@ -50,6 +50,46 @@ def test_wrong_name_in_the_environment_ends_a_program_with_a_clear_error():
     )
 
 
+# Again
+
+
+class Moody(Fake):
+    """Counts its probes; both they and the constructor complain about a setting, if it is wrong."""
+
+    mood = "good"
+    probes = 0
+
+    def __init__(self):
+        self.complain()
+
+    @classmethod
+    def probe(cls):
+        cls.probes += 1
+        cls.complain()
+        return Fake.probe()
+
+    @classmethod
+    def complain(cls):
+        if cls.mood != "good":
+            raise UsageError(f"MOOD={cls.mood} is not 'good'")
+
+
+@pytest.mark.parametrize(("whose", "probes"), [("loopcore", 1), ("stranger", 3)])
+def test_own_backend_that_was_chosen_before_is_made_without_a_probe(install, whose, probes):
+    kind = type("Moody", (Moody,), {})
+    install(Entry("one", kind, whose))
+    assert [type(take_backend("one")[0]) for _ in range(3)] == [kind] * 3
+    assert kind.probes == probes
+
+
+def test_setting_that_has_become_wrong_is_told_as_the_first_time(install, monkeypatch):
+    install(Entry("one", Moody))
+    take_backend("one")
+    monkeypatch.setattr(Moody, "mood", "bad")
+    with pytest.raises(UsageError, match=r"^backend='one': backend 'one': MOOD=bad is not 'good'$"):
+        take_backend("one")
+
+
 # Names
 
 
@@ -57,7 +97,7 @@ def test_argument_beats_the_environment(install, monkeypatch):
     install(Entry("one", Fake), Entry("two", Fake))
     monkeypatch.setenv("LOOPCORE_BACKEND", "one")
     assert choose_backend().name == "one"
-    assert choose_backend("two")[::2] == ("two", "backend='two' asks for it")
+    assert choose_backend("two")[:3:2] == ("two", "backend='two' asks for it")
 
 
 @pytest.mark.parametrize("value", ["", "  ", "\t"])

@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 
 from loopcore import discovery
+from loopcore.direct import DirectPort
 from loopcore.discovery import Row, choose_backend, list_backends
 from loopcore.errors import BackendError, BackendUnavailableError, UsageError
 from loopcore.loop import EventLoop
@@ -72,6 +73,7 @@ def versioned(version):
         (NoWake, "has no wake"),
         (Probeless, "has no probe"),
         (type("Empty", (), {"probe": Fake.probe}), "has no register, modify, unregister, wait, wake, close"),
+        (type("Waitless", (DirectPort,), {**vars(Fake), "wait": DirectPort.wait}), "has no wait"),
         (7, "cannot be called"),
         (ModuleType("a_module"), "cannot be called"),
         (versioned((2, 0)), "version"),

@@ -9,7 +9,7 @@ import pytest
 
 from loopcore.backend import BACKEND_API, Capability, ProbeResult
 from loopcore.completion import is_completion_backend
-from loopcore.discovery import COMPLETION_METHODS, READINESS_METHODS
+from loopcore.port_check import COMPLETION_METHODS, READINESS_METHODS
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import open_files
 

@@ -1,0 +1,59 @@
+"""Port check: whether what somebody declares to be a backend has what the port asks for.
+
+Thread: any. Errors: BackendError, which says what is missing and whose it is.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from loopcore.backend import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
+from loopcore.completion import CompletionBackend, is_completion_backend
+from loopcore.direct import DirectPort
+from loopcore.errors import BackendError
+
+READINESS_METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
+COMPLETION_METHODS: Final = ("submit", "cancel", "wait", "wake", "close")
+"""What a backend of either port has beside `probe`."""
+
+
+def check_factory(name: str, factory: object, by: str) -> BackendFactory:
+    """Return `factory` if it has what the port asks for; of a function, what it makes is looked at later."""
+    wanted = getattr(factory, "backend_api", BACKEND_API)
+    if not (isinstance(wanted, tuple) and wanted[:1] == BACKEND_API[:1] and wanted <= BACKEND_API):
+        raise BackendError(
+            f"backend {name!r} ({by}) is written for version {wanted} of the backend port, but this loopcore has "
+            f"version {BACKEND_API}; install versions that fit together"
+        )
+    if not callable(factory):
+        raise BackendError(f"backend {name!r} ({by}) is {factory!r}, which cannot be called to make a backend")
+    if inspect.isclass(factory):
+        _must_have_port(factory, name, by, "probe")
+        return cast(BackendFactory, factory)
+    return _CheckedFactory(name, factory, by)
+
+
+class _CheckedFactory:
+    """A factory that is no class: the backend is looked at when it is made; without `probe` it counts as available."""
+
+    def __init__(self, name: str, factory: Callable[[], Any], by: str) -> None:
+        self._name = name
+        self._factory = factory
+        self._by = by
+        self.probe: Callable[[], ProbeResult] = getattr(factory, "probe", lambda: ProbeResult(True))
+
+    def __call__(self) -> ReadinessBackend | CompletionBackend:
+        backend: ReadinessBackend | CompletionBackend = self._factory()
+        _must_have_port(backend, self._name, self._by)
+        return backend
+
+
+def _must_have_port(owner: object, name: str, by: str, *more: str) -> None:
+    completes = is_completion_backend(owner)
+    methods = (*more, *(COMPLETION_METHODS if completes else READINESS_METHODS))
+    missing = [method for method in methods if not callable(getattr(owner, method, None))]
+    if getattr(owner if inspect.isclass(owner) else type(owner), "wait", None) is DirectPort.wait:
+        missing.append("wait")  # the base's, which only raises
+    if missing:
+        where = "loopcore.completion" if completes else "loopcore.backend"
+        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} says what they do")
