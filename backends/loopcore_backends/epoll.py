@@ -97,7 +97,6 @@ class EpollBackend(DirectPort):
 
     def __init__(self, batch: int | None = None) -> None:
         """`batch`: events that a wait brings at most; default: LOOPCORE_EVENT_BATCH, or what there is room for."""
-        self._events: list[ReadyEvent] = []  # compiled: what the last wait returned, to be filled again
         self._batch: int = event_batch(batch, MAX_EVENTS)
         self._waker: Waker | None = make_waker()
         self._wake_fd: int = self._waker.fd
@@ -107,6 +106,10 @@ class EpollBackend(DirectPort):
         self._doubts: dict[int, int] = {}  # of those, the numbers that are registered again: how many events each had
         self._epoll: select.epoll = self._open(self._waker)
         self._fd: int = self._epoll.fileno()  # -1 when closed
+
+    def __cinit__(self) -> None:
+        # Compiled only, once in its life: a wait goes on without a reference of its own.
+        self._events: list[ReadyEvent] = []
 
     def _open(self, waker: Waker) -> "select.epoll":
         """Return a new instance that watches the waker."""

@@ -152,8 +152,8 @@ def take_backend(backend: Any) -> tuple[Any, Any]:
     if before is not None and before.own:
         try:  # what a probe of ours would find, its constructor finds as well
             return before.make(), before.make
-        except LoopcoreError:
-            pass  # it is said below, in the words of who has asked
+        except Exception:
+            pass  # it is said below, in the words of who has asked, or there is another one now
     make = choose_backend(backend).make
     return make(), make
 

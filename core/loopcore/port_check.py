@@ -52,8 +52,9 @@ def _must_have_port(owner: object, name: str, by: str, *more: str) -> None:
     completes = is_completion_backend(owner)
     methods = (*more, *(COMPLETION_METHODS if completes else READINESS_METHODS))
     missing = [method for method in methods if not callable(getattr(owner, method, None))]
-    if getattr(owner if inspect.isclass(owner) else type(owner), "wait", None) is DirectPort.wait:
-        missing.append("wait")  # the base's, which only raises
+    kind, own = (owner, {}) if inspect.isclass(owner) else (type(owner), getattr(owner, "__dict__", {}))
+    if "wait" not in own and getattr(kind, "wait", None) is DirectPort.wait:
+        missing.append("wait")  # it has the base's, which only raises
     if missing:
         where = "loopcore.completion" if completes else "loopcore.backend"
         raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} says what they do")

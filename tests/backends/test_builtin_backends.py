@@ -6,6 +6,7 @@ import gc
 import os
 import select
 import socket
+import threading
 
 import pytest
 
@@ -217,6 +218,20 @@ def test_loop_waits_as_a_class_derived_from_a_backend_does(closing):
     closing(loop)
     loop.run_until_complete(asyncio.sleep(0.001))
     assert backend.waits > 0
+
+
+@needs_epoll
+def test_wait_of_a_backend_that_is_initialised_again_touches_no_other_list():
+    backend = epoll.EpollBackend()
+    begun = threading.Event()
+    waiter = threading.Thread(target=lambda: (begun.set(), backend.wait(0.2)))
+    waiter.start()
+    begun.wait()
+    backend.__init__()
+    mine = [["mine"] for _ in range(5)]
+    waiter.join()
+    backend.close()
+    assert mine == [["mine"]] * 5
 
 
 def test_direct_port_without_a_wait_says_so():

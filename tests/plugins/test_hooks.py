@@ -12,6 +12,8 @@ import pytest
 import loopcore
 from loopcore.discovery import choose_backend
 from loopcore.kernel.phases import PHASES
+from loopcore.kernel.reactor import Reactor
+from loopcore.testing import ScriptedBackend, VirtualClock
 from loopcore.testing.hooks.recorder import HOOKS, Recorder
 
 pytestmark = pytest.mark.loopcore_only
@@ -155,6 +157,58 @@ def test_a_wait_without_limit_is_told_as_none(loop: Any, recorder: Recorder) -> 
     loop.probes.register(Waker())
     loop.run_forever()
     assert recorder.of("poll_begin")[-1]["timeout"] is None
+
+
+class BeginsPoll:
+    @loopcore.hookimpl
+    def loopcore_poll_begin(self, loop: Any) -> None:
+        self.schedule(loop)
+
+
+class BeginsPhase:
+    @loopcore.hookimpl
+    def loopcore_phase_begin(self, loop: Any, phase: str) -> None:
+        if phase == "poll":
+            self.schedule(loop)
+
+
+class BoundsPoll:
+    @loopcore.hookimpl
+    def loopcore_poll_timeout(self, loop: Any) -> None:
+        self.schedule(loop)
+
+
+@pytest.mark.parametrize("kind", [BeginsPoll, BeginsPhase, BoundsPoll])
+@pytest.mark.parametrize(
+    ("schedule", "wait"),
+    [
+        (lambda loop: loop.call_soon(int), 0.0),
+        (lambda loop: loop.next_tick(int), 0.0),
+        (lambda loop: loop.call_at(loop.time() + 0.25, int), 0.25),
+        (lambda loop: loop.call_at(loop.time() + 2.0, int), 1.0),
+        (lambda loop: loop.stop_ticks(), 0.0),
+        (lambda loop: None, 1.0),
+    ],
+)
+@pytest.mark.parametrize("has_timer", [True, False])
+def test_what_a_hook_schedules_before_the_wait_bounds_it(
+    kind: Any, schedule: Any, wait: float, has_timer: bool
+) -> None:
+    clock = VirtualClock()
+    backend = ScriptedBackend(clock)
+    backend.wakes = 1  # it need not be told that a wait without limit would end
+    reactor = Reactor(backend, clock=clock)
+    if has_timer:
+        reactor.call_at(reactor.time() + 1.0, int)
+    hooks = kind()
+    hooks.schedule = schedule
+    reactor.probes.register(hooks)
+    reactor.tick()
+    if not has_timer and wait == 1.0:  # nothing bounds it, or what does is later than the timer would have been
+        assert backend.timeouts in ([None], [2.0])
+    else:
+        assert backend.timeouts == [wait]
+    reactor.close_scheduler()
 
 
 def test_scheduling_says_from_where(loop: Any, recorder: Recorder) -> None:

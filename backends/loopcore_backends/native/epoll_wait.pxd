@@ -4,7 +4,7 @@
 # whole milliseconds, and a timer of 0.3 ms would be 0.7 ms late. It is called by its number, because the C library got
 # it later than the kernel. A wait that can only look keeps the GIL: letting go of it costs as much as the call.
 #
-# The events are put into the list of the last wait, if nobody but the backend has that any more.
+# The events are put into a list that is kept, if nobody but the backend has it, or else into a new one.
 #
 # A signal's Python handler runs between two calls; if it returns, what is left of the timeout is waited for (PEP 475).
 

@@ -12,7 +12,7 @@ completes at once.
 import errno
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from loopcore.backend import Capability
@@ -140,6 +140,13 @@ class Completions:
         """
         if self.submitted:
             self.late.extend(self._dequeue(0.0))
+
+    def begin_at_once(self, report: Callable[[dict[str, Any]], object]) -> None:
+        """After a run that an exception has ended: note what was sent, or a write would wait behind it for ever."""
+        try:
+            self.begin()
+        except Exception as exc:  # told, but not in place of what has ended the run
+            report({"message": "Exception in a tick of the loop", "exception": exc})
 
     def close(self) -> None:
         """Close the port. What it has ended or was in the middle of runs nobody any more; no descriptor stays open."""

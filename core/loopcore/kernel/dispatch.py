@@ -220,7 +220,8 @@ class Dispatcher(TaskQueues):
         tick = self.readiness.tick
         count = position = 0
         told = listed(events) if cython.compiled else events
-        self.completions.handed = None
+        if told:  # else it was no wait that brought them, and what the last one has brought is still to come
+            self.completions.handed = None
         try:
             for operation, result, more in told:
                 position += 1

@@ -38,11 +38,11 @@ class Probes:
     watching_jobs: bool = False
     deciding: bool = False
     """Whether there is a policy of any kind."""
-    failures: Mapping[str, int] = MappingProxyType({})
-    """How often each plugin (by name) was taken out because it raised."""
 
     def __init__(self) -> None:
         self._loop: Callable[[], Any] = _nobody
+        self.failures: dict[str, int] = {}
+        """How often each plugin (by name) was taken out because it raised."""
         self._lock = threading.RLock()
         """Held while the set of plugins changes: one that raises in a pool's thread is taken out there."""
 
@@ -188,7 +188,7 @@ class Probes:
             name = None if self._manager is None else self._manager.get_name(plugin)
             if name is None:
                 return  # it failed in a nested call or another thread, and is out already
-            self.failures = {**self.failures, name: self.failures.get(name, 0) + 1}
+            self.failures[name] = self.failures.get(name, 0) + 1
             plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
             self.unregister(plugin)
 

@@ -26,7 +26,6 @@ cdef class Reactor(PolicyDispatcher):
     cdef double _skipping_since
     cdef double _clock_resolution
 
-    cdef int _begin_at_once(self) except -1
     cdef int _demand_init(self) except -1
     @cython.locals(timeout=double)
     cdef object _begin_tick(self)
@@ -39,6 +38,8 @@ cdef class Reactor(PolicyDispatcher):
     cdef object _wait(self, double timeout)
     cdef object _poll_as_observed(self, double timeout)
     cdef double _shorten(self, double timeout) except? -2
+    @cython.locals(sooner=double)
+    cdef double _as_it_is_now(self, double timeout) except? -2
     @cython.locals(stopwatch=Stopwatch, was_read=bint, now=double)
     cdef object _poll_measured(self, double timeout)
     @cython.locals(due=list, timer=TimerHandle)

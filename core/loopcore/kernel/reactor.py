@@ -107,7 +107,8 @@ class Reactor(PolicyDispatcher):
             if self.completions is not None:
                 self.completions.begin()
         except BaseException:
-            self._begin_at_once()
+            if self.completions is not None:
+                self.completions.begin_at_once(self.call_exception_handler)
             raise
         finally:
             self._stopping = False
@@ -118,14 +119,6 @@ class Reactor(PolicyDispatcher):
             if self._stopwatch is not None:
                 self._stopwatch.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)
-
-    def _begin_at_once(self) -> None:
-        """After a run that an exception has ended: note what was sent, or a write would wait behind it for ever."""
-        if self.completions is not None:
-            try:
-                self.completions.begin()
-            except Exception as exc:  # told, but not in place of what has ended the run
-                self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
 
     def stop_ticks(self) -> None:
         """Make the current tick, or else the next one, the last of this run."""
@@ -199,7 +192,7 @@ class Reactor(PolicyDispatcher):
 
     def process_events(self, events: Sequence[Any]) -> None:
         """Take the events that `poll_events` returned; with this the work of the tick is fixed."""
-        self._events = events if isinstance(events, list) else list(events)
+        self._events = events if isinstance(events, list) else (list(events) or _NO_EVENTS)
 
     def process_ready(self) -> None:
         """Run the phases pending, io, check, timers and close."""
@@ -296,11 +289,12 @@ class Reactor(PolicyDispatcher):
 
     def _poll_as_observed(self, timeout: float) -> Any:
         if self._shortens_waits and timeout != 0.0:
-            timeout = self._shorten(timeout)
+            timeout = self._as_it_is_now(self._shorten(timeout))
         if not self._attention & _WATCHING_TICKS:
             return self._poll_measured(timeout)
         self.probes.fire("loopcore_phase_begin", self, phases.POLL)
         self.probes.fire("loopcore_poll_begin", self, None if timeout < 0.0 else timeout)
+        timeout = self._as_it_is_now(timeout)
         before = time.perf_counter_ns()
         events = self._poll_measured(timeout)
         waited_ns = time.perf_counter_ns() - before
@@ -312,6 +306,12 @@ class Reactor(PolicyDispatcher):
         proposed = None if timeout < 0.0 else timeout
         wanted = self.probes.ask("loopcore_poll_timeout", self, proposed, convert=as_timeout)
         return timeout if wanted is None or 0.0 <= timeout < wanted else wanted
+
+    def _as_it_is_now(self, timeout: float) -> float:
+        """Return `timeout`, or less: a hook has run, and may have scheduled something."""
+        sooner = self._time_to_deadline()  # first: what it lets go of may schedule something, too
+        timeout = 0.0 if self._has_work() else timeout
+        return sooner if timeout < 0.0 or 0.0 <= sooner < timeout else timeout
 
     def _poll_measured(self, timeout: float) -> Any:
         stopwatch = self._stopwatch

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loopcore import discovery
+from loopcore.backend import ProbeResult
 from loopcore.discovery import Row, choose_backend, list_backends, take_backend
 from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
 from tests.unit.discovery.fakes import Absent, Entry, Fake, Misled, refusal
@@ -88,6 +89,26 @@ def test_setting_that_has_become_wrong_is_told_as_the_first_time(install, monkey
     monkeypatch.setattr(Moody, "mood", "bad")
     with pytest.raises(UsageError, match=r"^backend='one': backend 'one': MOOD=bad is not 'good'$"):
         take_backend("one")
+
+
+def test_own_backend_that_cannot_be_made_any_more_gives_way(install, monkeypatch):
+    class Gone(Fake):
+        is_gone = False
+
+        def __init__(self):
+            if self.is_gone:
+                raise AttributeError("somebody has taken out what it is made of")
+
+        @classmethod
+        def probe(cls):
+            return ProbeResult(not cls.is_gone, "it is gone")
+
+    install(Entry("epoll", Gone), Entry("poll", Fake))
+    assert type(take_backend(None)[0]) is Gone
+    monkeypatch.setattr(Gone, "is_gone", True)
+    assert type(take_backend(None)[0]) is Fake
+    with pytest.raises(BackendUnavailableError, match="it is gone"):
+        take_backend("epoll")
 
 
 # Names

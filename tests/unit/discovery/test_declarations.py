@@ -73,7 +73,7 @@ def versioned(version):
         (NoWake, "has no wake"),
         (Probeless, "has no probe"),
         (type("Empty", (), {"probe": Fake.probe}), "has no register, modify, unregister, wait, wake, close"),
-        (type("Waitless", (DirectPort,), {**vars(Fake), "wait": DirectPort.wait}), "has no wait"),
+        (type("Waitless", (DirectPort, Fake), {}), "has no wait"),
         (7, "cannot be called"),
         (ModuleType("a_module"), "cannot be called"),
         (versioned((2, 0)), "version"),
@@ -104,6 +104,16 @@ def test_function_as_factory_is_checked_when_it_makes_the_backend(install):
     assert isinstance(choose_backend("good").factory(), Fake)
     with pytest.raises(BackendError, match="has no wake"):
         choose_backend("bad").factory()
+
+
+def test_wait_of_an_instance_is_a_wait(install):
+    def make():
+        made = type("Waitless", (DirectPort, Fake), {})()
+        made.wait = lambda timeout: []
+        return made
+
+    install(Entry("one", make))
+    assert list(choose_backend("one").factory().wait(0.0)) == []
 
 
 def test_constructor_that_raises_is_named_in_a_note(install):
