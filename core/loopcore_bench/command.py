@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import importlib.util
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -91,7 +92,9 @@ def _compare(arguments: argparse.Namespace) -> int:
     specs = _asked(arguments.loops) if asked else installed_loops()
     loops = {spec.label: _facts(spec, asked=asked) for spec in specs}
     specs = [spec for spec in specs if "skipped" not in loops[spec.label]]
-    for line in [*loop_lines({"loops": loops}), *_advice(specs, loops, asked=asked)]:
+    set_here = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("LOOPCORE_")]
+    surroundings = [f"loopcore is measured with {', '.join(set_here)}, as set here"] * bool(set_here)
+    for line in [*loop_lines({"loops": loops}), *surroundings, *_advice(specs, loops, asked=asked)]:
         print(line, flush=True)
     found, failed = _measure(arguments, rows, specs, loops)
     show(found)

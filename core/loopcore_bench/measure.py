@@ -26,6 +26,8 @@ Metrics = dict[str, float]
 
 _START_TIMEOUT = 60.0
 _MICRO_TIMEOUT = 120.0
+"""Of a workload at scale 1."""
+_MOST_OF_MEMORY = 4.0
 _OTHER_FILES = 200
 """What a process has open besides its connections, and some more."""
 
@@ -43,15 +45,16 @@ class Settings:
 
 
 def micro_count(work: Work, settings: Settings) -> int:
-    """How many operations of a micro workload are run."""
-    return max(2, round(work.count * settings.scale))
+    """How many operations of a micro workload are run; what counts bytes needs memory for each, and no more of them."""
+    scale = min(settings.scale, _MOST_OF_MEMORY) if work.primary == "bytes" else settings.scale
+    return max(2, round(work.count * scale))
 
 
 def measure_micro(work: Work, spec: LoopSpec, settings: Settings) -> Metrics:
     """One micro workload in a fresh process."""
     count = micro_count(work, settings)
     command = [*module_command(spec, "child"), "micro", "--work", work.name, "--count", str(count)]
-    return ask([*command, "--gc", settings.gc], _MICRO_TIMEOUT)
+    return ask([*command, "--gc", settings.gc], _MICRO_TIMEOUT * max(1.0, settings.scale))
 
 
 def choose_cpus(pin: bool) -> tuple[int | None, int | None]:

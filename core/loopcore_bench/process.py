@@ -164,5 +164,7 @@ def describe(spec: LoopSpec, timeout: float = 60.0) -> dict[str, Any]:
         return ask([*module_command(spec, "child"), "describe"], timeout)
     except FileNotFoundError:
         raise NotInstalledError(f"no interpreter at {spec.python}") from None
-    except PermissionError:
-        raise NotInstalledError(f"{spec.python} is no interpreter: it cannot be executed") from None
+    except OSError as error:
+        raise NotInstalledError(f"{spec.python} is no interpreter: it cannot be executed ({error.strerror})") from None
+    except json.JSONDecodeError as error:
+        raise NotInstalledError(f"{spec.python} is no interpreter: it answers {error.doc!r}") from None

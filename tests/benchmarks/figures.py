@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import re
 import sys
 import tempfile
 import time
@@ -76,12 +77,13 @@ def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Serie
             print(f"{version}: {name}: {error}", flush=True)
             continue
         series.specs.append(spec)
-    if "loopcore" in series.loops:
-        if series.loops["loopcore"]["build"] != "compiled":
-            raise MeasurementError(f"{python} has a pure loopcore: install it there with LOOPCORE_COMPILE=require")
-        spec = dataclasses.replace(parse_loop(f"{PURE}=loopcore@{python}"), sources=SOURCES)
-        series.loops[PURE] = describe(spec)
-        series.specs.append(spec)
+    if "loopcore" not in series.loops:  # a wrong path, most likely; what the file says would be lost
+        raise MeasurementError(f"{python} has no loopcore: install it there with LOOPCORE_COMPILE=require")
+    if series.loops["loopcore"]["build"] != "compiled":
+        raise MeasurementError(f"{python} has a pure loopcore: install it there with LOOPCORE_COMPILE=require")
+    spec = dataclasses.replace(parse_loop(f"{PURE}=loopcore@{python}"), sources=SOURCES)
+    series.loops[PURE] = describe(spec)
+    series.specs.append(spec)
     for spec, facts in describe_floors(compiler, python, scratch):
         if "skipped" in facts:
             print(f"{version}: {spec.label}: {facts['skipped']}", flush=True)
@@ -127,11 +129,11 @@ def measure(options: argparse.Namespace) -> int:
     """Measure until the time is up; 1 if a cell failed."""
     began = time.monotonic()
     facts = machine_facts()
-    pairs = [text.partition("=") for text in options.python]
+    pairs = [_pair(text) for text in options.python]
     rows = choose_rows(options.rows)
     failed = False
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
-        everything = [find_loops(version, python, facts["compiler"], Path(scratch)) for version, _, python in pairs]
+        everything = [find_loops(version, python, facts["compiler"], Path(scratch)) for version, python in pairs]
         net = NetBench(SETTINGS, Path(scratch))
         number, longest = 0, 0.0
         while not number or time.monotonic() + longest < began + options.minutes * 60:
@@ -151,7 +153,7 @@ def measure(options: argparse.Namespace) -> int:
 def count(options: argparse.Namespace) -> int:
     """Count system calls a request of every transport over one connection; 1 if a cell failed."""
     rows = [dataclasses.replace(NET[name], name=name.removesuffix("-10"), conns=1) for name in SYSCALL_ROWS]
-    version, _, python = options.python.partition("=")
+    version, python = _pair(options.python)
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
         series = find_loops(version, python, "", Path(scratch))
         specs = [spec for spec in series.specs if spec.label in SYSCALL_LOOPS]
@@ -171,6 +173,14 @@ def count(options: argparse.Namespace) -> int:
         f'{{\n "python": "{version}",\n "requests": {REQUESTS},\n "calls": [\n  {text}\n ]\n}}\n', encoding="utf-8"
     )
     return 1 if any(each.error for each in found) else 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Return VERSION and PYTHON of an argument. Raises ValueError for what is no such pair."""
+    version, equals, python = text.partition("=")
+    if not equals or not re.fullmatch(r"\d+\.\d+", version):
+        raise ValueError(f"--python {text}: write VERSION=PYTHON, as in 3.13=/path/to/python")
+    return version, python
 
 
 def _tell(cell: Cell) -> None:
@@ -198,7 +208,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     try:
         return measure(options) if options.command == "measure" else count(options)
-    except (MeasurementError, ValueError) as error:  # ValueError: --rows names what there is not
+    except (MeasurementError, ValueError) as error:  # ValueError: an argument
         print(error, file=sys.stderr)
         return 2
 

@@ -80,7 +80,10 @@ BEHIND = (
         "a timer is an object of Python with `cancel` and `when`, in a heap ordered by deadline and by registration",
     ),
     ("task_memory", "coroutine and frame, which the interpreter makes, are part of it"),
-    ("io_busy", "the poll may be put off for `poll_skip_time` while callbacks are ready; 0 polls in every tick: 5 us"),
+    (
+        "io_busy",
+        "the poll may be put off for `poll_skip_time` while callbacks are ready; `poll_skip_ticks` 0: 5 us",
+    ),
     (
         "process",
         (
@@ -93,13 +96,15 @@ BEHIND = (
     ("reader", "`recv` and `send` are the program's own calls of `socket`, the same for every loop"),
     ("idle", "the kernel's TCP work is most of it: see the column of the C server"),
     (
-        "tcp-16k",
+        "tcp-16k-10",
         (
             "2.13 system calls a request, 2.12 of the C server, 3.13 of rloop (strace); 1,807 instructions outside the "
             "kernel, 2,076 of C and Python (callgrind, 3.13): the rest is the kernel's, which copies"
         ),
     ),
-    ("tcp-100k", "2.13 system calls a request, 2.16 of the C server, 3.16 of rloop (strace): the kernel copies"),
+    ("tcp-100k-10", "2.13 system calls a request, 2.16 of the C server, 3.16 of rloop (strace): the kernel copies"),
+    ("tcp-16k-1", "3 system calls a request, as of the C server (strace): each request has a wait of its own"),
+    ("tcp-100k-1", "3 system calls a request, as of the C server (strace): the kernel copies"),
     (
         "tcp",
         (
