@@ -30,7 +30,7 @@ from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
 from loopcore_bench.measure import NetBench, Settings, measure_micro
 from loopcore_bench.netrows import NetRow
-from loopcore_bench.process import describe
+from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.summary import primary_of
 from tests.benchmarks.drawing import DATA
 
@@ -89,6 +89,7 @@ def count_calls(case: Case, spec: LoopSpec, scratch: Path) -> dict[str, float]:
 def measure(python: str, rounds: int) -> dict[str, Any]:
     """All cases; the values of a case take turns."""
     spec = parse_loop(f"loopcore=loopcore@{python}")
+    loop = describe(spec)
     found: dict[tuple[Case, str], list[dict[str, float]]] = {(case, v): [] for case in CASES for v in case.values}
     calls: dict[tuple[Case, str], dict[str, float]] = {}
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
@@ -112,7 +113,7 @@ def measure(python: str, rounds: int) -> dict[str, Any]:
         }
         for (case, value), measured in found.items()
     ]
-    return {"machine": machine_facts(), "loop": describe(spec), "rounds": rounds, "cells": cells}
+    return {"machine": machine_facts(), "loop": loop, "rounds": rounds, "cells": cells}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -123,7 +124,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", type=Path, default=DATA / "settings.json")
     options = parser.parse_args(argv)
-    made = measure(options.python, options.rounds)
+    if options.rounds < 1:
+        parser.error("--rounds has to be 1 or more")
+    try:
+        made = measure(options.python, options.rounds)
+    except (MeasurementError, NotInstalledError) as error:
+        print(error, file=sys.stderr)
+        return 2
     cells = ",\n  ".join(json.dumps(cell) for cell in made.pop("cells"))
     head = json.dumps(made, indent=1)[:-2]
     options.out.write_text(f'{head},\n "cells": [\n  {cells}\n ]\n}}\n', encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -23,3 +24,14 @@ def test_a_variable_is_set_inside_alone(monkeypatch: pytest.MonkeyPatch) -> None
         assert os.environ["LOOPCORE_FLUSH_LIMIT"] == "5"
     with effects.variable_set("LOOPCORE_FLUSH_LIMIT", ""):
         assert "LOOPCORE_FLUSH_LIMIT" not in os.environ
+
+
+def test_what_cannot_be_measured_is_refused_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "settings.json"
+    assert effects.main(["measure", "--python", "/no/such/python", "--out", str(out)]) == 2
+    assert "no interpreter at /no/such/python" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        effects.main(["measure", "--python", "python", "--rounds", "0", "--out", str(out)])
+    assert not out.exists()
