@@ -48,7 +48,8 @@ class Choice(NamedTuple):
     factory: BackendFactory
     reason: str
     declared_by: str
-    own: bool = False
+    own: bool
+    """Whether loopcore's distribution declares it."""
 
     def make(self) -> ReadinessBackend | CompletionBackend:
         """Return a new backend. What its constructor raises gets a note that names the culprit."""
@@ -148,14 +149,15 @@ def take_backend(backend: Any) -> tuple[Any, Any]:
     is_one = backend is not None and not isinstance(backend, str | type)
     if is_one and all(hasattr(backend, each) for each in ("wait", "wake", "close")):
         return backend, type(backend)
-    before = BACKENDS.choices.get(_wish(backend, None))
-    if before is not None and before.own:
-        try:  # what a probe of ours would find, its constructor finds as well
-            return before.make(), before.make
+    choice = BACKENDS.choices.get(_wish(backend, None))
+    if choice is not None and choice.own:  # what a probe of ours would find, its constructor finds as well
+        try:
+            return choice.make(), choice.make
         except Exception:
-            pass  # it is said below, in the words of who has asked, or there is another one now
-    make = choose_backend(backend).make
-    return make(), make
+            choice = choose_backend(backend)  # says why not, in the words of who has asked, or brings another one
+    else:
+        choice = choose_backend(backend)
+    return choice.make(), choice.make
 
 
 def list_backends() -> list[Row]:

@@ -57,7 +57,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     ) -> None:
         """Take over `backend`, or make the one it names; `loopcore.new_event_loop` says what else may be given."""
         self._parts: dict[str, Any] = table_of_parts(self)
-        classes = (None, None) if (is_silent := says_nothing()) else task_classes()
+        classes = () if (is_silent := says_nothing()) else task_classes()
         named_plugins = [] if is_silent and plugins is None else load_plugins(plugins)
         taken, make_backend = take_backend(backend)
         try:

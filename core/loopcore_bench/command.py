@@ -10,7 +10,6 @@ import argparse
 import dataclasses
 import importlib.util
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from loopcore.errors import UsageError
 from loopcore_bench.charts import BASE, Group, base_of, groups_of, text_chart
 from loopcore_bench.cli import GROUPS, choose_rows
 from loopcore_bench.loops import LoopSpec, parse_loop
-from loopcore_bench.machine import machine_facts
+from loopcore_bench.machine import machine_facts, own_variables
 from loopcore_bench.measure import NetBench, Settings
 from loopcore_bench.netrows import NetRow
 from loopcore_bench.page import loop_lines, page
@@ -92,9 +91,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     specs = _asked(arguments.loops) if asked else installed_loops()
     loops = {spec.label: _facts(spec, asked=asked) for spec in specs}
     specs = [spec for spec in specs if "skipped" not in loops[spec.label]]
-    set_here = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("LOOPCORE_")]
-    surroundings = [f"loopcore is measured with {', '.join(set_here)}, as set here"] * bool(set_here)
-    for line in [*loop_lines({"loops": loops}), *surroundings, *_advice(specs, loops, asked=asked)]:
+    for line in [*loop_lines({"loops": loops}), *_advice(specs, loops, asked=asked)]:
         print(line, flush=True)
     found, failed = _measure(arguments, rows, specs, loops)
     show(found)
@@ -127,8 +124,10 @@ def _check_files(*paths: Path | None) -> None:
 
 
 def _advice(specs: list[LoopSpec], loops: dict[str, dict[str, Any]], *, asked: bool) -> list[str]:
-    """What would make the comparison tell more: a compiler, and somebody to compare with."""
+    """What would make the comparison tell more, or other than is expected: no compiler, no peers, variables."""
     lines = []
+    if (variables := own_variables()) and any("build" in loops[spec.label] for spec in specs):
+        lines.append(f"loopcore is measured with {', '.join(f'{k}={v}' for k, v in variables.items())}, as set here")
     if any(loops[spec.label].get("build") == "pure" and spec.python == sys.executable for spec in specs):
         lines.append("loopcore is not compiled here, which costs most of its speed; `loopcore info` says why")
     if not asked and not any(spec.is_peer and spec.name != BASE for spec in specs):

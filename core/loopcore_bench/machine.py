@@ -22,8 +22,13 @@ def machine_facts() -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()),
         "compiler": _compiler(),
         "load_average": [round(value, 2) for value in os.getloadavg()] if sys.platform != "win32" else [],
-        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("LOOPCORE_")},
+        "environment": own_variables(),
     }
+
+
+def own_variables() -> dict[str, str]:
+    """loopcore's variables that are set here, and so for the processes that are measured."""
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith("LOOPCORE_")}
 
 
 def _cpu_model() -> str:

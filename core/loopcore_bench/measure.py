@@ -26,8 +26,9 @@ Metrics = dict[str, float]
 
 _START_TIMEOUT = 60.0
 _MICRO_TIMEOUT = 120.0
-"""Of a workload at scale 1."""
-_MOST_OF_MEMORY = 4.0
+"""Seconds that the child of a workload may take at scale 1."""
+_LARGEST_SCALE_OF_BYTES = 4.0
+"""What counts bytes needs memory for each operation, and tells no more with more of them."""
 _OTHER_FILES = 200
 """What a process has open besides its connections, and some more."""
 
@@ -45,8 +46,8 @@ class Settings:
 
 
 def micro_count(work: Work, settings: Settings) -> int:
-    """How many operations of a micro workload are run; what counts bytes needs memory for each, and no more of them."""
-    scale = min(settings.scale, _MOST_OF_MEMORY) if work.primary == "bytes" else settings.scale
+    """How many operations of a micro workload are run."""
+    scale = min(settings.scale, _LARGEST_SCALE_OF_BYTES) if work.primary == "bytes" else settings.scale
     return max(2, round(work.count * scale))
 
 

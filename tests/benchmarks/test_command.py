@@ -315,7 +315,7 @@ def test_the_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_set_for_loopcore_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("LOOPCORE_POLL_SKIP_TICKS", "0")
-    assert run("--loops", "asyncio", "--work", "call_soon", *TINY) == 0
+    assert run("--loops", "loopcore", "--work", "call_soon", *TINY) == 0
     assert re.search("measured with .*LOOPCORE_POLL_SKIP_TICKS=0", capsys.readouterr().out)
 
 

@@ -49,7 +49,7 @@ cdef class Reactor(PolicyDispatcher):
     cdef int _open_window(self) except -1
 
 
-# Whether a wait without limit can begin at once: there is nothing to do, and nothing that is kept goes with the wait.
+# Whether a wait without limit can begin at once: nothing is to be done, as `_has_work` says it, and nothing goes with the wait.
 cdef inline bint is_at_rest(Reactor reactor) noexcept:
     return not (
         reactor.ready._count
