@@ -7,7 +7,9 @@ import os
 import platform
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Final
+
+OF_A_BUILD: Final = ("LOOPCORE_BUILD_CACHE", "LOOPCORE_COMPILE")
 
 
 def machine_facts() -> dict[str, Any]:
@@ -27,8 +29,12 @@ def machine_facts() -> dict[str, Any]:
 
 
 def own_variables() -> dict[str, str]:
-    """loopcore's variables that are set here, and so for the processes that are measured."""
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith("LOOPCORE_")}
+    """loopcore's variables that are set here, and so for the processes that are measured; not those of a build."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith("LOOPCORE_") and name not in OF_A_BUILD and value
+    }
 
 
 def _cpu_model() -> str:

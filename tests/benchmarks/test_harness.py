@@ -16,6 +16,7 @@ from loopcore_bench.certificates import make_certificates
 from loopcore_bench.cli import all_rows, choose_rows
 from loopcore_bench.floors import describe_floors, has_floor, python_floor
 from loopcore_bench.loops import LoopSpec, loop_factory, parse_loop
+from loopcore_bench.machine import own_variables
 from loopcore_bench.measure import NetBench, Settings, allow_files, measure_micro
 from loopcore_bench.native import NoCompilerError
 from loopcore_bench.netrows import NET, WIDE, NetRow, Over
@@ -293,3 +294,12 @@ def test_memory_of_idle_connections_has_a_table_of_its_own() -> None:
     figures = summarise(cells, [NET["idle-1k"]], [parse_loop("asyncio")])
     assert "2048" in idle_table(figures)
     assert idle_table([]) == ""
+
+
+def test_variables_that_a_measurement_does_not_read_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(own_variables()):
+        monkeypatch.delenv(name)
+    for name in ("LOOPCORE_COMPILE", "LOOPCORE_BUILD_CACHE", "LOOPCORE_EVENT_BATCH"):
+        monkeypatch.setenv(name, "16")
+    monkeypatch.setenv("LOOPCORE_BACKEND", "")
+    assert own_variables() == {"LOOPCORE_EVENT_BATCH": "16"}
