@@ -92,7 +92,7 @@ def main(argv: list[str] | None = None) -> int:
         print(wrong, file=sys.stderr)
         return 2
     settings = Settings(
-        options.scale, options.seconds, options.requests, options.warmup, options.gc, not options.no_pin
+        options.scale, options.seconds, options.requests, options.warmup, options.gc, not options.no_pin, options.turns
     )
     facts = {**machine_facts(), "note": options.note}
     loops, specs = _installed(wanted)
@@ -136,7 +136,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--syscalls", action="store_true", help="count system calls of network rows instead of timing")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the counts of the micro workloads")
     parser.add_argument("--seconds", type=float, default=1.0, help="loaded interval of a network row")
-    parser.add_argument("--requests", type=int, default=0, help="bound a network row by requests instead")
+    parser.add_argument("--turns", type=int, default=1, help="parts of that interval, in which the loops take turns")
+    parser.add_argument("--requests", type=int, default=0, help="bound a turn of a network row by requests instead")
     parser.add_argument("--warmup", type=float, default=0.2, help="unmeasured load before a network row, seconds")
     parser.add_argument("--gc", choices=("on", "off"), default="on", help="the collector, for all loops alike")
     parser.add_argument("--no-pin", action="store_true", help="do not confine server and client to a CPU each")
@@ -149,8 +150,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 
 def _unusable(options: argparse.Namespace) -> str:
     """Why nothing can come of these options, before anything is measured; empty if it can."""
-    if options.rounds < 1:
-        return "--rounds has to be 1 or more"
+    if options.rounds < 1 or options.turns < 1:
+        return "--rounds and --turns have to be 1 or more"
     if not 0 < options.scale < math.inf or not 0 < options.seconds < math.inf:
         return "--scale and --seconds have to be more than 0"
     if options.json and not Path(options.json).absolute().parent.is_dir():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from loopcore_bench.certificates import Certificates, make_certificates
 from loopcore_bench.loops import FLOOR, LoopSpec
 from loopcore_bench.native import NoCompilerError, Programs, compile_programs, interpreted_programs
 from loopcore_bench.netrows import NetRow
-from loopcore_bench.process import Child, NotInstalledError, ask, module_command
+from loopcore_bench.process import Child, MeasurementError, NotInstalledError, ask, module_command
 from loopcore_bench.session import Session
 from loopcore_bench.strace import Strace, Syscalls
 from loopcore_bench.work import Work
@@ -35,7 +36,10 @@ _OTHER_FILES = 200
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every measurement of a run. `requests` bounds a network row instead of `seconds` when not 0."""
+    """What holds for every measurement of a run.
+
+    `requests` bounds a turn of a network row instead of `seconds`, which is for all its turns, when not 0.
+    """
 
     scale: float = 1.0
     seconds: float = 1.0
@@ -43,6 +47,12 @@ class Settings:
     warmup: float = 0.2
     gc: str = "on"
     pin: bool = True
+    turns: int = 1
+
+    @property
+    def turn(self) -> float:
+        """Seconds of one turn."""
+        return self.seconds / self.turns
 
 
 def micro_count(work: Work, settings: Settings) -> int:
@@ -81,6 +91,19 @@ def allow_files(count: int) -> None:
         raise NotInstalledError(f"{count} open files are needed, the hard limit is {hard} (ulimit -Hn)") from None
 
 
+@contextlib.contextmanager
+def _noting(found: dict[str, Metrics | Exception], label: str) -> Iterator[None]:
+    """Put down why a loop cannot be measured."""
+    try:
+        yield
+    except (NotInstalledError, MeasurementError) as error:
+        found[label] = error
+
+
+def _medians(turns: list[Metrics]) -> Metrics:
+    return {name: statistics.median(turn[name] for turn in turns) for name in turns[0]}
+
+
 @dataclass(slots=True)
 class NetBench:
     """The compiled programs, and the way to measure a network row with them.
@@ -106,22 +129,29 @@ class NetBench:
         """One network row: fresh server, fresh client, CPU time of the server over the loaded interval."""
         with self._session(row, spec) as session:
             session.prepare()
-            before = session.usage()
-            result = session.run()
-            after = session.usage()
-            idle = session.finish()
-        requests, seconds = int(result["requests"]), float(result["seconds"])
-        return {
-            "cpu_ns": (after["cpu_ns"] - before["cpu_ns"]) / requests,
-            "wall_ns": seconds * 1e9 / requests,
-            "requests": requests,
-            "per_second": requests / seconds,
-            "p50_us": float(result["p50_us"]),
-            "p99_us": float(result["p99_us"]),
-            "peak_kib": after["peak_kib"],
-            **({"resent": result["resent"], "late": result["late"]} if row.over == "udp" else {}),
-            **idle,
-        }
+            return {**session.measure(), **session.finish()}
+
+    def measure_in_turns(self, row: NetRow, specs: list[LoopSpec]) -> dict[str, Metrics | Exception]:
+        """One network row without idle connections on several loops, by label: medians of turns, or why there are none.
+
+        All servers are up, each with a client, and one after the other is loaded for its part of the interval: what
+        slows the machine for a moment slows a part of one, and its neighbours in time are the other loops'.
+        """
+        found: dict[str, Metrics | Exception] = {}
+        turns: dict[str, list[Metrics]] = {spec.label: [] for spec in specs}
+        sessions: dict[str, Session] = {}
+        with contextlib.ExitStack() as stack:
+            for spec in specs:
+                with _noting(found, spec.label):
+                    session = stack.enter_context(self._session(row, spec))
+                    session.prepare()
+                    sessions[spec.label] = session
+            for _ in range(self.settings.turns):
+                for label, session in sessions.items():
+                    if label not in found:
+                        with _noting(found, label):
+                            turns[label].append(session.measure())
+        return {label: found.get(label) or _medians(turns[label]) for label in turns}
 
     def count_syscalls(self, row: NetRow, spec: LoopSpec) -> Syscalls:
         """System calls of the server over the loaded interval of a network row."""
@@ -169,7 +199,7 @@ class NetBench:
         command = [*self.programs.load_command(), "--conns", str(row.conns), "--size", str(row.size)]
         command += ["--idle", str(row.idle), "--warmup", str(self.settings.warmup)]
         command += ["--port", str(port)] if path is None else ["--unix", path]
-        command += ["--seconds", str(self.settings.seconds), "--requests", str(self.settings.requests)]
+        command += ["--seconds", str(self.settings.turn), "--requests", str(self.settings.requests)]
         if certificates is not None:
             command += ["--tls", str(certificates.authority)]
         return command + ["--churn"] * row.churn + ["--http"] * row.http + ["--udp"] * (row.over == "udp")

@@ -1,8 +1,8 @@
 """The load generator in Python, for machines without a C compiler: plain echoes over TCP or a Unix socket.
 
-It speaks as load.c does: it says `ready` when all connections have been warmed up, waits for a line, loads the server
-and prints one object. It takes several times the CPU of the C program, so the server waits more often, and a loop's
-share of the cost is a little smaller than with that. Every answer is compared with what was sent.
+It speaks as load.c does: it says `ready` when all connections have been warmed up, and for each line that says "go"
+it loads the server and prints one object. It takes several times the CPU of the C program, so the server waits more
+often, and a loop's share of the cost is a little smaller than with that. Every answer is compared with what was sent.
 """
 
 from __future__ import annotations
@@ -140,17 +140,16 @@ def main(argv: list[str] | None = None) -> int:
     load = Load(options)
     load.run(options.warmup, 0)
     print("ready", flush=True)
-    sys.stdin.readline()
-    began = time.perf_counter()
-    latencies = load.run(options.seconds, options.requests)
-    result = {
-        "requests": len(latencies),
-        "errors": load.errors,
-        "wrong": load.wrong,
-        "seconds": time.perf_counter() - began,
-        "p50_us": percentile(latencies, 0.5) if latencies else 0.0,
-        "p99_us": percentile(latencies, 0.99) if latencies else 0.0,
-    }
-    print(json.dumps(result), flush=True)
-    sys.stdin.readline()  # the connections stay open until the server's time has been read
+    while sys.stdin.readline() == "go\n":  # the connections stay open until the server's time has been read
+        began = time.perf_counter()
+        latencies = load.run(options.seconds, options.requests)
+        result = {
+            "requests": len(latencies),
+            "errors": load.errors,
+            "wrong": load.wrong,
+            "seconds": time.perf_counter() - began,
+            "p50_us": percentile(latencies, 0.5) if latencies else 0.0,
+            "p99_us": percentile(latencies, 0.99) if latencies else 0.0,
+        }
+        print(json.dumps(result), flush=True)
     return 0

@@ -1,7 +1,8 @@
 """The order of measurements: rounds outside, rows next, loops inside.
 
 Neighbours in time are the loops of one row, so a slow minute of the machine hits all of them; and a row's rounds are
-spread over the whole run. The order of the loops rotates, so none is always first.
+spread over the whole run. The order of the loops rotates, so none is always first. In turns, the servers of a network
+row are up together, and what is compared lies a fraction of a second apart.
 """
 
 from __future__ import annotations
@@ -41,12 +42,18 @@ def interleave(
     rows: list[Row], specs: list[LoopSpec], rounds: int, first: int = 0
 ) -> Iterator[tuple[int, Row, LoopSpec]]:
     """Every (round, row, loop) in the order of measurement; a floor only where it has the row."""
+    for number, row, chosen in _in_rows(rows, specs, rounds, first):
+        for spec in chosen:
+            yield number, row, spec
+
+
+def _in_rows(
+    rows: list[Row], specs: list[LoopSpec], rounds: int, first: int
+) -> Iterator[tuple[int, Row, list[LoopSpec]]]:
     for number in range(first, first + rounds):
+        shift = number % len(specs) if specs else 0
         for row in rows:
-            shift = number % len(specs) if specs else 0
-            for spec in specs[shift:] + specs[:shift]:
-                if can_run(row, spec):
-                    yield number, row, spec
+            yield number, row, [spec for spec in specs[shift:] + specs[:shift] if can_run(row, spec)]
 
 
 def run_rounds(
@@ -61,14 +68,13 @@ def run_rounds(
     """Measure everything, counting rounds from `first`. A cell that failed or is not installed is not tried again."""
     cells: list[Cell] = []
     given_up: set[tuple[str, str]] = set()
-    for number, row, spec in interleave(rows, specs, rounds, first):
-        if (row.name, spec.label) in given_up:
-            continue
-        cell = _measure(number, row, spec, settings, net)
-        if cell.error or cell.skipped:
-            given_up.add((row.name, spec.label))
-        cells.append(cell)
-        progress(cell)
+    for number, row, chosen in _in_rows(rows, specs, rounds, first):
+        tried = [spec for spec in chosen if (row.name, spec.label) not in given_up]
+        for cell in _measure_row(number, row, tried, settings, net):
+            if cell.error or cell.skipped:
+                given_up.add((row.name, cell.loop))
+            cells.append(cell)
+            progress(cell)
     return cells
 
 
@@ -104,15 +110,35 @@ def count_all(
     return counted
 
 
+def _measure_row(
+    number: int, row: Row, specs: list[LoopSpec], settings: Settings, net: NetBench | None
+) -> Iterator[Cell]:
+    """A row of a round: one loop after the other, or the loops in turns."""
+    if settings.turns > 1 and isinstance(row, NetRow) and not row.idle:
+        assert net is not None
+        for label, found in net.measure_in_turns(row, specs).items():
+            yield _cell(number, row, label, found)
+        return
+    for spec in specs:
+        yield _measure(number, row, spec, settings, net)
+
+
 def _measure(number: int, row: Row, spec: LoopSpec, settings: Settings, net: NetBench | None) -> Cell:
+    found: Metrics | Exception
     try:
         if isinstance(row, Work):
-            metrics = measure_micro(row, spec, settings)
+            found = measure_micro(row, spec, settings)
         else:
             assert net is not None
-            metrics = net.measure(row, spec)
-    except NotInstalledError as error:
-        return Cell(row.name, spec.label, number, {}, skipped=str(error))
-    except MeasurementError as error:
-        return Cell(row.name, spec.label, number, {}, error=str(error))
-    return Cell(row.name, spec.label, number, metrics)
+            found = net.measure(row, spec)
+    except (NotInstalledError, MeasurementError) as error:
+        found = error
+    return _cell(number, row, spec.label, found)
+
+
+def _cell(number: int, row: Row, label: str, found: Metrics | Exception) -> Cell:
+    if isinstance(found, NotInstalledError):
+        return Cell(row.name, label, number, {}, skipped=str(found))
+    if isinstance(found, Exception):
+        return Cell(row.name, label, number, {}, error=str(found))
+    return Cell(row.name, label, number, found)

@@ -43,6 +43,23 @@ class Session:
         """CPU time and peak memory of the server."""
         return self._ask("usage")
 
+    def measure(self) -> dict[str, float]:
+        """A loaded interval, and what it cost the server; raises as `run`. More than one if no connections are idle."""
+        before = self.usage()
+        result = self.run()
+        after = self.usage()
+        requests, seconds = int(result["requests"]), float(result["seconds"])
+        return {
+            "cpu_ns": (after["cpu_ns"] - before["cpu_ns"]) / requests,
+            "wall_ns": seconds * 1e9 / requests,
+            "requests": requests,
+            "per_second": requests / seconds,
+            "p50_us": float(result["p50_us"]),
+            "p99_us": float(result["p99_us"]),
+            "peak_kib": after["peak_kib"],
+            **({"resent": result["resent"], "late": result["late"]} if self.row.over == "udp" else {}),
+        }
+
     def run(self) -> dict[str, Any]:
         """The loaded interval; returns the client's figures. Raises MeasurementError when a single request failed.
 

@@ -15,7 +15,8 @@
  * --idle: the active connections warm up first, then it prints "warm" and waits for a line, so that the caller can read
  * the server's memory; then it opens the idle ones, which is done when the server has answered on the last. After the
  * result it waits for another line, has every idle one answer once, and prints a second line of JSON.
- * Connections stay open until stdin has ended or said one more line.
+ * Without --idle each further line that says "go" loads the server once more. Connections stay open until stdin has
+ * ended or said anything else.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -262,6 +263,23 @@ static void say_and_wait(const char *word) {
     if (!fgets(line, sizeof line, stdin)) exit(1);
 }
 
+/* The ends of connections are not measured: nothing is closed before the answer, which is another "go", or none. */
+static int is_told_to_go_on(void) {
+    char line[64];
+    return fgets(line, sizeof line, stdin) && !strcmp(line, "go\n");
+}
+
+static void load_and_tell(void) {
+    resent = late = 0;
+    memset(histogram, 0, BUCKETS * sizeof *histogram);
+    double took = run(opt.requests ? 0 : opt.seconds, opt.requests);
+    printf("{\"requests\": %llu, \"errors\": %llu, \"wrong\": %llu, \"resent\": %llu, \"late\": %llu, "
+           "\"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
+           (unsigned long long)done, (unsigned long long)errors, (unsigned long long)wrong, (unsigned long long)resent,
+           (unsigned long long)late, took, quantile(0.5), quantile(0.99));
+    fflush(stdout);
+}
+
 static void warm_up(void) {
     if (opt.warmup > 0) run(opt.warmup, opt.requests ? opt.requests / 10 + 1 : 0);
 }
@@ -329,7 +347,6 @@ static void parse(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     struct rlimit files;
-    char line[64];
     parse(argc, argv);
     signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
     getrlimit(RLIMIT_NOFILE, &files);
@@ -356,18 +373,13 @@ int main(int argc, char **argv) {
     }
     say_and_wait("ready");
     recording = 1;
-    resent = late = 0;
-    double took = run(opt.requests ? 0 : opt.seconds, opt.requests);
-    printf("{\"requests\": %llu, \"errors\": %llu, \"wrong\": %llu, \"resent\": %llu, \"late\": %llu, "
-           "\"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
-           (unsigned long long)done, (unsigned long long)errors, (unsigned long long)wrong, (unsigned long long)resent,
-           (unsigned long long)late, took, quantile(0.5), quantile(0.99));
-    fflush(stdout);
+    do load_and_tell();
+    while (!opt.idle && is_told_to_go_on());
     if (opt.idle) {
         say_and_wait("idle");
         printf("{\"answered\": %d}\n", count_answers());
         fflush(stdout);
+        is_told_to_go_on();
     }
-    (void)!fgets(line, sizeof line, stdin); /* not before it is told: the ends of connections are not measured */
     return 0;
 }
