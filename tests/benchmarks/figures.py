@@ -53,7 +53,7 @@ SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "spl
 SYSCALL_ROWS += ("sock-1k-10", "udp-1k-10", "tls-1k-10")
 SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR, PYTHON_FLOOR)
 REQUESTS = 500
-SETTINGS = Settings(scale=0.4, seconds=0.25, warmup=0.1)
+SETTINGS = Settings(scale=0.4, seconds=0.3, warmup=0.1, turns=6)
 
 
 @dataclass(slots=True)
