@@ -26,7 +26,7 @@ from loopcore_bench.native import NoCompilerError
 from loopcore_bench.netrows import NET, WIDE, NetRow
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.report import document, idle_table, loop_line, syscall_table, table
-from loopcore_bench.rounds import Cell, Row, count_all, run_rounds
+from loopcore_bench.rounds import Cell, Row, count_all, run_rounds, steady_rounds
 from loopcore_bench.strace import Syscalls
 from loopcore_bench.summary import summarise
 from loopcore_bench.work import all_micro
@@ -103,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
             loops.update((spec.label, found) for spec, found in floors)
             specs += [spec for spec, found in floors if "skipped" not in found]
         cells, counted = _run(options, rows, specs, settings, net)
-    figures = summarise(cells, rows, specs)
+    figures = summarise(steady_rounds(cells) if settings.turns > 1 else cells, rows, specs)
     tables = [syscall_table(counted)] if options.syscalls else [table(figures), idle_table(figures)]
     print("\n\n".join(text for text in tables if text))
     if options.json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from loopcore_bench.native import NoCompilerError, Programs, compile_programs, i
 from loopcore_bench.netrows import NetRow
 from loopcore_bench.process import Child, MeasurementError, NotInstalledError, ask, module_command
 from loopcore_bench.session import Session
+from loopcore_bench.steady import Line, medians, steady
 from loopcore_bench.strace import Strace, Syscalls
 from loopcore_bench.work import Work
 
@@ -100,10 +100,6 @@ def _noting(found: dict[str, Metrics | Exception], label: str) -> Iterator[None]
         found[label] = error
 
 
-def _medians(turns: list[Metrics]) -> Metrics:
-    return {name: statistics.median(turn[name] for turn in turns) for name in turns[0]}
-
-
 @dataclass(slots=True)
 class NetBench:
     """The compiled programs, and the way to measure a network row with them.
@@ -134,11 +130,11 @@ class NetBench:
     def measure_in_turns(self, row: NetRow, specs: list[LoopSpec]) -> dict[str, Metrics | Exception]:
         """One network row without idle connections on several loops, by label: medians of turns, or why there are none.
 
-        All servers are up, each with a client, and one after the other is loaded for its part of the interval: what
-        slows the machine for a moment slows a part of one, and its neighbours in time are the other loops'.
+        All servers are up, each with a client, and one after the other is loaded for its part of the interval, so that
+        what slows the machine for a moment slows parts of several loops; that is taken out (`steady`).
         """
         found: dict[str, Metrics | Exception] = {}
-        turns: dict[str, list[Metrics]] = {spec.label: [] for spec in specs}
+        turns: list[Line] = []
         sessions: dict[str, Session] = {}
         with contextlib.ExitStack() as stack:
             for spec in specs:
@@ -146,12 +142,16 @@ class NetBench:
                     session = stack.enter_context(self._session(row, spec))
                     session.prepare()
                     sessions[spec.label] = session
-            for _ in range(self.settings.turns):
-                for label, session in sessions.items():
+            for number in range(self.settings.turns):
+                turns.append({})
+                order = list(sessions)
+                shift = number % max(1, len(order))
+                for label in order[shift:] + order[:shift]:
                     if label not in found:
                         with _noting(found, label):
-                            turns[label].append(session.measure())
-        return {label: found.get(label) or _medians(turns[label]) for label in turns}
+                            turns[-1][label] = sessions[label].measure()
+        turns = steady(turns)
+        return {spec.label: found.get(spec.label) or medians(turns, spec.label) for spec in specs}
 
     def count_syscalls(self, row: NetRow, spec: LoopSpec) -> Syscalls:
         """System calls of the server over the loaded interval of a network row."""

@@ -7,6 +7,8 @@ row are up together, and what is compared lies a fraction of a second apart.
 
 from __future__ import annotations
 
+import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,6 +17,7 @@ from loopcore_bench.loops import LoopSpec
 from loopcore_bench.measure import Metrics, NetBench, Settings, measure_micro
 from loopcore_bench.netrows import NetRow
 from loopcore_bench.process import MeasurementError, NotInstalledError
+from loopcore_bench.steady import Line, steady
 from loopcore_bench.strace import Syscalls
 from loopcore_bench.work import Work
 
@@ -88,6 +91,19 @@ def without_parts(cells: list[Cell], rows: list[Row], specs: list[LoopSpec], rou
         if (number, row.name, spec.label) not in measured and (row.name, spec.label) not in given_up
     }
     return [cell for cell in cells if (cell.round, cell.row) not in cut_short]
+
+
+def steady_rounds(cells: list[Cell]) -> list[Cell]:
+    """The cells of a run, with the slowdown of each round of a row taken out."""
+    rows: dict[str, dict[int, Line]] = defaultdict(lambda: defaultdict(dict))
+    for cell in cells:
+        if cell.metrics:
+            rows[cell.row][cell.round][cell.loop] = cell.metrics
+    found = {row: dict(zip(rounds, steady(list(rounds.values())), strict=True)) for row, rounds in rows.items()}
+    return [
+        dataclasses.replace(cell, metrics=found[cell.row][cell.round][cell.loop]) if cell.metrics else cell
+        for cell in cells
+    ]
 
 
 def count_all(

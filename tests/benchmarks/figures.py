@@ -37,7 +37,7 @@ from loopcore_bench.measure import NetBench, Settings
 from loopcore_bench.netrows import NET
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.report import document
-from loopcore_bench.rounds import Cell, Row, count_all, run_rounds
+from loopcore_bench.rounds import Cell, Row, count_all, run_rounds, steady_rounds
 from loopcore_bench.summary import summarise
 from tests.benchmarks.drawing import DATA, ROOT, draw
 from tests.benchmarks.targets import PURE
@@ -53,7 +53,7 @@ SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "spl
 SYSCALL_ROWS += ("sock-1k-10", "udp-1k-10", "tls-1k-10")
 SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR, PYTHON_FLOOR)
 REQUESTS = 500
-SETTINGS = Settings(scale=0.4, seconds=0.3, warmup=0.1, turns=6)
+SETTINGS = Settings(scale=0.4, seconds=0.6, warmup=0.1, turns=12)
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ def rounded(value: Any) -> Any:
 
 def store(series: Series, rows: list[Row], settings: Settings, facts: dict[str, Any], folder: Path) -> None:
     """Write the figures of one Python, a line each; single values are left out, and rows not measured now are kept."""
-    figures = summarise(series.cells, rows, series.specs)
+    figures = summarise(steady_rounds(series.cells), rows, series.specs)
     operations = {row.name: row.operation for row in rows}
     made = rounded(document(facts, series.loops, settings, operations, figures, [], []))
     path = folder / f"{series.version}.json"

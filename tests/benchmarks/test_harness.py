@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,12 @@ from loopcore_bench.floors import describe_floors, has_floor, python_floor
 from loopcore_bench.loops import LoopSpec, loop_factory, parse_loop
 from loopcore_bench.machine import own_variables
 from loopcore_bench.measure import NetBench, Settings, allow_files, measure_micro
-from loopcore_bench.native import NoCompilerError
+from loopcore_bench.native import NoCompilerError, interpreted_programs
 from loopcore_bench.netrows import NET, WIDE, NetRow, Over
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.report import idle_table
-from loopcore_bench.rounds import Cell, interleave
+from loopcore_bench.rounds import Cell, interleave, run_rounds, steady_rounds
+from loopcore_bench.session import Session
 from loopcore_bench.summary import summarise
 from loopcore_bench.work import all_micro
 
@@ -50,6 +54,13 @@ def installed(name: str) -> LoopSpec:
 def net(tmp_path_factory: pytest.TempPathFactory) -> NetBench:
     try:
         return NetBench(TINY, tmp_path_factory.mktemp("native"))
+    except NoCompilerError as error:
+        pytest.skip(str(error))
+
+
+def bench_in_turns(scratch: Path) -> NetBench:
+    try:
+        return NetBench(dataclasses.replace(TINY, turns=3), scratch)
     except NoCompilerError as error:
         pytest.skip(str(error))
 
@@ -265,6 +276,58 @@ def test_loops_are_interleaved_and_take_turns_at_the_front() -> None:
     assert order == [(0, "asyncio"), (0, "uvloop"), (1, "uvloop"), (1, "asyncio")]
 
 
+def test_in_turns_each_loop_is_loaded_as_often_and_one_that_dies_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = bench_in_turns(tmp_path)
+    order: list[str] = []
+    measure = Session.measure
+
+    def noted(session: Session) -> dict[str, float]:
+        order.append(labels[session.server.pid])
+        if order == ["asyncio", "loopcore", "loopcore", "asyncio"]:
+            os.kill(session.server.pid, signal.SIGKILL)
+        return measure(session)
+
+    labels: dict[int, str] = {}
+    open_session = NetBench._session
+
+    @contextlib.contextmanager
+    def labelled(bench: NetBench, row: NetRow, spec: LoopSpec) -> Iterator[Session]:
+        with open_session(bench, row, spec) as session:
+            labels[session.server.pid] = spec.label
+            yield session
+
+    monkeypatch.setattr(Session, "measure", noted)
+    monkeypatch.setattr(NetBench, "_session", labelled)
+    missing = LoopSpec("missing", "no_such_loop", None, sys.executable)
+    specs = [missing, installed("asyncio"), installed("loopcore")]
+    cells = run_rounds([NET["tcp-1k-10"]], specs, 1, net.settings, net, lambda cell: None)
+    assert order == ["asyncio", "loopcore", "loopcore", "asyncio", "loopcore"]
+    assert [cell.loop for cell in cells] == ["missing", "asyncio", "loopcore"]
+    assert cells[0].skipped is not None
+    assert cells[1].error is not None
+    assert sane(cells[2].metrics)
+    assert cells[2].metrics["requests"] == net.settings.requests
+
+
+def test_idle_connections_are_not_measured_in_turns(tmp_path: Path) -> None:
+    net = bench_in_turns(tmp_path)
+    row = NetRow("idle", "protocol", 64, 2, idle=3)
+    (cell,) = run_rounds([row], [installed("asyncio")], 1, net.settings, net, lambda cell: None)
+    assert cell.metrics["left_open"] == 0
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_the_load_generator_loads_as_often_as_it_is_told(tmp_path: Path, interpreted: bool) -> None:
+    net = bench_in_turns(tmp_path)
+    if interpreted:
+        net.programs = interpreted_programs("asked for")
+    with net._session(NET["tcp-1k-10"], installed("asyncio")) as session:
+        session.prepare()
+        assert [session.run()["requests"] for _ in range(3)] == [TINY.requests] * 3
+
+
 def test_ratios_are_reference_over_measured_and_floor_the_other_way_round() -> None:
     specs = [parse_loop(name) for name in ("asyncio", "uvloop", "loopcore", "c")]
     costs = {"asyncio": (40, 44, 90), "uvloop": (20, 30, 22), "loopcore": (10, 11, 12), "c": (5, 6, 5)}
@@ -303,3 +366,17 @@ def test_variables_that_a_measurement_does_not_read_are_not_told(monkeypatch: py
         monkeypatch.setenv(name, "16")
     monkeypatch.setenv("LOOPCORE_BACKEND", "")
     assert own_variables() == {"LOOPCORE_EVENT_BATCH": "16"}
+
+
+def test_what_slows_all_loops_of_a_turn_is_taken_out_and_ratios_stay() -> None:
+    turns = [(1.0, {"a": 10.0, "b": 20.0}), (2.0, {"a": 10.0, "b": 20.0}), (4.0, {"a": 11.0, "b": 22.0})]
+    cells = [
+        Cell("tcp-64-1", loop, number, {"cpu_ns": cost * slower})
+        for number, (slower, costs) in enumerate(turns)
+        for loop, cost in costs.items()
+    ]
+    cells.append(Cell("tcp-64-1", "c", 0, {}, error="died"))
+    found = steady_rounds(cells)
+    assert found[-1] is cells[-1]
+    times = {(cell.loop, cell.round): cell.metrics["cpu_ns"] for cell in found[:-1]}
+    assert {loop: {times[loop, number] for number in range(3)} for loop in "ab"} == {"a": {20.0}, "b": {40.0}}
