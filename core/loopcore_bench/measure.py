@@ -199,7 +199,8 @@ class NetBench:
         command = [*self.programs.load_command(), "--conns", str(row.conns), "--size", str(row.size)]
         command += ["--idle", str(row.idle), "--warmup", str(self.settings.warmup)]
         command += ["--port", str(port)] if path is None else ["--unix", path]
-        command += ["--seconds", str(self.settings.turn), "--requests", str(self.settings.requests)]
+        seconds = self.settings.seconds if row.idle else self.settings.turn
+        command += ["--seconds", str(seconds), "--requests", str(self.settings.requests)]
         if certificates is not None:
             command += ["--tls", str(certificates.authority)]
         return command + ["--churn"] * row.churn + ["--http"] * row.http + ["--udp"] * (row.over == "udp")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import json
 import os
@@ -58,11 +59,11 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> NetBench:
         pytest.skip(str(error))
 
 
-def bench_in_turns(scratch: Path) -> NetBench:
-    try:
-        return NetBench(dataclasses.replace(TINY, turns=3), scratch)
-    except NoCompilerError as error:
-        pytest.skip(str(error))
+@pytest.fixture
+def in_turns(net: NetBench) -> NetBench:
+    bench = copy.copy(net)
+    bench.settings = dataclasses.replace(TINY, turns=3)
+    return bench
 
 
 def sane(metrics: dict[str, float]) -> bool:
@@ -277,9 +278,9 @@ def test_loops_are_interleaved_and_take_turns_at_the_front() -> None:
 
 
 def test_in_turns_each_loop_is_loaded_as_often_and_one_that_dies_holds_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    in_turns: NetBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    net = bench_in_turns(tmp_path)
+    net = in_turns
     order: list[str] = []
     measure = Session.measure
 
@@ -311,16 +312,19 @@ def test_in_turns_each_loop_is_loaded_as_often_and_one_that_dies_holds_up_nobody
     assert cells[2].metrics["requests"] == net.settings.requests
 
 
-def test_idle_connections_are_not_measured_in_turns(tmp_path: Path) -> None:
-    net = bench_in_turns(tmp_path)
+def test_idle_connections_are_not_measured_in_turns(in_turns: NetBench) -> None:
+    net = in_turns
     row = NetRow("idle", "protocol", 64, 2, idle=3)
     (cell,) = run_rounds([row], [installed("asyncio")], 1, net.settings, net, lambda cell: None)
     assert cell.metrics["left_open"] == 0
+    net.settings = Settings(seconds=3.0, turns=3)
+    seconds = [net._load_command(each, 1, None, None) for each in (row, NET["tcp-1k-10"])]
+    assert [command[command.index("--seconds") + 1] for command in seconds] == ["3.0", "1.0"]
 
 
 @pytest.mark.parametrize("interpreted", [False, True])
-def test_the_load_generator_loads_as_often_as_it_is_told(tmp_path: Path, interpreted: bool) -> None:
-    net = bench_in_turns(tmp_path)
+def test_the_load_generator_loads_as_often_as_it_is_told(in_turns: NetBench, interpreted: bool) -> None:
+    net = in_turns
     if interpreted:
         net.programs = interpreted_programs("asked for")
     with net._session(NET["tcp-1k-10"], installed("asyncio")) as session:
