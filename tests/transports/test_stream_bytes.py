@@ -212,3 +212,31 @@ def test_received_bytes_are_the_protocols_own(loop: Loop) -> None:
         assert all(type(event[1]) is bytes for event in protocol.events if event[0] == "data")
 
     run(loop, main())
+
+
+@pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair])
+@pytest.mark.parametrize("keep_every", [0, 1, 3])
+def test_large_messages_keep_their_bytes_though_their_memory_serves_again(
+    loop: Loop, make_pair: Any, keep_every: int
+) -> None:
+    chance = random.Random(6)
+    kept: list[tuple[bytes, memoryview, bytearray]] = []
+
+    class KeepingEcho(Echo):
+        def data_received(self, data: bytes) -> None:
+            assert {data: 1}[bytes(bytearray(data))] and len(data) == len(bytearray(data))
+            if keep_every and chance.randrange(keep_every) == 0:
+                kept.append((data, memoryview(data)[1:], bytearray(data)))
+            super().data_received(data)
+
+    async def main() -> None:
+        async with opened(KeepingEcho(), make_pair) as (_, peer):
+            for size in [100_000, 65_483, 36_917, 61_440, 61_441, 122_880, 122_881, 40_000, 40_000, 1, 100_000] * 4:
+                message = chance.randbytes(size)
+                sending = asyncio.ensure_future(loop.sock_sendall(peer, message))
+                assert await receive(peer, size) == message
+                await sending
+
+    run(loop, main())
+    assert bool(kept) == bool(keep_every)
+    assert all(data == copy and view == copy[1:] for data, view, copy in kept)

@@ -10,6 +10,8 @@
 
 from cpython.object cimport PyObject
 
+from loopcore.native.messages cimport keep_spare  # whose C this stands upon
+
 cdef extern from *:
     """
     #ifdef _WIN32
@@ -26,18 +28,6 @@ cdef extern from *:
     #define MSG_NOSIGNAL 0
     #endif
 
-    /* What bytes remember of themselves beside their size. */
-    #if defined(__GNUC__) || defined(__clang__)
-    #define LOOPCORE_FORGET_HASH(item) \\
-        _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \\"-Wdeprecated-declarations\\"") \\
-        ((PyBytesObject *)(item))->ob_shash = -1; \\
-        _Pragma("GCC diagnostic pop")
-    #else
-    #define LOOPCORE_FORGET_HASH(item) ((PyBytesObject *)(item))->ob_shash = -1
-    #endif
-
-    /* Below 128 KiB, where malloc turns to mmap(2): the `bytes` that are handed out must not be mapped (ADR 0005). */
-    #define LOOPCORE_RECEIVE_LIMIT (120 * 1024)
     #if defined(IOV_MAX) && IOV_MAX < 1024
     #define LOOPCORE_VECTOR_LIMIT IOV_MAX
     #else
@@ -80,46 +70,6 @@ cdef extern from *:
         }
         PyErr_SetFromErrno(PyExc_OSError);
         return loopcore_take_exception();
-    }
-
-    /* One object that held a message which has gone, and which nobody has a reference to: the next message is put into it.
-     * A server's messages come and go one by one, and are of a size; malloc(3) and free(3) of a message cost as much as
-     * the call that receives it. Not without the GIL. */
-    #define LOOPCORE_SPARE_FROM 64
-    #define LOOPCORE_SPARE_TO LOOPCORE_RECEIVE_LIMIT
-    static PyObject *loopcore_spare_bytes;
-
-    /* The holder of `item` is about to let go of it. */
-    static inline void
-    loopcore_keep_spare(PyObject *item)
-    {
-    #ifndef Py_GIL_DISABLED
-        if (Py_REFCNT(item) == 1 && PyBytes_CheckExact(item) && PyBytes_GET_SIZE(item) >= LOOPCORE_SPARE_FROM
-            && PyBytes_GET_SIZE(item) <= LOOPCORE_SPARE_TO) {
-            PyObject *before = loopcore_spare_bytes;
-            loopcore_spare_bytes = Py_NewRef(item);
-            Py_XDECREF(before);
-        }
-    #endif
-    }
-
-    /* As PyBytes_FromStringAndSize(NULL, size). The spare one serves if it is large enough, and not twice that. */
-    static inline PyObject *
-    loopcore_make_bytes(Py_ssize_t size)
-    {
-    #ifndef Py_GIL_DISABLED
-        PyObject *spare = loopcore_spare_bytes;
-        if (spare != NULL && size <= PyBytes_GET_SIZE(spare) && size > PyBytes_GET_SIZE(spare) / 2) {
-            loopcore_spare_bytes = NULL;
-            if (size != PyBytes_GET_SIZE(spare)) {
-                _PyBytes_Resize(&spare, size);  /* whoever keeps it must not keep the room of a larger one */
-            } else {
-                LOOPCORE_FORGET_HASH(spare);
-            }
-            return spare;
-        }
-    #endif
-        return PyBytes_FromStringAndSize(NULL, size);
     }
 
     /* As readv(2), or recv(2) where that does. `*cut`, unless it is less than 0: whether the receive ended behind what
@@ -186,6 +136,30 @@ cdef extern from *:
         return whole == NULL ? loopcore_take_exception() : whole;
     }
 
+    /* Receive into the room. Half of it and less is copied, so that who keeps it does not keep more than as much again. */
+    static PyObject *
+    loopcore_receive_roomy(int fd, size_t most, PyObject *room, int *cut)
+    {
+        struct iovec part = {PyBytes_AS_STRING(room), most};
+        PyObject *received;
+        ssize_t got = loopcore_read(fd, &part, 1, cut);
+        if (got < 0) {
+            return loopcore_nothing_received();
+        }
+        if (got > LOOPCORE_SPARE_TO) {
+            Py_SET_SIZE(room, got);
+            PyBytes_AS_STRING(room)[got] = 0;
+            LOOPCORE_FORGET_HASH(room);
+            return Py_NewRef(room);
+        }
+        received = loopcore_make_bytes(got);
+        if (received == NULL) {
+            return loopcore_take_exception();
+        }
+        memcpy(PyBytes_AS_STRING(received), PyBytes_AS_STRING(room), (size_t)got);
+        return received;
+    }
+
     static inline PyObject *
     loopcore_receive(int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int *cut)
     {
@@ -193,6 +167,12 @@ cdef extern from *:
         size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
         struct iovec part;
         ssize_t got;
+        if (expected >= LOOPCORE_ROOMY_FROM && (!steady || expected > LOOPCORE_SPARE_TO)) {
+            PyObject *room = loopcore_free_room();
+            if (room != NULL) {
+                return loopcore_receive_roomy(fd, most, room, cut);
+            }
+        }
         if (expected > 0 && (size_t)expected <= most) {
             return loopcore_receive_expected(fd, most, (size_t)expected, steady, cut);
         }
@@ -361,6 +341,4 @@ cdef extern from *:
     Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1
     Py_ssize_t send_one "loopcore_send_one" (object sock, int fd, object item, Py_ssize_t head) except -2
     Py_ssize_t try_send_one "loopcore_send_one" (PyObject *sock, int fd, PyObject *item, Py_ssize_t head) noexcept
-    # Of an attribute, which may hold the only reference: no temporary one may be taken to call this.
-    void keep_spare "loopcore_keep_spare" (PyObject *item) noexcept
     Py_ssize_t send_many "loopcore_send_many" (object sock, int fd, list queue, Py_ssize_t head) except -2

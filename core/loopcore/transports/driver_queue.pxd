@@ -60,6 +60,12 @@ cdef inline Py_ssize_t try_send_single(QueueingDriver driver) noexcept:
     return try_send_one(<PyObject *>driver.sock, driver.fd, <PyObject *>driver._single, driver._head)
 
 
+# Messages of 100 KiB arrive whole or in parts, as it happens: after a small part a large one is still likely.
+cdef inline Py_ssize_t likely_next(Py_ssize_t before, Py_ssize_t nbytes) noexcept:
+    nbytes = max(nbytes, before >> 1)
+    return nbytes if nbytes >= _EXPECT_FROM else 0
+
+
 cdef inline void keep_received(object received) noexcept:
     keep_spare(<PyObject *>received)
 

@@ -22,6 +22,7 @@ if cython.compiled:
     from cython.cimports.loopcore.transports.driver_queue import (
         keep_received,
         let_go_of_single,
+        likely_next,
         receive_next,
         try_receive_behind,
         try_receive_into_buffer,
@@ -104,7 +105,7 @@ class QueueingDriver(StreamDriver):
         if nbytes:
             if cython.compiled:
                 self._steady = nbytes == self._expected
-                self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
+                self._expected = likely_next(self._expected, nbytes)
             # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
             self.received = self.received + nbytes
             self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
