@@ -23,50 +23,19 @@ cdef extern from *:
      * A server's messages come and go one by one, and are of a size; malloc(3) and free(3) of a message cost as much as
      * the call that receives it. */
     #define LOOPCORE_SPARE_FROM 64
-    #define LOOPCORE_SPARE_TO (LOOPCORE_RECEIVE_LIMIT / 2)
+    #define LOOPCORE_SPARE_TO LOOPCORE_RECEIVE_LIMIT
     static PyObject *loopcore_spare_bytes;
-
-    /* Room for the largest receive, made when a large message has come back for the first time. Messages of 100 KiB arrive
-     * whole or in parts, as it happens: what fills more than half of the room is handed out as it is, whatever its size.
-     * The room is free while nobody else has a reference. */
-    #define LOOPCORE_ROOMY_FROM (16 * 1024)
-    static PyObject *loopcore_roomy_bytes;
-
-    static inline void
-    loopcore_make_room(void)
-    {
-        if (loopcore_roomy_bytes == NULL) {
-            loopcore_roomy_bytes = PyBytes_FromStringAndSize(NULL, LOOPCORE_RECEIVE_LIMIT);
-            if (loopcore_roomy_bytes == NULL) {
-                PyErr_Clear();
-            }
-        }
-    }
-
-    /* The room, or NULL if there is none, or if what came into it has been kept: then that is an ordinary message. */
-    static inline PyObject *
-    loopcore_free_room(void)
-    {
-        if (loopcore_roomy_bytes != NULL && Py_REFCNT(loopcore_roomy_bytes) > 1) {
-            Py_CLEAR(loopcore_roomy_bytes);
-        }
-        return loopcore_roomy_bytes;
-    }
 
     /* The holder of `item` is about to let go of it. */
     static inline void
     loopcore_keep_spare(PyObject *item)
     {
     #ifndef Py_GIL_DISABLED
-        if (Py_REFCNT(item) == 1 && PyBytes_CheckExact(item) && PyBytes_GET_SIZE(item) >= LOOPCORE_SPARE_FROM) {
-            if (PyBytes_GET_SIZE(item) > LOOPCORE_SPARE_TO) {
-                loopcore_make_room();
-            }
-            else {
-                PyObject *before = loopcore_spare_bytes;
-                loopcore_spare_bytes = Py_NewRef(item);
-                Py_XDECREF(before);
-            }
+        if (Py_REFCNT(item) == 1 && PyBytes_CheckExact(item) && PyBytes_GET_SIZE(item) >= LOOPCORE_SPARE_FROM
+            && PyBytes_GET_SIZE(item) <= LOOPCORE_SPARE_TO) {
+            PyObject *before = loopcore_spare_bytes;
+            loopcore_spare_bytes = Py_NewRef(item);
+            Py_XDECREF(before);
         }
     #endif
     }
@@ -88,6 +57,34 @@ cdef extern from *:
         }
     #endif
         return PyBytes_FromStringAndSize(NULL, size);
+    }
+
+    /* Room for the largest receive, in place of a large message that has come back. Messages of 100 KiB arrive whole or in
+     * parts, as it happens: what fills more than half of the room is handed out as it is, whatever its size. The room is
+     * free while nobody else has a reference to it; if somebody has, that is an ordinary message from now on. */
+    #define LOOPCORE_ROOMY_FROM (16 * 1024)
+    #define LOOPCORE_HALF_ROOM (LOOPCORE_RECEIVE_LIMIT / 2)
+
+    /* The room, or NULL. */
+    static inline PyObject *
+    loopcore_free_room(void)
+    {
+    #ifndef Py_GIL_DISABLED
+        static PyObject *room;
+        if (room != NULL && Py_REFCNT(room) > 1) {
+            Py_CLEAR(room);
+        }
+        if (room == NULL && loopcore_spare_bytes != NULL && PyBytes_GET_SIZE(loopcore_spare_bytes) > LOOPCORE_HALF_ROOM) {
+            Py_CLEAR(loopcore_spare_bytes);
+            room = PyBytes_FromStringAndSize(NULL, LOOPCORE_RECEIVE_LIMIT);
+            if (room == NULL) {
+                PyErr_Clear();
+            }
+        }
+        return room;
+    #else
+        return NULL;
+    #endif
     }
     """
     # Of an attribute, which may hold the only reference: no temporary one may be taken to call this.

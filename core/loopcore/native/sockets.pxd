@@ -146,7 +146,7 @@ cdef extern from *:
         if (got < 0) {
             return loopcore_nothing_received();
         }
-        if (got > LOOPCORE_SPARE_TO) {
+        if (got > LOOPCORE_HALF_ROOM) {
             Py_SET_SIZE(room, got);
             PyBytes_AS_STRING(room)[got] = 0;
             LOOPCORE_FORGET_HASH(room);
@@ -161,13 +161,13 @@ cdef extern from *:
     }
 
     static inline PyObject *
-    loopcore_receive(int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int *cut)
+    loopcore_receive(int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, Py_ssize_t peak, int *cut)
     {
         /* As unsigned, a negative limit is a large one. */
         size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
         struct iovec part;
         ssize_t got;
-        if (expected >= LOOPCORE_ROOMY_FROM && (!steady || expected > LOOPCORE_SPARE_TO)) {
+        if (peak >= LOOPCORE_ROOMY_FROM && (!steady || peak > LOOPCORE_HALF_ROOM)) {
             PyObject *room = loopcore_free_room();
             if (room != NULL) {
                 return loopcore_receive_roomy(fd, most, room, cut);
@@ -334,7 +334,7 @@ cdef extern from *:
         return loopcore_moved(sendmsg(fd, &message, MSG_NOSIGNAL));
     }
     """
-    object receive "loopcore_receive" (int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, int *cut)
+    object receive "loopcore_receive" (int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, Py_ssize_t peak, int *cut)
     # -1: nothing came; -2: an exception is pending.
     Py_ssize_t try_receive_into "loopcore_receive_into" (PyObject *sock, int fd, PyObject *buffer) noexcept
     Py_ssize_t receive_behind "loopcore_receive_behind" (int fd, Py_ssize_t limit, PyObject *unread, int *cut) noexcept

@@ -18,6 +18,7 @@ cdef class QueueingDriver(StreamDriver):
     cdef bint _turn_asked
     cdef Py_ssize_t _expected
     cdef bint _steady
+    cdef Py_ssize_t _peak
     cdef int _cut
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
@@ -45,7 +46,9 @@ cdef class QueueingDriver(StreamDriver):
 
 # Attributes are passed on without temporary references: nothing in there lets go of them.
 cdef inline object receive_next(QueueingDriver driver):
-    return receive(driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady, &driver._cut)
+    return receive(
+        driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady, driver._peak, &driver._cut
+    )
 
 
 cdef inline Py_ssize_t try_receive_into_buffer(QueueingDriver driver, object buffer) noexcept:
@@ -58,12 +61,6 @@ cdef inline Py_ssize_t try_receive_behind(QueueingDriver driver, bytearray unrea
 
 cdef inline Py_ssize_t try_send_single(QueueingDriver driver) noexcept:
     return try_send_one(<PyObject *>driver.sock, driver.fd, <PyObject *>driver._single, driver._head)
-
-
-# Messages of 100 KiB arrive whole or in parts, as it happens: after a small part a large one is still likely.
-cdef inline Py_ssize_t likely_next(Py_ssize_t before, Py_ssize_t nbytes) noexcept:
-    nbytes = max(nbytes, before >> 1)
-    return nbytes if nbytes >= _EXPECT_FROM else 0
 
 
 cdef inline void keep_received(object received) noexcept:

@@ -22,7 +22,6 @@ if cython.compiled:
     from cython.cimports.loopcore.transports.driver_queue import (
         keep_received,
         let_go_of_single,
-        likely_next,
         receive_next,
         try_receive_behind,
         try_receive_into_buffer,
@@ -50,7 +49,7 @@ WRITE_FAILED = "Fatal write error on socket transport"
 class QueueingDriver(StreamDriver):
     """A StreamDriver that has a write queue, and can make the system calls itself."""
 
-    __slots__ = ("_single", "_queue", "_head", "_turn_asked", "_expected", "_steady", "_cut")
+    __slots__ = ("_single", "_queue", "_head", "_turn_asked", "_expected", "_steady", "_peak", "_cut")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         StreamDriver._prepare(self, scheduler, sink, sock, context)
@@ -62,6 +61,8 @@ class QueueingDriver(StreamDriver):
         """Bytes that the next message is likely to have, if that is worth `bytes` of its own; else 0."""
         self._steady: bool = False
         """Whether the last two had the same."""
+        self._peak: int = 0
+        """Bytes of the largest message of late: each smaller one halves it. Compiled only."""
         self._cut: int = -1
         """Whether the last receive stopped short of what there is, or less than 0: nobody asks. Compiled only."""
 
@@ -105,7 +106,8 @@ class QueueingDriver(StreamDriver):
         if nbytes:
             if cython.compiled:
                 self._steady = nbytes == self._expected
-                self._expected = likely_next(self._expected, nbytes)
+                self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
+                self._peak = max(nbytes, self._peak >> 1)
             # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
             self.received = self.received + nbytes
             self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
