@@ -5,6 +5,7 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -198,6 +199,42 @@ def test_what_the_kernel_refuses_is_read_and_written(
             sending = asyncio.create_task(loop.sendfile(transport, file))
             assert await receive(peer, len(CONTENT)) == CONTENT
             assert await sending == len(CONTENT)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"count": 0}, ValueError),
+        ({"count": -3}, ValueError),
+        ({"count": 2.5}, TypeError),
+        ({"offset": -1}, ValueError),
+        ({"offset": "0"}, TypeError),
+    ],
+    ids=["count of none", "count below none", "count and a half", "offset below none", "offset in words"],
+)
+def test_numbers_that_are_none_are_refused(
+    loop: Loop, file: io.BufferedReader, options: dict[str, Any], error: type[Exception]
+) -> None:
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            with pytest.raises(error, match=r"^(count|offset) must be a "):
+                await loop.sendfile(transport, file, **options)
+            transport.write(b"works")
+            assert await receive(peer, 5) == b"works"
+
+    run(loop, main())
+
+
+def test_a_file_in_text_mode_is_refused(loop: Loop, tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("text", encoding="utf-8")
+
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, _):
+            with path.open(encoding="utf-8") as text, pytest.raises(ValueError, match="binary mode"):
+                await loop.sendfile(transport, text)  # type: ignore[arg-type]
 
     run(loop, main())
 

@@ -211,6 +211,23 @@ def test_a_stream_that_has_ended_cannot_be_upgraded(loopcore_factory: Any) -> No
     run(loopcore_factory(), main())
 
 
+def test_a_protocol_that_has_seen_the_end_cannot_be_upgraded(loop: asyncio.AbstractEventLoop) -> None:
+    async def main() -> None:
+        near, far = unix_pair()
+        protocol = Recorder()
+        protocol.keep_open = True
+        with far:
+            plain, _ = await loop.connect_accepted_socket(lambda: protocol, near)
+            far.shutdown(socket.SHUT_WR)
+            await protocol.seen("eof")
+            with pytest.raises(ConnectionResetError):
+                await upgrade(plain, protocol, True)
+            await settle()
+            assert plain.is_closing()
+
+    run(loop, main())
+
+
 @ROLES
 def test_an_upgrade_that_fails_ends_the_connection_once(loop: asyncio.AbstractEventLoop, server_side: bool) -> None:
     async def main() -> None:

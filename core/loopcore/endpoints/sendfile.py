@@ -13,7 +13,7 @@ from asyncio import constants
 from typing import Any, Protocol
 
 from loopcore.endpoints.needs import CreateFuture
-from loopcore.services.sendfile import SendFiles
+from loopcore.services.sendfile import SendFiles, check_file
 
 # asyncio's own marks: its transports and those of libraries on it bear them.
 _Mode: Any = constants._SendfileMode
@@ -47,7 +47,8 @@ class FileSender:
         """Send `count` bytes of `file`, or all to its end, from `offset` on; return how many were sent.
 
         Raises RuntimeError for a transport that is closing or cannot send files, SendfileNotAvailableError if
-        the kernel cannot do it and `fallback` is false, OSError for the connection.
+        the kernel cannot do it and `fallback` is false, OSError for the connection; ValueError or TypeError for a file
+        in text mode, or a number that is none, where the kernel is asked at all.
         """
         if transport.is_closing():
             raise RuntimeError("Transport is closing")
@@ -55,6 +56,7 @@ class FileSender:
         if mode is _Mode.UNSUPPORTED:
             raise RuntimeError(f"sendfile is not supported for transport {transport!r}")
         if mode is _Mode.TRY_NATIVE:
+            check_file(file, offset, count)
             try:
                 return await self._by_kernel(transport, file, offset, count)
             except asyncio.SendfileNotAvailableError:

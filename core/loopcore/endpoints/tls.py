@@ -170,7 +170,8 @@ class Tls:
         # What the peer sends from now on belongs to the handshake: reading rests until `secured` has been told of its
         # transport, and both calls below keep this order.
         transport.pause_reading()
-        secured.take_early(*take_unread(protocol))
+        unread, ended = take_unread(protocol)
+        secured.take_early(unread, ended or getattr(transport, "_eof_received", False))
         transport.set_protocol(secured)
         made = self._scheduler.call_soon(secured.connection_made, transport)
         resumed = self._scheduler.call_soon(transport.resume_reading)

@@ -38,7 +38,7 @@ class _Call:
     def __init__(
         self, function: Callable[..., Any], bound: "functools.partial[Any]", returned: Callable[[], object]
     ) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())  # its attributes would hide ours
         self._bound = bound
         self._returned = returned
         self._claim = [None]

@@ -61,10 +61,14 @@ class _Abandonment(_Answer):
     __slots__ = ()
 
     def attempt(self, argument: Any) -> Any:
-        return None if self.slot.receivers == 0 else PENDING
+        if self.slot.receivers == 0:
+            return None
+        if self.slot.senders == 0:
+            raise Closed("this end is closed")
+        return PENDING
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
-        return self.slot.receivers == 0
+        return self.slot.receivers == 0 or self.slot.senders == 0
 
 
 class Sender(Handle, Generic[T]):

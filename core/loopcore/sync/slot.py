@@ -57,6 +57,8 @@ class View(Subject):
     def attempt(self, argument: Any) -> Any:
         """Return the newest value. `argument` is a condition that it has to meet, or None for any that is new."""
         slot = self.slot
+        if not self.is_open:
+            raise Closed("this end is closed")
         if argument is None:
             if self.seen != slot.version:
                 self.seen = slot.version
@@ -64,7 +66,7 @@ class View(Subject):
         elif argument(slot.value):
             self.seen = slot.version
             return slot.value
-        if slot.senders == 0 or not self.is_open:
+        if slot.senders == 0:
             raise Closed("the channel was closed, and its last value has been seen")
         return _PENDING
 
@@ -91,11 +93,13 @@ class View(Subject):
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
         slot = self.slot
+        if not self.is_open:
+            return True
         met = self.seen != slot.version if argument is None else argument(slot.value)
         if met:
             self.claims[waiter] = (self.seen, slot.version, slot.value)
             self.seen = slot.version
-        return bool(met) or slot.senders == 0 or not self.is_open
+        return bool(met) or slot.senders == 0
 
     def close(self) -> None:
         """Be counted among the receivers no more."""

@@ -9,15 +9,20 @@ import pytest
 import loopcore
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
+PATIENCE = 30.0
 FACTORIES = {"loopcore": loopcore.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
 
 
 @pytest.fixture(params=FACTORIES)
 def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a coroutine to its end on a new loop; in any thread."""
+    """Runs a coroutine to its end on a new loop, or fails after PATIENCE seconds; in any thread."""
+
+    async def bounded(main: Coroutine[Any, Any, Any]) -> Any:
+        async with asyncio.timeout(PATIENCE):
+            return await main
 
     def run_on(main: Coroutine[Any, Any, Any]) -> Any:
         with asyncio.Runner(loop_factory=FACTORIES[request.param]) as runner:
-            return runner.run(main)
+            return runner.run(bounded(main))
 
     return run_on

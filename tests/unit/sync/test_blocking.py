@@ -27,6 +27,19 @@ def test_a_function_runs_in_a_thread_with_the_context_of_its_caller(run: Run) ->
     run(main())
 
 
+def test_what_is_called_may_have_any_attributes(run: Run) -> None:
+    class Ticket:
+        def claim(self) -> None:
+            raise AssertionError("this is not asked")
+
+    async def main() -> None:
+        limit_blocking(1)
+        assert isinstance(await spawn_blocking(Ticket), Ticket)
+        assert await spawn_blocking(int) == 0  # the only permit has come back
+
+    run(main())
+
+
 def test_calls_beyond_the_limit_wait_for_their_turn(run: Run) -> None:
     release = threading.Event()
     begun: list[int] = []
