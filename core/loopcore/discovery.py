@@ -37,7 +37,7 @@ AUTO_ORDER: Final = ("kqueue", "epoll", "iocp", "poll", "proactor", "select")
 """What `auto` tries, in order; names only, and only those that loopcore's own distribution declares. Windows has
 neither of the first two nor poll(2); where that is, the proactor, which only plays its port, is never come to."""
 
-OTHERS: Final = ("uring", "sim")
+OTHERS: Final = ("uring",)
 """Further names that a list may hold where nobody declares them, as one that serves several platforms does."""
 
 

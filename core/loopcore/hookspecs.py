@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
-    from loopcore.backend import ReadinessBackend
     from loopcore.kernel.handle import Handle
     from loopcore.kernel.order import ReadyOrder, TickBudget
     from loopcore.kernel.reactor import Reactor
@@ -79,8 +78,8 @@ GROUPS = {"ticks": TICK_HOOKS, "handles": HOT_HOOKS, "transports": TRANSPORT_HOO
 
 
 @hookspec
-def loopcore_loop_created(loop: "Reactor", backend: "ReadinessBackend") -> None:
-    """A loop was made on `backend`; it has not run yet. Only plugins given at creation see this."""
+def loopcore_loop_created(loop: "Reactor", backend: Any) -> None:
+    """A loop was made on `backend`, of either port; it has not run yet. Only plugins given at creation see this."""
 
 
 @hookspec

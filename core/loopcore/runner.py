@@ -11,19 +11,23 @@ from contextvars import Context
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from loopcore.backend import ReadinessBackend
+from loopcore.completion import CompletionBackend
 from loopcore.loop import EventLoop
 
 T = TypeVar("T")
 
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
+Backend: TypeAlias = ReadinessBackend | CompletionBackend | str | None
+"""A backend, the name of one, or several names in order of preference."""
 
 
-def new_event_loop(backend: str | None = None, *, plugins: str | Iterable[str | object] | None = None) -> EventLoop:
+def new_event_loop(backend: Backend = None, *, plugins: str | Iterable[str | object] | None = None) -> EventLoop:
     """Return a new loop; the caller closes it.
 
-    `backend` is a name, several in order of preference ("epoll,poll"), or None for LOOPCORE_BACKEND, else the best
-    of this platform. `plugins` are objects with hooks, or names of installed ones with their options
-    ("metrics:port=9100", several in one text too); None for LOOPCORE_PLUGINS.
+    `backend` is a name, several in order of preference ("epoll,poll"), a backend, which the loop closes with itself, or
+    None for LOOPCORE_BACKEND, else the best of this platform. `plugins` are objects with hooks, or names of installed
+    ones with their options ("metrics:port=9100", several in one text too); None for LOOPCORE_PLUGINS.
     Raises UsageError for unknown names and wrong options, BackendUnavailableError for what cannot run here.
     """
     return EventLoop(backend, plugins=plugins)
@@ -35,7 +39,7 @@ class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
     def __init__(
         self,
         *,
-        backend: str | None = None,
+        backend: Backend = None,
         debug: bool | None = None,
         plugins: str | Iterable[str | object] | None = None,
         loop_factory: LoopFactory | None = None,
@@ -55,7 +59,7 @@ class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
 def run(
     main: Awaitable[T],
     *,
-    backend: str | None = None,
+    backend: Backend = None,
     debug: bool | None = None,
     plugins: str | Iterable[str | object] | None = None,
     loop_factory: LoopFactory | None = None,

@@ -32,7 +32,7 @@ async def serve(port: int) -> None:
 
 
 def worker(port: int) -> None:
-    """What a process runs. The loop is made here, after the fork."""
+    """What a process runs. The loop is made here, in the process that runs it."""
     loopcore.run(serve(port))
 
 

@@ -41,7 +41,7 @@ A `job` has these attributes, which a plugin only reads. Times are in ns of `tim
 | attribute      | what it is                                                                                   |
 |----------------|----------------------------------------------------------------------------------------------|
 | `function`     | what is called; of `asyncio.to_thread` a `functools.partial`                                 |
-| `pool`         | `default`; `resolver` for look-ups of names in the default executor; the `repr` of another one |
+| `pool`         | `default`; `resolver` for look-ups of names, in threads of their own; the `repr` of another one |
 | `submitted_ns` | when it was given to the executor                                                            |
 | `started_ns`   | when a thread began to run it                                                                |
 | `finished_ns`  | when it ended                                                                                |

@@ -17,7 +17,7 @@ PRESENT = (
 
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
-    """The jobs of one executor: `default`, `resolver` (look-ups of names, in the default one), or a class's name."""
+    """The jobs of one executor: `default`, `resolver` (look-ups of names), or a class's name."""
 
     waiting: int
     """Jobs that were submitted and have not begun; in an executor that is no thread pool: have not ended."""

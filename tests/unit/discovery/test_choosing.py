@@ -203,14 +203,14 @@ def test_list_without_an_available_backend_gives_every_reason(install):
         assert reason in text
 
 
-@pytest.mark.parametrize("spec", ["epol,poll", "poll,epol", "epol,auto", "sim,epol"])
+@pytest.mark.parametrize("spec", ["epol,poll", "poll,epol", "epol,auto", "uring,epol"])
 def test_misspelt_name_in_a_list_is_an_error_wherever_it_stands(install, spec):
     install(Entry("poll", Fake))
     text = refusal(UsageError, spec)
     assert text == f"backend={spec!r}: there is no backend 'epol' (did you mean 'epoll'?); installed: poll"
 
 
-@pytest.mark.parametrize("name", ["kqueue", "epoll", "select", "proactor", "iocp", "uring", "sim"])
+@pytest.mark.parametrize("name", ["kqueue", "epoll", "select", "proactor", "iocp", "uring"])
 def test_list_may_name_what_other_platforms_have(install, name):
     install(Entry("poll", Fake))
     assert choose_backend(f"{name},poll").name == "poll"
