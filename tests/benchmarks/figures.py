@@ -51,7 +51,7 @@ ROWS = (
     "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-0,idle-1k,idle-5k,uvicorn-100,aiohttp-100,churn-10"
 )
 SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
-SYSCALL_ROWS += ("sock-1k-10", "udp-1k-10", "tls-1k-10")
+SYSCALL_ROWS += ("streams-own-1k-10", "sock-1k-10", "udp-1k-10", "tls-1k-10")
 SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR, PYTHON_FLOOR)
 REQUESTS = 500
 SETTINGS = Settings(scale=0.4, seconds=0.6, warmup=0.1, turns=12)

@@ -145,22 +145,16 @@ def at_most(row: str, metric: str, most: float, unit: str, text: str = "") -> Ta
 
 
 def flat(row: str, base: str) -> Target:
-    """Over epoll, level with the row `base`, or with what becomes of the C server: the rest is the kernel's."""
-
-    def kept(medians: Medians, loop: str) -> float | None:
-        many, few = (medians.get(name, {}).get(loop) for name in (row, base))
-        return few["primary"] / many["primary"] if many and few else None
+    """Over epoll, level with what the row `base` costs."""
 
     def judge(medians: Medians) -> Verdict | None:
-        ratio, floor = kept(medians, "loopcore"), kept(medians, FLOOR)
-        if ratio is None:
+        ours, few = (medians.get(name, {}).get("loopcore") for name in (row, base))
+        if ours is None or few is None:
             return None
-        text = f"{ratio:.2f} x {base}"
-        if ratio >= _FLAT or floor is None:
-            return Verdict(text, ratio >= _FLAT)
-        return Verdict(f"{text}; the C server: {floor:.2f}", ratio >= floor * LEVEL)
+        ratio = few["primary"] / ours["primary"]
+        return Verdict(f"{ratio:.2f} x {base}", ratio >= _FLAT)
 
-    return Target(row, f"epoll: as `{base}`, or as the C server", judge)
+    return Target(row, f"epoll: as `{base}`", judge)
 
 
 def rate(row: str) -> Target:

@@ -90,18 +90,6 @@ def test_flat_compares_two_rows() -> None:
     assert verdict(targets.flat("few", "many"), {**few, **medians("many", loopcore=50.0)}) == ("0.50 x many", False)
 
 
-def test_flat_asks_no_more_than_the_c_server_reaches() -> None:
-    few, flat = medians("few", loopcore=100.0, c=90.0), targets.flat("many", "few")
-    assert verdict(flat, {**few, **medians("many", loopcore=125.0, c=112.5)}) == (
-        "0.80 x few; the C server: 0.80",
-        True,
-    )
-    assert verdict(flat, {**few, **medians("many", loopcore=125.0, c=90.0)}) == (
-        "0.80 x few; the C server: 1.00",
-        False,
-    )
-
-
 @pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: f"{target.row}: {target.text}")
 def test_without_figures_there_is_no_verdict(target: targets.Target) -> None:
     assert target.judge({}) is None
