@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -160,7 +161,9 @@ def write_base(path: Path, facts: dict[str, str], counts: Counts) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that has loopcore, compiled")
+    parser.add_argument(
+        "--python", type=os.path.abspath, default=sys.executable, help="an interpreter that has loopcore, compiled"
+    )  # not resolved: a virtual environment's is a link
     parser.add_argument("--base", type=Path, default=BASE)
     parser.add_argument("--update", action="store_true", help="write the counts as the base of this Python")
     options = parser.parse_args(argv)

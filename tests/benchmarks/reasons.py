@@ -66,7 +66,7 @@ BEHIND = (
             "backend, the facade, the asynchronous generators' hooks; six system calls; a program makes one loop"
         ),
     ),
-    ("timer_late", "the kernel's timer slack (50 us) is in it, for every loop that does not spin"),
+    ("timer_late", "epoll's wait has the kernel's timer slack (50 us) in it; io_uring's has not"),
     ("timer_memory", "what is left is rounding of whole pages"),
     (
         "timer_cancel",
