@@ -45,7 +45,7 @@ from tests.benchmarks.targets import PURE
 LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", "loopcore:uring")
 SOURCES = tuple(str(ROOT / folder) for folder in ("core", "backends", "plugins"))
 """Put before what is installed, they make the pure build: the sources of this tree, interpreted."""
-# The row of short connections is the last: those that are closed burden the kernel for a minute.
+# The row of short connections is the last: those that are closed are in TIME_WAIT for a minute.
 ROWS = (
     "micro,tcp-*-1,tcp-*-10,tcp-*-100,unix-*,buffered-1k-10,split-1k-10,sock-1k-10,"
     "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-0,idle-1k,idle-5k,uvicorn-100,aiohttp-100,churn-10"

@@ -64,7 +64,7 @@ class _Abandonment(_Answer):
         if self.slot.receivers == 0:
             return None
         if self.slot.senders == 0:
-            raise Closed("this end is closed")
+            raise Closed("this sender was closed, as it is when it has sent")
         return PENDING
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:

@@ -58,7 +58,7 @@ class View(Subject):
         """Return the newest value. `argument` is a condition that it has to meet, or None for any that is new."""
         slot = self.slot
         if not self.is_open:
-            raise Closed("this end is closed")
+            raise Closed("this receiver was closed")
         if argument is None:
             if self.seen != slot.version:
                 self.seen = slot.version
