@@ -1,7 +1,8 @@
 """Instructions per operation, counted by valgrind: the same workload N and 2 N times, the difference over N.
 
 Start-up, imports and the end of the process are in both runs and cancel out; what remains is exact to a few
-instructions where time on a shared machine is not to a few per cent. Valgrind's CPU has no branch misses and no cache
+instructions where time on a shared machine is not to a few per cent. A server's are counted from one look at its CPU
+time to the next, between which it is loaded (`ServerCounts`). Valgrind's CPU has no branch misses and no cache
 misses, so the count says how much work is done, not how fast. It is also fifty times slower, so whatever a loop does
 by the clock (how often it polls while it is busy) it does more often; loopcore's is told to go by count alone.
 """
@@ -26,6 +27,8 @@ _FIXED = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSI
 """All that the child's environment holds besides PATH: variables lie on its stack, and settings change its work."""
 
 _TIMEOUT = 900.0
+_LOOK = "getrusage"
+"""The function of the C library by which a server, and the floor, tell their CPU time: callgrind divides there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,44 @@ def count_sections(spec: LoopSpec, sections: dict[str, int]) -> dict[str, Instru
     return {work: Instructions(spec.label, work, count, once, twice) for (work, count), once, twice in pairs}
 
 
+class ServerCounts:
+    """Counts of a server that runs under `command`, which writes them into the directory whenever CPU time is told."""
+
+    def __init__(self, directory: Path) -> None:
+        self._output = directory / "counts"
+
+    @property
+    def command(self) -> list[str]:
+        """What the server is to run under. Raises NotInstalledError without valgrind."""
+        said = self._output.with_name("said")
+        return [*_callgrind(self._output), f"--dump-before={_LOOK}", f"--log-file={said}"]
+
+    def parts(self) -> int:
+        """How many there are; the next one begins here."""
+        return len(list(self._output.parent.glob(f"{self._output.name}.*")))
+
+    def file(self, number: int) -> Path:
+        """A part, from 1, as callgrind_annotate reads it."""
+        return self._output.with_name(f"{self._output.name}.{number}")
+
+    def instructions(self, number: int) -> int:
+        """What is in a part. Raises MeasurementError if it is not there."""
+        return _part(self.file(number))
+
+
+def _callgrind(output: Path) -> list[str]:
+    """The command that a child runs under. Raises NotInstalledError without valgrind."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise NotInstalledError("valgrind is not installed")
+    return [valgrind, "--tool=callgrind", f"--callgrind-out-file={output}"]
+
+
 def _part(path: Path) -> int:
     try:
         found = _TOTALS.search(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
-        raise MeasurementError(f"callgrind saw no call of {MARK}; is valgrind's --dump-before at work?") from None
+        raise MeasurementError("callgrind did not divide its counts; is valgrind's --dump-before at work?") from None
     if found is None:
         raise MeasurementError(f"no totals in what callgrind wrote to {path.name}")
     return int(found.group(1))
@@ -95,10 +131,7 @@ def _total(spec: LoopSpec, work: str, count: int, output: Path) -> int:
 
 def _run(spec: LoopSpec, what: str, options: list[str], child: list[str], output: Path) -> str:
     """Run a child under callgrind, in an environment that is the same everywhere; returns what valgrind said."""
-    valgrind = shutil.which("valgrind")
-    if valgrind is None:
-        raise NotInstalledError("valgrind is not installed")
-    command = [valgrind, "--tool=callgrind", f"--callgrind-out-file={output}", *options, *child]
+    command = [*_callgrind(output), *options, *child]
     environment = {**_FIXED, "PATH": os.defpath}
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=_TIMEOUT, env=environment, cwd="/", check=False

@@ -32,7 +32,8 @@ STYLE = """\
 class Bar:
     """One loop in a group. `ratio` is how many times less than asyncio it takes; None where that has no figure.
 
-    `early` is of timers that end before their time: the figure is a defect, and not compared.
+    `early` is of timers that end before their time: the figure is a defect, and not compared. `left_open` is how many
+    connections the loop did not close after their peers had gone.
     """
 
     label: str
@@ -41,14 +42,17 @@ class Bar:
     ratio: float | None
     ours: bool
     early: bool = False
+    left_open: int = 0
 
     @property
     def cost(self) -> str:
         """The figure itself, as a person reads it."""
-        if self.unit == "ns" and self.value >= 10_000:
-            return f"{self.value / 1000:.1f} us"
-        text = f"{self.value:.0f} {self.unit}" if self.value >= 10 else f"{self.value:.1f} {self.unit}"
-        return f"{text} (early)" if self.early else text
+        value, unit = self.value, self.unit
+        if unit == "ns" and value >= 9999.5:  # which would be 10000
+            text = f"{value / 1000:.1f} us"
+        else:
+            text = f"{value:.0f} {unit}" if value >= 10 else f"{value:.1f} {unit}"
+        return text + " (early)" * self.early + f" ({self.left_open} left open)" * bool(self.left_open)
 
     @property
     def times(self) -> str:
@@ -99,6 +103,7 @@ def _group(row: str, operation: str, figures: Iterable[Mapping[str, Any]], refer
             base / value if base and value > 0 and not figure["medians"].get("early") else None,
             figure["loop"].startswith("loopcore"),
             bool(figure["medians"].get("early")),
+            round(figure["medians"].get("left_open", 0)),
         )
         for figure in measured
     ]

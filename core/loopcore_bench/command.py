@@ -157,7 +157,7 @@ def _draws_blocks() -> bool:
 
 def _cells(groups: list[Group], loops: list[str]) -> list[list[str]]:
     """Head and lines of a table; a workload that none of these loops has a figure of is left out."""
-    lines = [["CPU an operation", *loops]]
+    lines = [["cost an operation", *loops]]
     for group in groups:
         bars = {bar.label: bar for bar in group.bars}
         if any(loop in bars for loop in loops):

@@ -13,6 +13,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,7 +61,12 @@ def parse_loop(text: str) -> LoopSpec:
     name, _, backend = rest.partition(":")
     if not name or not label:
         raise ValueError(f"no {'label' if name else 'loop name'} in {text!r}; write [label=]name[:backend][@python]")
-    return LoopSpec(label if equals else rest, name, backend or None, python or sys.executable)
+    return LoopSpec(label if equals else rest, name, backend or None, _program(python) if python else sys.executable)
+
+
+def _program(python: str) -> str:
+    """The path of an interpreter, from the root, because children do not all run in this folder."""
+    return os.path.abspath(shutil.which(python) or python)
 
 
 def loop_factory(name: str, backend: str | None) -> LoopFactory:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from loopcore_bench.callgrind import Instructions, ServerCounts
 from loopcore_bench.certificates import Certificates, make_certificates
 from loopcore_bench.loops import FLOOR, LoopSpec
 from loopcore_bench.native import NoCompilerError, Programs, compile_programs, interpreted_programs
@@ -26,6 +28,8 @@ if sys.platform != "win32":
 Metrics = dict[str, float]
 
 _START_TIMEOUT = 60.0
+_COUNTED_TIMEOUT = 900.0
+"""Seconds that a server may take to start, or for its requests, where its instructions are counted."""
 _MICRO_TIMEOUT = 120.0
 """Seconds that the child of a workload may take at scale 1."""
 _LARGEST_SCALE_OF_BYTES = 4.0
@@ -162,8 +166,28 @@ class NetBench:
             session.finish()
         return Syscalls(row.name, spec.label, requests, strace.calls)
 
+    def count_instructions(self, row: NetRow, spec: LoopSpec, profile: Path | None = None) -> Instructions:
+        """Instructions of the server over the loaded interval of a network row, outside the kernel.
+
+        `profile` is where callgrind's file of that interval is left.
+        """
+        with tempfile.TemporaryDirectory() as scratch:
+            counts = ServerCounts(Path(scratch))
+            with self._session(row, spec, counts.command, _COUNTED_TIMEOUT) as session:
+                session.prepare()
+                session.usage()
+                part = counts.parts() + 1
+                requests = int(session.run()["requests"])
+                session.usage()
+                found = counts.instructions(part)
+                if profile is not None:
+                    shutil.copyfile(counts.file(part), profile)
+        return Instructions(spec.label, row.name, requests, 0, found)
+
     @contextlib.contextmanager
-    def _session(self, row: NetRow, spec: LoopSpec) -> Iterator[Session]:
+    def _session(
+        self, row: NetRow, spec: LoopSpec, under: Sequence[str] = (), timeout: float = _START_TIMEOUT
+    ) -> Iterator[Session]:
         """Start both processes. Raises NotInstalledError when the row cannot be had here."""
         if self.programs.interpreted is not None and not row.is_plain:
             raise NotInstalledError(f"without the load generator in C: {self.programs.interpreted}")
@@ -171,11 +195,11 @@ class NetBench:
         certificates = self._certify() if row.over == "tls" else None
         allow_files(row.idle + row.conns + _OTHER_FILES)
         with tempfile.TemporaryDirectory() as scratch:
-            path = os.path.join(scratch, "socket") if row.over == "unix" else None
-            with Child(self._server_command(row, spec, path, certificates), cpu=server_cpu) as server:
-                port = int(server.read_json(_START_TIMEOUT)["port"])
+            path = os.path.join(scratch, "socket") if row.over in ("unix", "pipe") else None
+            with Child(self._server_command(row, spec, path, certificates), cpu=server_cpu, under=under) as server:
+                port = int(server.read_json(timeout)["port"])
                 with Child(self._load_command(row, port, path, certificates), cpu=client_cpu) as client:
-                    yield Session(row, server, client, _START_TIMEOUT + self.settings.seconds * 5)
+                    yield Session(row, server, client, timeout + self.settings.seconds * 5)
 
     def _certify(self) -> Certificates:
         if self.programs.no_tls is not None:
@@ -187,7 +211,7 @@ class NetBench:
     def _server_command(
         self, row: NetRow, spec: LoopSpec, path: str | None, certificates: Certificates | None
     ) -> list[str]:
-        where = ([] if path is None else ["--unix", path]) + ["--udp"] * (row.over == "udp")
+        where = ([] if path is None else [f"--{row.over}", path]) + ["--udp"] * (row.over == "udp")
         if spec.name == FLOOR:
             return [str(self.programs.floor), *where]
         command = [*module_command(spec, "server"), "--kind", row.kind, "--size", str(row.size)]
@@ -198,7 +222,7 @@ class NetBench:
     def _load_command(self, row: NetRow, port: int, path: str | None, certificates: Certificates | None) -> list[str]:
         command = [*self.programs.load_command(), "--conns", str(row.conns), "--size", str(row.size)]
         command += ["--idle", str(row.idle), "--warmup", str(self.settings.warmup)]
-        command += ["--port", str(port)] if path is None else ["--unix", path]
+        command += ["--port", str(port)] if path is None else [f"--{row.over}", path]
         seconds = self.settings.seconds if row.idle else self.settings.turn
         command += ["--seconds", str(seconds), "--requests", str(self.settings.requests)]
         if certificates is not None:

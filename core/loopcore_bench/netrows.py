@@ -7,7 +7,7 @@ from typing import Literal
 
 _KIB = 1024
 
-Over = Literal["tcp", "unix", "udp", "tls"]
+Over = Literal["tcp", "unix", "udp", "tls", "pipe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class NetRow:
 
     @property
     def has_floor(self) -> bool:
-        """HTTP and TLS have no floor: the C server neither parses nor encrypts."""
-        return not self.http and self.over != "tls"
+        """HTTP, TLS and pipes have no floor: the C server neither parses nor encrypts, and has sockets only."""
+        return not self.http and self.over not in ("tls", "pipe")
 
 
 def _short(size: int) -> str:
@@ -69,9 +69,10 @@ def _usual() -> list[NetRow]:
         *_echoes("streams-own", "streams-own", (_KIB, 100 * _KIB), (10,)),
         *_echoes("sock", "sock", (_KIB, 100 * _KIB), (10,)),
         *_echoes("split", "split", (_KIB, 16 * _KIB), (10, 100)),
-        *_echoes("unix", "protocol", _SIZES, (10,), "unix"),
+        *_echoes("unix", "protocol", _SIZES, (1, 10, 100), "unix"),
         *_echoes("udp", "datagram", (64, _KIB), (10,), "udp"),
         *_echoes("tls", "protocol", (_KIB, 100 * _KIB), (10,), "tls"),
+        *_echoes("pipe", "pipe", (_KIB,), (1,), "pipe"),
         *[_idle(thousands) for thousands in (0, 1, 5)],
         NetRow("churn-10", "protocol", _KIB, 10, churn=True),
         NetRow("uvicorn-100", "uvicorn", 128, 100, http=True),

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -59,14 +59,17 @@ def pin_to(cpu: int | None) -> Callable[[], None] | None:
 
 
 class Child:
-    """A running child whose stdin and stdout are lines. Killed when the block is left."""
+    """A running child whose stdin and stdout are lines. Killed when the block is left.
 
-    def __init__(self, command: list[str], *, cpu: int | None = None) -> None:
+    `under` is a program that runs the command, with its options.
+    """
+
+    def __init__(self, command: list[str], *, cpu: int | None = None, under: Sequence[str] = ()) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
         self._pending = b""
         try:
             self._process = subprocess.Popen(
-                command,
+                [*under, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,

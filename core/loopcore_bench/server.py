@@ -79,6 +79,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--kind", required=True, choices=sorted(SERVERS))
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--unix")
+    parser.add_argument("--pipe")
     parser.add_argument("--udp", action="store_true")
     parser.add_argument("--certificate")
     parser.add_argument("--gc", choices=("on", "off"), default="on")
@@ -86,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     raise_file_limit()
     try:
         factory = loop_factory(options.loop, options.backend)
-        end = Endpoint(bind(options.unix, udp=options.udp), options.size, options.certificate)
+        end = Endpoint(bind(options.unix, udp=options.udp), options.size, options.certificate, options.pipe)
         warm_allocator()
         threading.Thread(target=_control, daemon=True).start()
         with asyncio.Runner(loop_factory=factory) as runner:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import socket
 import ssl
 import traceback
@@ -23,11 +24,15 @@ _BACKLOG = 4096
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and how to serve: a bound socket, the size of a message in bytes, and a PEM file when it is TLS."""
+    """Where and how to serve: a bound socket, the size of a message in bytes, and a PEM file when it is TLS.
+
+    With `pipe` not the socket is served, but two FIFOs: PIPE.in, which the server reads, and PIPE.out.
+    """
 
     listener: socket.socket
     size: int
     certificate: str | None = None
+    pipe: str | None = None
 
     def tls_context(self) -> ssl.SSLContext | None:
         """The server's context, or None without TLS."""
@@ -139,6 +144,31 @@ def _tell(task: asyncio.Task[None]) -> None:
         traceback.print_exception(error)
 
 
+class PipeEcho(asyncio.Protocol):
+    """Writes what it gets to another pipe."""
+
+    def __init__(self, out: asyncio.WriteTransport) -> None:
+        self._out = out
+
+    def data_received(self, data: bytes) -> None:
+        self._out.write(data)
+
+
+async def serve_pipe(end: Endpoint) -> None:
+    """`connect_write_pipe` and `connect_read_pipe`, on two FIFOs."""
+    loop = asyncio.get_running_loop()
+    paths = [f"{end.pipe}.{name}" for name in ("out", "in")]
+    for path in paths:
+        os.mkfifo(path)
+        _kept.append(os.open(path, os.O_RDWR))  # or it would be at its end until the client has come: fifo(7)
+    writing, reading = (
+        os.fdopen(os.open(path, mode | os.O_NONBLOCK), name, 0)
+        for path, mode, name in zip(paths, (os.O_WRONLY, os.O_RDONLY), ("wb", "rb"), strict=True)
+    )
+    out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, writing)
+    _kept.append(await loop.connect_read_pipe(lambda: PipeEcho(out), reading))
+
+
 async def serve_sock(end: Endpoint) -> None:
     """`loop.sock_accept`, `sock_recv` and `sock_sendall`: no transport at all."""
     loop = asyncio.get_running_loop()
@@ -217,6 +247,7 @@ SERVERS: dict[str, Start] = {
     "streams": _streams("asyncio"),
     "streams-own": _streams("loopcore"),
     "sock": serve_sock,
+    "pipe": serve_pipe,
     "uvicorn": serve_uvicorn,
     "aiohttp": serve_aiohttp,
 }

@@ -13,11 +13,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from loopcore_bench.charts import UNITS, Bar, groups_of, least_of, markdown_table, svg
+from loopcore_bench.charts import Bar, groups_of, least_of, markdown_table, svg
 from loopcore_bench.cli import README as README_ROWS
 from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
 from loopcore_bench.loops import FLOOR
 from loopcore_bench.page import loop_lines
+from tests.benchmarks.counted import (
+    Counts,
+    column,
+    instruction_table,
+    instructions_of,
+    read_counts,
+    settings_table,
+    syscall_table,
+)
 from tests.benchmarks.reasons import BEHIND
 from tests.benchmarks.targets import (
     BOUNDS,
@@ -26,6 +35,7 @@ from tests.benchmarks.targets import (
     TARGETS,
     Medians,
     Target,
+    Verdict,
     against,
     is_at_floor,
     is_below_all,
@@ -101,7 +111,15 @@ def target_table(documents: dict[str, dict[str, Any]]) -> str:
     for target in TARGETS:
         cells = [verdict_cell(target, found) for found in medians]
         lines.append(f"| `{target.row}` | {target.text} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    cells = [pure_cell(pure(found)) for found in medians]
+    return "\n".join([*lines, "| all rows | the pure build: level with asyncio | " + " | ".join(cells) + " |"])
+
+
+def pure_cell(verdicts: dict[str, Verdict]) -> str:
+    """How many rows of the pure build are level with asyncio or ahead of it."""
+    met = sum(verdict.met for verdict in verdicts.values())
+    text = f"{met} of {len(verdicts)} rows"
+    return f"met: {text}" if met == len(verdicts) else f"**not met: {text}**"
 
 
 def verdict_cell(target: Target, medians: Medians) -> str:
@@ -124,11 +142,6 @@ def verdict_cell(target: Target, medians: Medians) -> str:
     if least.met or not is_below_all(medians[target.row]):
         return text + ", and loopcore is level with that" * is_at_floor(medians[target.row])
     return f"{text}, so it cannot be met" + " over epoll" * ("loopcore:uring" in medians[target.row])
-
-
-def column(loop: str) -> str:
-    """The head of a column."""
-    return {FLOOR: "C server", PYTHON_FLOOR: "C and Python"}.get(loop, loop)
 
 
 def pure_table(documents: dict[str, dict[str, Any]]) -> str:
@@ -169,7 +182,7 @@ def cost(bar: Bar | None, least: float | None) -> str:
     return f"**{bar.cost}**" if least is not None and bar.value <= least and not bar.early else bar.cost
 
 
-def behind(documents: dict[str, dict[str, Any]]) -> str:
+def behind(documents: dict[str, dict[str, Any]], counts: Counts) -> str:
     """The rows on which a peer is ahead, of epoll alone or of both, or a target is missed: why, and what bounds it."""
     found: dict[str, list[str]] = {}
     for version, document in documents.items():
@@ -189,7 +202,8 @@ def behind(documents: dict[str, dict[str, Any]]) -> str:
     lines = []
     for row, texts in found.items():
         reason = next((text for prefix, text in BEHIND if row.startswith(prefix)), "")
-        lines.append(f"- `{row}`: {'; '.join(texts)}" + (f". {reason[:1].upper()}{reason[1:]}." if reason else "."))
+        told = f" {reason[:1].upper()}{reason[1:]}." if reason else ""
+        lines.append(f"- `{row}`: {'; '.join(texts)}.{told}{instructions_of(row, counts)}")
     return "\n".join(lines)
 
 
@@ -205,14 +219,17 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
     """The machine, and for each Python the loops with their versions and the number of rounds."""
     lines = []
     for version, document in documents.items():
-        machine = document["machine"]
+        machine, runs = document["machine"], document["runs"]
+        days = sorted({run["date"][:10] for run in runs})
+        commits = ", ".join(dict.fromkeys(run["commit"] for run in runs))
+        load = max(run["load_average"][0] for run in runs)
         rounds = [figure["rounds"] for figure in document["figures"] if figure["rounds"]] or [0]
         least, most = min(rounds), max(rounds)
-        load = machine["load_average"][0]
         lines.append(
-            f"**Python {version}**, {machine['date'][:10]}: {machine['cpu']}, {machine['cpus']} CPUs, "
+            f"**Python {version}**, {' to '.join(dict.fromkeys((days[0], days[-1])))}: "
+            f"{machine['cpu']}, {machine['cpus']} CPUs, "
             f"{machine['system']}, {machine['libc']}, {machine['compiler']}; "
-            f"rounds: {least if least == most else f'{least} to {most}'}; load at the start: {load}."
+            f"commit {commits}; rounds: {least if least == most else f'{least} to {most}'}; load at the start: {load}."
         )
         if least < FEW or load > machine["cpus"]:
             lines.append(BUSY)
@@ -233,56 +250,15 @@ def spread(series: list[Medians]) -> list[str]:
     return [f"{said} {low} to {high} times those in the second."]
 
 
-LEAST = {
-    "sock-1k": "2, and a wait where it has to",
-    "udp-1k": "2, and a wait where it has to",
-    "split-1k": "3, two writes joined",
-}
-
-
-def syscall_table(folder: Path = DATA) -> str:
-    """Calls a request by loop: all of them, and for loopcore which."""
-    found = json.loads((folder / "syscalls.json").read_text(encoding="utf-8"))
-    by_row: dict[str, dict[str, dict[str, float]]] = {}
-    for each in found["calls"]:
-        by_row.setdefault(each["row"], {})[each["loop"]] = each["calls"]
-    loops = list(dict.fromkeys(each["loop"] for each in found["calls"]))
-    names = [column(loop) for loop in loops]
-    lines = [
-        "| transport | at least | " + " | ".join(names) + " | loopcore's |",
-        "|---|---|" + "---:|" * len(loops) + "---|",
-    ]
-    for row, calls in by_row.items():
-        sums = [f"{sum(calls[loop].values()):.2f}" if loop in calls else "" for loop in loops]
-        ours = ", ".join(f"`{name}` {value:.2f}" for name, value in calls.get("loopcore", {}).items() if value >= 0.005)
-        least = LEAST.get(row, "3: wait, receive, send")
-        lines.append(f"| {row} | {least} | " + " | ".join(sums) + f" | {ours} |")
-    return "\n".join(lines) + f"\n\nPython {found['python']}, {found['requests']} requests each."
-
-
-def settings_table(folder: Path = DATA) -> str:
-    """What a setting changes: CPU time, or the wait, and system calls a request."""
-    found = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-    lines = ["| variable | value | row | median | least | system calls a request |", "|---|---|---|---:|---:|---|"]
-    for cell in found["cells"]:
-        unit = UNITS[cell["metric"]]
-        median, least = (Bar("", cell[name], unit, None, False).cost for name in ("median", "least"))
-        calls = ", ".join(f"`{name}` {value:.2f}" for name, value in cell["calls"].items())
-        value = f"`{cell['value']}`" if cell["value"] else "default"
-        lines.append(f"| `{cell['variable']}` | {value} | `{cell['row']}` | {median} | {least} | {calls} |")
-    loop, machine = found["loop"], found["machine"]
-    where = f"{machine['cpu']}, {machine['system']}, Python {loop['python']}, {loop['build']}, {loop['backend']}"
-    return "\n".join(lines) + f"\n\n{machine['date'][:10]}, {where}; rounds: {found['rounds']}."
-
-
 def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What is drawn, by name."""
     newest = next(iter(documents))
     loops = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore")
     short = markdown_table(groups_of(only(documents[newest], README_ROWS, loops)))
-    made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
+    made = {"conditions": conditions(documents), "behind": behind(documents, read_counts(DATA)), "short": short}
     made |= {"targets": target_table(documents), "pure": pure_table(documents), "rates": rate_table(documents)}
-    made |= {"syscalls": syscall_table(), "settings": settings_table()}
+    made |= {"syscalls": syscall_table(DATA), "settings": settings_table(DATA)}
+    made["instructions"] = instruction_table(DATA)
     made["charts"] = "\n\n".join(
         f"![{title}, Python {version}](../images/performance-{name}-{version}.svg)"
         for version in documents

@@ -1,14 +1,13 @@
 """The figures of docs/explanation/performance.md: measure them, and draw the page from them.
 
     python tests/benchmarks/figures.py measure --minutes 20 --python 3.13=/a/bin/python --python 3.11=/b/bin/python
-    python tests/benchmarks/figures.py syscalls --python 3.13=/a/bin/python
     python tests/benchmarks/figures.py draw
 
 `measure` goes through all rows for one Python after the other, again and again until the next time would not fit
 into the minutes, at least once, and writes docs/explanation/performance/VERSION.json after each time, so that nothing
-is lost when it is interrupted. `--rows` measures some rows anew; what the file says of the others stays. `syscalls`
-counts system calls a request, which needs no quiet machine. `draw` puts tables and charts made of these files into the
-pages between their marks; only data changes. `--out` is for trials.
+is lost when it is interrupted. `--rows` measures some rows anew; what the file says of the others stays, with the time
+and the commit of which they are. `draw` puts tables and charts made of these files, and of what counts.py and
+effects.py write, into the pages between their marks; only data changes. `--out` is for trials.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import argparse
 import dataclasses
 import json
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,15 +29,13 @@ if __name__ == "__main__":  # the harness of this tree, before an installed one
     sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
 
 from loopcore_bench.cli import choose_rows
-from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
 from loopcore_bench.floors import describe_floors
-from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
+from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
 from loopcore_bench.measure import NetBench, Settings
-from loopcore_bench.netrows import NET
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.report import document
-from loopcore_bench.rounds import Cell, Row, count_all, run_rounds, steady_rounds
+from loopcore_bench.rounds import Cell, Row, run_rounds, steady_rounds
 from loopcore_bench.summary import summarise
 from tests.benchmarks.drawing import DATA, ROOT, draw
 from tests.benchmarks.targets import PURE
@@ -50,10 +48,8 @@ ROWS = (
     "micro,tcp-*-1,tcp-*-10,tcp-*-100,unix-*,buffered-1k-10,split-1k-10,sock-1k-10,"
     "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-0,idle-1k,idle-5k,uvicorn-100,aiohttp-100,churn-10"
 )
-SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
-SYSCALL_ROWS += ("streams-own-1k-10", "sock-1k-10", "udp-1k-10", "tls-1k-10")
-SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR, PYTHON_FLOOR)
-REQUESTS = 500
+OF_A_RUN = ("date", "load_average", "commit")
+"""What differs between runs that measure rows anew."""
 SETTINGS = Settings(scale=0.4, seconds=0.6, warmup=0.1, turns=12)
 
 
@@ -94,6 +90,18 @@ def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Serie
     return series
 
 
+def commit() -> str:
+    """The commit of this tree, with a plus if something differs from it; empty where git does not say."""
+    found = subprocess.run(
+        ["git", "describe", "--always", "--exclude=*", "--dirty=+"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    return found.stdout.strip()
+
+
 def rounded(value: Any) -> Any:
     """Four significant digits are more than a measurement has; what is stored stays short."""
     if isinstance(value, float):
@@ -108,6 +116,8 @@ def store(series: Series, rows: list[Row], settings: Settings, facts: dict[str, 
     figures = summarise(steady_rounds(series.cells), rows, series.specs)
     operations = {row.name: row.operation for row in rows}
     made = rounded(document(facts, series.loops, settings, operations, figures, [], []))
+    run = {key: made["machine"].pop(key) for key in OF_A_RUN}
+    made["runs"] = [{**run, "rows": list(operations)}]
     path = folder / f"{series.version}.json"
     if path.exists():
         keep_others(made, json.loads(path.read_text(encoding="utf-8")))
@@ -123,14 +133,17 @@ def keep_others(made: dict[str, Any], before: dict[str, Any]) -> None:
     order = {row.name: place for place, row in enumerate(choose_rows(ROWS))}
     kept = [each for each in before["figures"] if each["row"] in order and each["row"] not in made["operations"]]
     made["figures"] = sorted(made["figures"] + kept, key=lambda each: order.get(each["row"], len(order)))
+    names = {each["row"] for each in kept}
+    runs = [{**run, "rows": [row for row in run["rows"] if row in names]} for run in before["runs"]]
+    made["runs"] += [run for run in runs if run["rows"]]
     made["operations"] = {**before["operations"], **made["operations"]}
 
 
 def measure(options: argparse.Namespace) -> int:
     """Measure until the time is up; 1 if a cell failed."""
     began = time.monotonic()
-    facts = machine_facts()
-    pairs = [_pair(text) for text in options.python]
+    facts = {**machine_facts(), "commit": commit()}
+    pairs = [pair(text) for text in options.python]
     rows = choose_rows(options.rows)
     failed = False
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
@@ -151,32 +164,7 @@ def measure(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def count(options: argparse.Namespace) -> int:
-    """Count system calls a request of every transport over one connection; 1 if a cell failed."""
-    rows = [dataclasses.replace(NET[name], name=name.removesuffix("-10"), conns=1) for name in SYSCALL_ROWS]
-    version, python = _pair(options.python)
-    with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
-        series = find_loops(version, python, "", Path(scratch))
-        specs = [spec for spec in series.specs if spec.label in SYSCALL_LOOPS]
-        net = NetBench(Settings(requests=REQUESTS, warmup=0.1), Path(scratch))
-        found = count_all(rows, specs, net, lambda counted: None)
-    calls = [
-        {"row": each.row, "loop": each.loop, "calls": rounded(each.per_request())}
-        for each in found
-        if each.calls is not None
-    ]
-    for each in found:
-        if each.calls is None:
-            print(f"{each.row} on {each.loop}: {each.error or each.skipped}", file=sys.stderr)
-    text = ",\n  ".join(json.dumps(each) for each in calls)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "syscalls").with_suffix(".json").write_text(
-        f'{{\n "python": "{version}",\n "requests": {REQUESTS},\n "calls": [\n  {text}\n ]\n}}\n', encoding="utf-8"
-    )
-    return 1 if any(each.error for each in found) else 0
-
-
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
     """Return VERSION and PYTHON of an argument. Raises ValueError for what is no such pair."""
     version, equals, python = text.partition("=")
     if not equals or not re.fullmatch(r"\d+\.\d+", version):
@@ -198,9 +186,6 @@ def main(argv: list[str] | None = None) -> int:
     measuring.add_argument("--minutes", type=float, default=20.0)
     measuring.add_argument("--rows", default=ROWS)
     measuring.add_argument("--out", type=Path, default=DATA)
-    counting = commands.add_parser("syscalls", help="count system calls, and write the JSON file")
-    counting.add_argument("--python", required=True, metavar="VERSION=PYTHON")
-    counting.add_argument("--out", type=Path, default=DATA)
     commands.add_parser("draw", help="put tables and charts into the pages")
     options = parser.parse_args(argv)
     if options.command == "draw":
@@ -208,7 +193,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"written: {path}")
         return 0
     try:
-        return measure(options) if options.command == "measure" else count(options)
+        return measure(options)
     except (MeasurementError, ValueError) as error:  # ValueError: an argument
         print(error, file=sys.stderr)
         return 2

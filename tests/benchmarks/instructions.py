@@ -1,9 +1,13 @@
-"""Count instructions per operation, and compare two builds.
+"""Count instructions per operation, outside the kernel, and compare two builds, or one with the floors.
 
     python tests/benchmarks/instructions.py --work sleep0,call_soon --count 20000 \
         --loops with=loopcore@/with/bin/python,without=loopcore@/without/bin/python
 
-`--python A --python B` is short for two loopcore environments. Each figure is set in ratio to the first loop given.
+    python tests/benchmarks/instructions.py --work tcp-1k-10,tls-1k-10 --loops loopcore@/with/bin/python --floors
+
+`--python A --python B` is short for two loopcore environments. `--floors` adds the C server and the floor with Python,
+for the first loop's interpreter. Of a network row the server's instructions are counted, from one connection's first
+measured request to the last one's. Each figure is set in ratio to the first loop given.
 `--limit 0.01` makes the exit status 1 when one is more than 1 % above the first. `--write FILE` stores the counts, and
 `--base FILE --margin 0.05` fails when a count exceeds the stored one by more than 5 %: the regression gate.
 """
@@ -13,16 +17,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 if __name__ == "__main__":  # the harness of this tree, before an installed one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
 
 from loopcore_bench.callgrind import Instructions, count_instructions, write_profile
+from loopcore_bench.cli import all_rows
+from loopcore_bench.floors import describe_floors
 from loopcore_bench.loops import LoopSpec, parse_loop
+from loopcore_bench.machine import machine_facts
+from loopcore_bench.measure import NetBench, Settings
+from loopcore_bench.native import NoCompilerError
+from loopcore_bench.netrows import NetRow
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.report import loop_line
-from loopcore_bench.work import all_micro
+from loopcore_bench.rounds import Row, can_run
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -31,18 +43,19 @@ def main(argv: list[str] | None = None) -> int:
     words = [f"python{number}=loopcore@{path}" for number, path in enumerate(options.python or (), 1)]
     specs = [parse_loop(text) for text in words or options.loops.split(",")]
     works = options.work.split(",")
-    unknown = [work for work in works if work not in all_micro()]
+    unknown = [work for work in works if work not in all_rows()]
     if unknown:
-        print(f"no micro workload {unknown[0]!r}; there are {', '.join(all_micro())}", file=sys.stderr)
+        print(f"no workload {unknown[0]!r}; there are {', '.join(all_rows())}", file=sys.stderr)
         return 2
+    rows = [all_rows()[work] for work in works]
     try:
         for spec in specs:
             print(loop_line(spec, describe(spec)), flush=True)
-        if options.profile:
-            write_profile(specs[0], works[0], options.count, Path(options.profile))
-            return 0
-        results = [_count(spec, work, options.count) for work in works for spec in specs]
-    except (NotInstalledError, MeasurementError) as error:
+        with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
+            if options.floors:
+                specs += _floors(specs[0].python, Path(scratch))
+            results = list(_count_all(rows, specs, options, Path(scratch)))
+    except (NotInstalledError, MeasurementError, NoCompilerError) as error:
         print(error, file=sys.stderr)
         return 2
     if options.write:
@@ -58,8 +71,9 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loops", default="loopcore", help="[label=]name[:backend][@python],...")
     parser.add_argument("--python", action="append", help="an interpreter that has loopcore; may be repeated")
-    parser.add_argument("--work", default="call_soon,sleep0,pingpong,spawn")
-    parser.add_argument("--count", type=int, default=20_000, help="operations of the shorter run")
+    parser.add_argument("--floors", action="store_true", help="count the floors as well")
+    parser.add_argument("--work", default="call_soon,sleep0,pingpong,spawn", help="rows, micro or network")
+    parser.add_argument("--count", type=int, default=20_000, help="operations of the shorter run, or requests")
     parser.add_argument("--limit", type=float, help="allowed excess over the first loop, as a fraction")
     parser.add_argument("--write", help="store the counts as JSON")
     parser.add_argument("--base", help="stored counts to compare with")
@@ -68,10 +82,38 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _count(spec: LoopSpec, work: str, count: int) -> Instructions:
-    result = count_instructions(spec, work, count)
-    print(f"{work:16} {spec.label:16} {result.per_operation:12.1f} instructions per operation", flush=True)
-    return result
+def _floors(python: str, scratch: Path) -> list[LoopSpec]:
+    """Both floors; raises NotInstalledError with the reason for one that cannot be had."""
+    found = describe_floors(machine_facts()["compiler"], python, scratch)
+    for _, facts in found:
+        if "skipped" in facts:
+            raise NotInstalledError(facts["skipped"])
+    return [spec for spec, _ in found]
+
+
+def _count_all(
+    rows: list[Row], specs: list[LoopSpec], options: argparse.Namespace, scratch: Path
+) -> Iterator[Instructions]:
+    """Every row on every loop that has it, told as it comes; with --profile the first of them, and no more."""
+    profile = Path(options.profile) if options.profile else None
+    settings = Settings(requests=options.count, warmup=1.0, gc="off")
+    net = NetBench(settings, scratch) if any(isinstance(row, NetRow) for row in rows) else None
+    for row in rows:
+        for spec in specs:
+            if not can_run(row, spec):
+                continue
+            if isinstance(row, NetRow):
+                assert net is not None
+                result = net.count_instructions(row, spec, profile)
+            elif profile:
+                write_profile(spec, row.name, options.count, profile)
+                return
+            else:
+                result = count_instructions(spec, row.name, options.count)
+            print(f"{row.name:18} {spec.label:16} {result.per_operation:12,.1f} an operation", flush=True)
+            yield result
+            if profile:
+                return
 
 
 def stored(results: list[Instructions]) -> dict[str, float]:
@@ -88,7 +130,7 @@ def too_many(results: list[Instructions], limit: float | None) -> list[str]:
         if reference is result:
             continue
         ratio = result.per_operation / reference.per_operation
-        print(f"{result.work:16} {result.loop} / {reference.loop} = {ratio:.4f}")
+        print(f"{result.work:18} {result.loop} / {reference.loop} = {ratio:.4f}")
         if limit is not None and ratio > 1 + limit:
             exceeded.append(
                 f"{result.work}: {result.loop} is {ratio:.4f} of {reference.loop}, the limit is {1 + limit:g}"

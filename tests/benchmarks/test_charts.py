@@ -85,8 +85,20 @@ def test_a_table_has_a_column_for_each_loop_and_marks_the_best() -> None:
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [(9.87, "ns", "9.9 ns"), (9999.4, "ns", "9999 ns"), (12_345.0, "ns", "12.3 us"), (900.0, "B", "900 B")],
+    [
+        (9.87, "ns", "9.9 ns"),
+        (9999.4, "ns", "9999 ns"),
+        (9999.6, "ns", "10.0 us"),
+        (12_345.0, "ns", "12.3 us"),
+        (900.0, "B", "900 B"),
+    ],
 )
 def test_a_cost_is_readable(value: float, unit: str, text: str) -> None:
     assert Bar("x", value, unit, None, False).cost == text
     assert re.fullmatch(r"[\d.]+ \w+", text)
+
+
+def test_connections_that_a_loop_left_open_stand_beside_its_cost() -> None:
+    found = document(asyncio=2000.0)
+    found["figures"][0]["medians"]["left_open"] = 1000.0
+    assert [bar.cost for group in groups_of(found) for bar in group.bars] == ["2000 ns (1000 left open)"]

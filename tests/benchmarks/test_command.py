@@ -57,7 +57,7 @@ def test_a_run_prints_a_table_and_a_chart_and_writes_a_page_and_figures(
     assert run(*words, "--html", str(html), "--json", str(figures)) == 0
     out, err = capsys.readouterr()
     assert "4 measurements" in err
-    assert ["CPU", "an", "operation", "asyncio", "mine"] in [line.split() for line in out.splitlines()]
+    assert ["cost", "an", "operation", "asyncio", "mine"] in [line.split() for line in out.splitlines()]
     assert "tcp-64-1: protocol: 64 B there and back, 1 connection\n" in out
     assert "x: how many times less than asyncio" in out
     found: dict[str, Any] = json.loads(figures.read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_a_table_is_as_wide_as_the_terminal_and_goes_on_below(
     loops = [f"loop-number-{number}" for number in range(9)]
     command.show(found_document(**dict.fromkeys(loops, 1000.0)))
     lines = capsys.readouterr().out.splitlines()
-    heads = [line.split()[3:] for line in lines if line.startswith("CPU an operation")]
+    heads = [line.split()[3:] for line in lines if line.startswith("cost an operation")]
     assert len(heads) > 1
     assert [loop for head in heads for loop in head] == loops
     assert max(map(len, lines)) <= 80

@@ -19,15 +19,8 @@ from tests.benchmarks import drawing, figures, reasons
 
 def document(rounds: int = 5, load: float = 0.1, row: str = "reader", **costs: float) -> dict[str, Any]:
     return {
-        "machine": {
-            "date": "2026-01-02T03:04:05",
-            "cpu": "CPU",
-            "cpus": 2,
-            "system": "Linux",
-            "libc": "glibc",
-            "compiler": "cc",
-            "load_average": [load],
-        },
+        "machine": {"cpu": "CPU", "cpus": 2, "system": "Linux", "libc": "glibc", "compiler": "cc"},
+        "runs": [{"date": "2026-01-02T03:04:05", "load_average": [load], "commit": "c0ffee", "rows": [row]}],
         "loops": {loop: {"version": "1", "python": "3.13"} for loop in costs},
         "operations": {row: "one operation"},
         "figures": [
@@ -42,6 +35,10 @@ def document(rounds: int = 5, load: float = 0.1, row: str = "reader", **costs: f
             for loop, cost in costs.items()
         ],
     }
+
+
+def facts(commit: str) -> dict[str, Any]:
+    return {"cpu": "CPU", "date": "2026-01-02T03:04:05", "load_average": [0.1], "commit": commit}
 
 
 def test_the_pages_show_what_the_data_say() -> None:
@@ -59,30 +56,30 @@ def test_every_chart_is_well_formed_and_has_its_bars() -> None:
 
 def test_a_peer_that_is_ahead_is_named_and_one_that_is_level_is_not() -> None:
     ahead = {"3.13": document(asyncio=100.0, uvloop=80.0, loopcore=100.0)}
-    assert drawing.behind(ahead).startswith("- `reader`: 0.80 x uvloop on 3.13. ")
+    assert drawing.behind(ahead, {}).startswith("- `reader`: 0.80 x uvloop on 3.13. ")
     level = {"3.13": document(asyncio=100.0, uvloop=98.0, loopcore=100.0)}
-    assert drawing.behind(level).startswith("On no row is a peer ahead")
+    assert drawing.behind(level, {}).startswith("On no row is a peer ahead")
 
 
 def test_a_row_that_misses_its_target_is_told_with_what_the_c_server_would_reach() -> None:
     short = {"3.13": document(row="udp-1k-10", uvloop=105.0, loopcore=100.0, c=84.0)}
-    told = drawing.behind(short)
+    told = drawing.behind(short, {})
     assert told.startswith(
         "- `udp-1k-10`: 1.05 x uvloop on 3.13 (the C server: 1.25 x), it misses *1.1 x the best peer*. "
     )
     reached = {"3.13": document(row="udp-1k-10", uvloop=115.0, loopcore=100.0, c=84.0)}
-    assert drawing.behind(reached).startswith("On no row is a peer ahead")
+    assert drawing.behind(reached, {}).startswith("On no row is a peer ahead")
 
 
 def test_the_better_of_the_backends_counts_and_the_c_server_is_no_peer() -> None:
     found = document(asyncio=100.0, c=10.0, **{"loopcore": 200.0, "loopcore:uring": 50.0})
-    assert drawing.behind({"3.13": found}).startswith("- `reader`: 2.00 x asyncio on 3.13")
+    assert drawing.behind({"3.13": found}, {}).startswith("- `reader`: 2.00 x asyncio on 3.13")
     assert drawing.full_table(found).splitlines()[-1].endswith("| 2.00 x asyncio |")
 
 
 def test_a_peer_that_only_io_uring_is_ahead_of_is_told() -> None:
     found = {"3.13": document(uvloop=90.0, **{"loopcore": 100.0, "loopcore:uring": 80.0})}
-    assert drawing.behind(found).startswith("- `reader`: 1.12 x uvloop on 3.13, 0.90 x over epoll alone. ")
+    assert drawing.behind(found, {}).startswith("- `reader`: 1.12 x uvloop on 3.13, 0.90 x over epoll alone. ")
 
 
 @pytest.mark.parametrize(("rounds", "load", "said"), [(5, 0.5, False), (4, 0.5, True), (5, 2.5, True)])
@@ -95,6 +92,14 @@ def test_rows_with_more_rounds_than_others_are_told() -> None:
     some, more = document(5, asyncio=1.0), document(9, row="udp-1k-10", asyncio=1.0)
     text = drawing.conditions({"3.13": {**some, "figures": some["figures"] + more["figures"]}})
     assert "; rounds: 5 to 9; " in text
+
+
+def test_rows_of_another_day_a_busier_hour_and_another_commit_are_told() -> None:
+    found = document(load=0.1, asyncio=1.0)
+    found["runs"] += [{"date": "2026-01-04T00:00:00", "load_average": [0.7], "commit": "beef", "rows": []}]
+    text = drawing.conditions({"3.13": found})
+    assert text.startswith("**Python 3.13**, 2026-01-02 to 2026-01-04: CPU, ")
+    assert "; commit c0ffee, beef; rounds: 5; load at the start: 0.7." in text
 
 
 def test_how_far_the_same_program_is_apart_is_told() -> None:
@@ -120,7 +125,7 @@ def test_what_is_stored_is_read_back_and_short(tmp_path: Path) -> None:
     spec = LoopSpec("asyncio", "asyncio", None, "python")
     series = figures.Series("3.13", [spec], {"asyncio": {"version": "3.13"}})
     series.cells = [Cell("sleep0", "asyncio", number, {"cpu_ns": 1234.5678 + number}) for number in range(3)]
-    figures.store(series, choose_rows("sleep0"), Settings(), {"date": "now"}, tmp_path)
+    figures.store(series, choose_rows("sleep0"), Settings(), facts("c0ffee"), tmp_path)
     assert json.loads((tmp_path / "3.13.json").read_text())["figures"][0]["medians"] == {"cpu_ns": 1236.0}
     assert list(drawing.read_data(tmp_path)) == ["3.13"]
 
@@ -131,7 +136,7 @@ def test_rows_that_are_not_measured_again_stay_and_those_there_are_no_more_go(tm
         series = figures.Series("3.13", [spec], {"asyncio": {"version": "3.13"}})
         chosen = choose_rows(rows)
         series.cells = [Cell(row.name, "asyncio", time, {"cpu_ns": cost}) for row in chosen]
-        figures.store(series, chosen, Settings(), {"date": "now"}, tmp_path)
+        figures.store(series, chosen, Settings(), facts(f"c0ffee{time}"), tmp_path)
         path = tmp_path / "3.13.json"
         path.write_text(path.read_text().replace("pingpong", "gone"))
     found = json.loads(path.read_text())
@@ -140,7 +145,12 @@ def test_rows_that_are_not_measured_again_stay_and_those_there_are_no_more_go(tm
         ("sleep0", 2.0),
         ("gone", 2.0),
     ]
-    figures.keep_others(made := {"figures": [], "operations": {}}, found)
+    assert [(run["commit"], run["rows"]) for run in found["runs"]] == [
+        ("c0ffee1", ["sleep0", "gone"]),
+        ("c0ffee0", ["call_soon"]),
+    ]
+    assert found["machine"] == {"cpu": "CPU"}
+    figures.keep_others(made := {"figures": [], "operations": {}, "runs": []}, found)
     assert [each["row"] for each in made["figures"]] == ["call_soon", "sleep0"]
 
 

@@ -34,7 +34,7 @@ from loopcore_bench.work import all_micro
 TINY = Settings(scale=0.001, requests=40, warmup=0.0)
 LOOPS = ["asyncio", "loopcore"]
 ROWS = ["tcp-100k-10", "buffered-1k-10", "streams-1k-10", "sock-1k-10", "split-1k-10", "unix-1k-10", "churn-10"]
-ROWS += ["udp-1k-10", "tls-1k-10", "tls-100k-10"]
+ROWS += ["udp-1k-10", "tls-1k-10", "tls-100k-10", "pipe-1k-1"]
 HTTP = ["uvicorn-100", "uvicorn-tls-100", "aiohttp-100"]
 FLOOR = LoopSpec("c", "c", None, "")
 WITH_PYTHON = LoopSpec("c+python", "pyfloor", None, sys.executable)

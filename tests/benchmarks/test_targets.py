@@ -160,4 +160,6 @@ def test_the_pure_build_is_judged_against_asyncio_and_has_no_part_in_the_other_t
         "| `process` | **0.80 x asyncio** |",
     ]
     assert "pure" not in drawing.full_table(document)
+    line = drawing.target_table({"3.13": document}).splitlines()[-1]
+    assert line == "| all rows | the pure build: level with asyncio | **not met: 1 of 2 rows** |"
     assert "| `process` | 3.13 | **10,000,000** |  |" in drawing.rate_table({"3.13": document}).splitlines()

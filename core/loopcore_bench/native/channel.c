@@ -84,9 +84,18 @@ static int dial(const struct target *t) {
     return fd;
 }
 
+static int open_fifo(const char *path, const char *end, int mode) {
+    char name[256];
+    snprintf(name, sizeof name, "%s.%s", path, end);
+    int fd = open(name, mode | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) die(name);
+    return fd;
+}
+
 void channel_open(struct channel *c, const struct target *t) {
     c->tls = NULL;
-    c->fd = t->path ? dial_unix(t->path) : dial(t);
+    c->out = t->pipe ? open_fifo(t->pipe, "in", O_WRONLY) : -1;
+    c->fd = t->pipe ? open_fifo(t->pipe, "out", O_RDONLY) : t->path ? dial_unix(t->path) : dial(t);
     if (!t->trust) return;
 #ifdef WITH_TLS
     shake_hands(c, t->trust);
@@ -102,13 +111,15 @@ void channel_close(struct channel *c) {
 #endif
     c->tls = NULL;
     if (c->fd >= 0) close(c->fd);
-    c->fd = -1;
+    if (c->out >= 0) close(c->out);
+    c->fd = c->out = -1;
 }
 
 ssize_t channel_send(struct channel *c, const void *data, size_t len) {
 #ifdef WITH_TLS
     if (c->tls) return outcome(c, SSL_write(c->tls, data, (int)len));
 #endif
+    if (c->out >= 0) return write(c->out, data, len);
     return send(c->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -116,6 +127,7 @@ ssize_t channel_recv(struct channel *c, void *data, size_t len) {
 #ifdef WITH_TLS
     if (c->tls) return outcome(c, SSL_read(c->tls, data, (int)len));
 #endif
+    if (c->out >= 0) return read(c->fd, data, len);
     return recv(c->fd, data, len, MSG_DONTWAIT);
 }
 

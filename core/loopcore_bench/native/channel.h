@@ -1,4 +1,5 @@
-/* A channel of the load generator: one connected socket over TCP, Unix, UDP or TLS, behind the same few calls. */
+/* A channel of the load generator: one connected socket over TCP, Unix, UDP or TLS, or two FIFOs, behind the same few
+ * calls. */
 #ifndef CHANNEL_H
 #define CHANNEL_H
 
@@ -6,12 +7,14 @@
 
 struct channel {
     int fd;    /* -1: closed */
+    int out;   /* the FIFO that is written to, or -1 */
     void *tls; /* the SSL object, or NULL */
 };
 
 /* Where every channel leads. */
 struct target {
     const char *host, *path, *trust; /* path: a Unix socket; trust: TLS, verified by the authority in this PEM file */
+    const char *pipe;                /* two FIFOs: PIPE.in, which the server reads, and PIPE.out */
     int port, udp;
     int spread; /* connect from changing 127.0.0.x, so that ports last */
 };

@@ -1,6 +1,6 @@
 /* Closed-loop load generator: every connection sends one request, waits for the whole answer, sends the next.
  *
- *   load --host 127.0.0.1 --port N | --unix PATH   --conns C --size BYTES [--seconds S] [--requests N]
+ *   load --host 127.0.0.1 --port N | --unix PATH | --pipe PATH   --conns C --size BYTES [--seconds S] [--requests N]
  *        [--warmup SECONDS] [--idle N] [--churn] [--http] [--udp] [--tls AUTHORITY.pem]
  *
  * One thread, level-triggered epoll. After connecting and warming up it prints "ready" and waits for a line on stdin,
@@ -12,6 +12,7 @@
  * --churn opens and closes a connection for every request, from changing 127.0.0.x so that ports last.
  * --udp: a connection is a connected socket, a request one datagram with its number in front. One that is not answered
  * within 200 ms is sent again and counted; after twenty times it is an error. Answers that come late are counted too.
+ * --pipe: one connection over two FIFOs, with messages that fit into them (pipe(7): 64 KiB).
  * --idle: the active connections warm up first, then it prints "warm" and waits for a line, so that the caller can read
  * the server's memory; then it opens the idle ones, which is done when the server has answered on the last. After the
  * result it waits for another line, has every idle one answer once, and prints a second line of JSON.
@@ -343,6 +344,7 @@ static void parse(int argc, char **argv) {
         if (!strcmp(name, "--host")) target.host = value;
         else if (!strcmp(name, "--port")) target.port = atoi(value);
         else if (!strcmp(name, "--unix")) target.path = value;
+        else if (!strcmp(name, "--pipe")) target.pipe = value;
         else if (!strcmp(name, "--tls")) target.trust = value;
         else if (!strcmp(name, "--conns")) opt.conns = atoi(value);
         else if (!strcmp(name, "--idle")) opt.idle = atoi(value);
@@ -363,7 +365,7 @@ int main(int argc, char **argv) {
     setrlimit(RLIMIT_NOFILE, &files);
     prepare();
     for (int i = 0; i < opt.conns; i++) {
-        conns[i].channel.fd = -1;
+        conns[i].channel.fd = conns[i].channel.out = -1;
         if (opt.churn) continue;
         channel_open(&conns[i].channel, &target);
         watch(&conns[i], EPOLL_CTL_ADD, 0);
