@@ -2,9 +2,11 @@
 
 Start-up, imports and the end of the process are in both runs and cancel out; what remains is exact to a few
 instructions where time on a shared machine is not to a few per cent. A server's are counted from one look at its CPU
-time to the next, between which it is loaded (`ServerCounts`). Valgrind's CPU has no branch misses and no cache
+time to the next, between which it is loaded (`ServerCounts`); those repeat to a few per cent, because a tick finds as
+many requests as the client has sent by then. Valgrind's CPU has no branch misses and no cache
 misses, so the count says how much work is done, not how fast. It is also fifty times slower, so whatever a loop does
-by the clock (how often it polls while it is busy) it does more often; loopcore's is told to go by count alone.
+by the clock (how often it polls while it is busy) it does more often; loopcore's workloads, not its servers, are told
+to go by count alone.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from loopcore_bench.sections import MARK
 _COLLECTED = re.compile(r"Collected\s*:\s*(\d+)")
 _TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 _FIXED = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "LC_ALL": "C.UTF-8"}
-"""All that the child's environment holds besides PATH: variables lie on its stack, and settings change its work."""
+"""All that a workload's environment holds besides PATH: variables lie on its stack, and settings change its work."""
 
 _TIMEOUT = 900.0
 _LOOK = "getrusage"
@@ -33,7 +35,10 @@ _LOOK = "getrusage"
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """The result for one workload on one loop."""
+    """The result for one row on one loop: what `count` operations took, and twice as many.
+
+    Of a server `twice` is what the loaded interval took, and `once` 0: its start is in neither.
+    """
 
     loop: str
     work: str
@@ -77,7 +82,7 @@ def count_sections(spec: LoopSpec, sections: dict[str, int]) -> dict[str, Instru
 
 
 class ServerCounts:
-    """Counts of a server that runs under `command`, which writes them into the directory whenever CPU time is told."""
+    """Counts of a server that runs under `command`, which writes a part of them at each look at its CPU time."""
 
     def __init__(self, directory: Path) -> None:
         self._output = directory / "counts"
@@ -85,11 +90,10 @@ class ServerCounts:
     @property
     def command(self) -> list[str]:
         """What the server is to run under. Raises NotInstalledError without valgrind."""
-        said = self._output.with_name("said")
-        return [*_callgrind(self._output), f"--dump-before={_LOOK}", f"--log-file={said}"]
+        return [*_callgrind(self._output), f"--dump-before={_LOOK}", "--quiet"]
 
     def parts(self) -> int:
-        """How many there are; the next one begins here."""
+        """How many have been written."""
         return len(list(self._output.parent.glob(f"{self._output.name}.*")))
 
     def file(self, number: int) -> Path:

@@ -61,10 +61,11 @@ def parse_loop(text: str) -> LoopSpec:
     name, _, backend = rest.partition(":")
     if not name or not label:
         raise ValueError(f"no {'label' if name else 'loop name'} in {text!r}; write [label=]name[:backend][@python]")
-    return LoopSpec(label if equals else rest, name, backend or None, _program(python) if python else sys.executable)
+    where = program_path(python) if python else sys.executable
+    return LoopSpec(label if equals else rest, name, backend or None, where)
 
 
-def _program(python: str) -> str:
+def program_path(python: str) -> str:
     """The path of an interpreter, from the root, because children do not all run in this folder."""
     return os.path.abspath(shutil.which(python) or python)
 

@@ -169,17 +169,21 @@ class NetBench:
     def count_instructions(self, row: NetRow, spec: LoopSpec, profile: Path | None = None) -> Instructions:
         """Instructions of the server over the loaded interval of a network row, outside the kernel.
 
-        `profile` is where callgrind's file of that interval is left.
+        `profile` is where callgrind's file of that interval is left. Raises NotInstalledError without valgrind.
         """
         with tempfile.TemporaryDirectory() as scratch:
             counts = ServerCounts(Path(scratch))
             with self._session(row, spec, counts.command, _COUNTED_TIMEOUT) as session:
                 session.prepare()
+                before = counts.parts()
                 session.usage()
                 part = counts.parts() + 1
                 requests = int(session.run()["requests"])
                 session.usage()
+                if counts.parts() - part + 1 != part - 1 - before:
+                    raise MeasurementError("the server looked at its CPU time under load: its counts are divided there")
                 found = counts.instructions(part)
+                session.finish()
                 if profile is not None:
                     shutil.copyfile(counts.file(part), profile)
         return Instructions(spec.label, row.name, requests, 0, found)
@@ -188,7 +192,10 @@ class NetBench:
     def _session(
         self, row: NetRow, spec: LoopSpec, under: Sequence[str] = (), timeout: float = _START_TIMEOUT
     ) -> Iterator[Session]:
-        """Start both processes. Raises NotInstalledError when the row cannot be had here."""
+        """Start both processes, the server under a program, if one is named, and within `timeout` seconds.
+
+        Raises NotInstalledError when the row cannot be had here.
+        """
         if self.programs.interpreted is not None and not row.is_plain:
             raise NotInstalledError(f"without the load generator in C: {self.programs.interpreted}")
         server_cpu, client_cpu = choose_cpus(self.settings.pin)

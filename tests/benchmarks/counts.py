@@ -12,27 +12,31 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":  # the harness of this tree, before an installed one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
     sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
 
 from loopcore_bench.callgrind import Instructions, count_instructions, count_sections
+from loopcore_bench.cli import all_rows
 from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
 from loopcore_bench.loops import FLOOR, LoopSpec
 from loopcore_bench.measure import NetBench, Settings
+from loopcore_bench.native import NoCompilerError
 from loopcore_bench.netrows import NET
 from loopcore_bench.process import MeasurementError, NotInstalledError
 from loopcore_bench.rounds import can_run, count_all
-from tests.benchmarks.drawing import DATA
-from tests.benchmarks.figures import commit, find_loops, pair, rounded
+from loopcore_bench.strace import Syscalls
+from tests.benchmarks.figures import find_loops, pair
 from tests.benchmarks.gate import SECTIONS
+from tests.benchmarks.records import DATA, commit, read, rounded, write
 from tests.benchmarks.targets import PURE
 
 SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
@@ -45,7 +49,7 @@ INSIDE = {work: count for work, count in SECTIONS.items() if work not in ("reade
 CYCLES = 100
 INSIDE_LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", PURE, PYTHON_FLOOR)
 REQUESTS = {
-    **dict.fromkeys(("tcp-1k-1", "tcp-1k-10", "tcp-16k-10", "unix-64-10"), 10_000),
+    **dict.fromkeys(("tcp-1k-1", "tcp-1k-10", "tcp-16k-10", "unix-64-1", "unix-64-10"), 10_000),
     **dict.fromkeys(("buffered-1k-10", "split-1k-10", "streams-1k-10", "streams-own-1k-10", "udp-1k-10"), 10_000),
     **dict.fromkeys(("tls-1k-10", "churn-10"), 4000),
     **dict.fromkeys(("streams-100k-10", "tls-100k-10"), 500),
@@ -62,66 +66,88 @@ def syscalls(options: argparse.Namespace) -> int:
         series = find_loops(version, python, "", Path(scratch))
         specs = [spec for spec in series.specs if spec.label in SYSCALL_LOOPS]
         net = NetBench(Settings(requests=SYSCALL_REQUESTS, warmup=0.1), Path(scratch))
-        found = count_all(rows, specs, net, lambda counted: None)
+        found = count_all(rows, specs, net, _tell)
     calls = [
         {"row": each.row, "loop": each.loop, "calls": rounded(each.per_request())}
         for each in found
         if each.calls is not None
     ]
-    for each in found:
-        if each.calls is None:
-            print(f"{each.row} on {each.loop}: {each.error or each.skipped}", file=sys.stderr)
-    _write(options.out / "syscalls.json", {"python": version, "requests": SYSCALL_REQUESTS}, "calls", calls)
+    if not calls:
+        return 1  # why, was told
+    head = {"python": version, "requests": SYSCALL_REQUESTS, "commit": commit()}
+    write(options.out / "syscalls.json", head, "calls", calls)
     return 1 if any(each.error for each in found) else 0
 
 
+def _tell(counted: Syscalls) -> None:
+    if counted.calls is None:
+        print(f"{counted.row} on {counted.loop}: {counted.error or counted.skipped}", file=sys.stderr, flush=True)
+
+
 def instructions(options: argparse.Namespace) -> int:
-    """Count instructions of an operation; what does not run under valgrind is said and left out."""
-    counts = []
+    """Count instructions of an operation; 1 if a cell failed. What the file says of other Pythons stays."""
+    path = options.out / "instructions.json"
+    failed = False
     for version, python in map(pair, options.python):
+        state = commit()
         with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
             specs = find_loops(version, python, "", Path(scratch)).specs
-            for each in [*_inside(specs), *_over_the_network(specs, Path(scratch))]:
-                number = round(each.per_operation)
-                counts.append({"python": version, "row": each.work, "loop": each.loop, "instructions": number})
-    _write(options.out / "instructions.json", {"commit": commit()}, "counts", counts)
-    return 0
+            net = NetBench(Settings(warmup=1.0, gc="off"), Path(scratch))
+            counter = Counter()
+            counter.count_inside([spec for spec in specs if spec.label in INSIDE_LOOPS])
+            counter.count_servers([spec for spec in specs if spec.label in NETWORK_LOOPS], net)
+        failed = failed or counter.failed
+        before = read(path)
+        kept = [each for each in before.get("counts", []) if each["python"] != version]
+        commits = {**before.get("commits", {}), version: state}
+        write(path, {"commits": commits}, "counts", kept + counter.counts(version))
+    return 1 if failed else 0
 
 
-def _inside(specs: list[LoopSpec]) -> list[Instructions]:
-    """The rows inside the loop, two loops at a time: the counts do not mind."""
+class Counter:
+    """Counts the rows of one Python, and says why one cannot be counted."""
 
-    def count(spec: LoopSpec) -> list[Instructions]:
+    def __init__(self) -> None:
+        self.found: list[Instructions] = []
+        self.failed = False
+
+    def counts(self, version: str) -> list[dict[str, Any]]:
+        """What was found, in the order of the rows and of the loops."""
+        order = list(all_rows())
+        return [
+            {"python": version, "row": each.work, "loop": each.loop, "instructions": round(each.per_operation)}
+            for each in sorted(self.found, key=lambda each: order.index(each.work))
+        ]
+
+    def count_inside(self, specs: list[LoopSpec]) -> None:
+        """The rows inside the loop, two loops at a time: the counts do not mind."""
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(self._count_loop, specs))
+        self.found.sort(key=lambda each: [spec.label for spec in specs].index(each.loop))
+
+    def _count_loop(self, spec: LoopSpec) -> None:
+        with self._telling(spec.label):
+            self.found.append(count_instructions(spec, "loop_cycle", CYCLES))
+            self.found.extend(count_sections(spec, INSIDE).values())
+
+    def count_servers(self, specs: list[LoopSpec], net: NetBench) -> None:
+        """The network rows, one after the other: a server and its client share a machine with nobody."""
+        for name, requests in REQUESTS.items():
+            net.settings = dataclasses.replace(net.settings, requests=requests)
+            for spec in specs:
+                if can_run(NET[name], spec):
+                    with self._telling(f"{name} on {spec.label}"):
+                        self.found.append(net.count_instructions(NET[name], spec))
+
+    @contextmanager
+    def _telling(self, what: str) -> Iterator[None]:
         try:
-            cycle = count_instructions(spec, "loop_cycle", CYCLES)
-            return [*count_sections(spec, INSIDE).values(), cycle]
-        except MeasurementError as error:
-            print(f"{spec.label}: {error}", flush=True)
-            return []
-
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(count, [spec for spec in specs if spec.label in INSIDE_LOOPS]))
-    return [each for counted in zip(*filter(None, found), strict=True) for each in counted]
-
-
-def _over_the_network(specs: list[LoopSpec], scratch: Path) -> Iterator[Instructions]:
-    """The network rows, one after the other: a server and its client share a machine with nobody."""
-    for name, requests in REQUESTS.items():
-        net = NetBench(Settings(requests=requests, warmup=1.0, gc="off"), scratch)
-        for spec in specs:
-            if spec.label not in NETWORK_LOOPS or not can_run(NET[name], spec):
-                continue
-            try:
-                yield net.count_instructions(NET[name], spec)
-            except (MeasurementError, NotInstalledError) as error:
-                print(f"{name} on {spec.label}: {error}", flush=True)
-
-
-def _write(path: Path, head: dict[str, object], name: str, lines: list[dict[str, object]]) -> None:
-    """JSON with a line each, which a diff can tell apart."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = ",\n  ".join(json.dumps(line) for line in lines)
-    path.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "{name}": [\n  {text}\n ]\n}}\n', encoding="utf-8")
+            yield
+        except (MeasurementError, NotInstalledError) as error:
+            self.failed = self.failed or isinstance(error, MeasurementError)
+            print(f"{what}: {error}", file=sys.stderr, flush=True)
+        else:
+            print(what, flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -131,9 +157,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--python", action="append", required=True, metavar="VERSION=PYTHON")
     parser.add_argument("--out", type=Path, default=DATA)
     options = parser.parse_args(argv)
+    if options.what == "syscalls" and len(options.python) > 1:
+        parser.error("system calls are counted on one --python")
     try:
         return syscalls(options) if options.what == "syscalls" else instructions(options)
-    except (MeasurementError, NotInstalledError, ValueError) as error:  # ValueError: an argument
+    except (MeasurementError, NotInstalledError, NoCompilerError, ValueError) as error:  # ValueError: an argument
         print(error, file=sys.stderr)
         return 2
 

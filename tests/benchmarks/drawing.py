@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,16 @@ from loopcore_bench.page import loop_lines
 from tests.benchmarks.counted import (
     Counts,
     column,
+    counted_like,
     instruction_table,
     instructions_of,
     read_counts,
     settings_table,
     syscall_table,
+    table,
 )
 from tests.benchmarks.reasons import BEHIND
+from tests.benchmarks.records import DATA, ROOT
 from tests.benchmarks.targets import (
     BOUNDS,
     LEVEL,
@@ -45,8 +48,6 @@ from tests.benchmarks.targets import (
     pure,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "docs" / "explanation" / "performance"
 PAGE = ROOT / "docs" / "explanation" / "performance.md"
 README = ROOT / "README.md"
 REFERENCE = ROOT / "docs" / "reference" / "environment.md"
@@ -86,8 +87,7 @@ def full_table(document: dict[str, Any]) -> str:
     """Every row: what each loop costs, and the better of loopcore's backends against the best peer."""
     medians = medians_of(document)
     loops = [name for name, facts in document["loops"].items() if "skipped" not in facts and name != PURE]
-    ends = ["against the best peer", *["loopcore to C and Python"] * (PYTHON_FLOOR in loops)]
-    lines = ["| row | " + " | ".join([*map(column, loops), *ends]) + " |", "|---|" + "---:|" * (len(loops) + len(ends))]
+    lines = []
     for group in groups_of(document):
         bars = {bar.label: bar for bar in group.bars}
         least = least_of(bar for bar in group.bars if bar.label not in BOUNDS)
@@ -95,24 +95,45 @@ def full_table(document: dict[str, Any]) -> str:
         ahead, peer = against(medians.get(group.name, {}))
         cells.append(f"{ahead:.2f} x {peer}" if ahead else "")
         if PYTHON_FLOOR in loops:
-            cells.append(
-                f"{bars['loopcore'].value / bars[PYTHON_FLOOR].value:.2f}"
-                if {"loopcore", PYTHON_FLOOR} <= bars.keys()
-                else ""
-            )
-        lines.append(f"| `{group.name}` | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+            both = {"loopcore", PYTHON_FLOOR} <= bars.keys()
+            cells.append(f"{bars['loopcore'].value / bars[PYTHON_FLOOR].value:.2f}" if both else "")
+        lines.append([f"`{group.name}`", *cells])
+    ends = ["against the best peer", *["loopcore to C and Python"] * (PYTHON_FLOOR in loops)]
+    return table(["row"], [*map(column, loops), *ends], lines)
 
 
 def target_table(documents: dict[str, dict[str, Any]]) -> str:
     """Every target, and for each Python what was found; what is not met is bold."""
     medians = [medians_of(document) for document in documents.values()]
-    lines = ["| row | target | " + " | ".join(documents) + " |", "|---|---|" + "---|" * len(documents)]
+    alike: dict[tuple[str, str], list[Target]] = {}
     for target in TARGETS:
-        cells = [verdict_cell(target, found) for found in medians]
-        lines.append(f"| `{target.row}` | {target.text} | " + " | ".join(cells) + " |")
-    cells = [pure_cell(pure(found)) for found in medians]
-    return "\n".join([*lines, "| all rows | the pure build: level with asyncio | " + " | ".join(cells) + " |"])
+        alike.setdefault((target.text, target.row.partition("-")[0]), []).append(target)
+    lines = [line for targets in alike.values() for line in target_lines(targets, medians)]
+    pures = [pure_cell(pure(found)) for found in medians]
+    return table(
+        ["row", "target", *documents], [], [*lines, ["all rows", "the pure build: level with asyncio", *pures]]
+    )
+
+
+def target_lines(targets: list[Target], medians: list[Medians]) -> Iterator[list[str]]:
+    """Lines of targets that ask the same of rows of one kind.
+
+    Those that are met everywhere share one, with what meets it by least, if there are more than two.
+    """
+    judged = {target.row: [target.judge(each) for each in medians] for target in targets}
+    met = {
+        row: verdicts
+        for row, verdicts in judged.items()
+        if any(verdicts) and all(verdict is None or verdict.met for verdict in verdicts)
+    }
+    if len(met) > 2:
+        by_python = zip(*met.values(), strict=True)
+        worst = [min(filter(None, found), key=lambda each: each.share, default=None) for found in by_python]
+        kind = f"`{targets[0].row.partition('-')[0]}-*` ({len(met)} of {len(targets)})"
+        yield [kind, targets[0].text, *(f"met: {each.text} at worst" if each else "" for each in worst)]
+    for target in targets:
+        if len(met) <= 2 or target.row not in met:
+            yield [f"`{target.row}`", target.text, *(verdict_cell(target, each) for each in medians)]
 
 
 def pure_cell(verdicts: dict[str, Verdict]) -> str:
@@ -150,19 +171,19 @@ def pure_table(documents: dict[str, dict[str, Any]]) -> str:
     rows = list(dict.fromkeys(row for verdicts in found.values() for row in verdicts))
     if not rows:
         return "Not measured."
-    lines = ["| row | " + " | ".join(found) + " |", "|---|" + "---:|" * len(found)]
+    lines = []
     for row in rows:
         texts = [verdicts.get(row) for verdicts in found.values()]
-        cells = ["" if each is None else each.text if each.met else f"**{each.text}**" for each in texts]
-        lines.append(f"| `{row}` | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(
+            [f"`{row}`", *("" if each is None else each.text if each.met else f"**{each.text}**" for each in texts)]
+        )
+    return table(["row"], list(found), lines)
 
 
 def rate_table(documents: dict[str, dict[str, Any]]) -> str:
     """Operations a second of the rows that people know by that number, on the server's one CPU; the most is bold."""
     loops = list(dict.fromkeys(loop for document in documents.values() for loop in document["loops"] if loop != PURE))
-    names = [column(loop) for loop in loops]
-    lines = ["| row | Python | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(loops)]
+    lines = []
     for row in RATES:
         for version, document in documents.items():
             found = {loop: 1e9 / values["wall_ns"] for loop, values in medians_of(document).get(row, {}).items()}
@@ -171,8 +192,8 @@ def rate_table(documents: dict[str, dict[str, Any]]) -> str:
             cells = [
                 f"**{text}**" if found.get(loop) == most else text for loop, text in zip(loops, texts, strict=True)
             ]
-            lines.append(f"| `{row}` | {version} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+            lines.append([f"`{row}`", version, *cells])
+    return table(["row", "Python"], [column(loop) for loop in loops], lines)
 
 
 def cost(bar: Bar | None, least: float | None) -> str:
@@ -199,11 +220,18 @@ def behind(documents: dict[str, dict[str, Any]], counts: Counts) -> str:
                 found.setdefault(row, []).append(", ".join(texts))
     if not found:
         return f"On no row is a peer ahead by more than {1 - LEVEL:.0%}, and every target is met."
-    lines = []
-    for row, texts in found.items():
+    told: dict[tuple[str, str], list[str]] = {}
+    for row in found:
         reason = next((text for prefix, text in BEHIND if row.startswith(prefix)), "")
-        told = f" {reason[:1].upper()}{reason[1:]}." if reason else ""
-        lines.append(f"- `{row}`: {'; '.join(texts)}.{told}{instructions_of(row, counts)}")
+        told.setdefault((reason, counted_like(row)), []).append(row)
+    lines = []
+    for (reason, counted), (first, *others) in told.items():
+        text = (f" {reason[:1].upper()}{reason[1:]}." if reason else "") + instructions_of(counted, counts)
+        if not others:
+            lines.append(f"- `{first}`: {'; '.join(found[first])}.{text}")
+            continue
+        lines.append(f"- `{first.partition('-')[0]}-*`:{text}")
+        lines += [f"  - `{row}`: {'; '.join(found[row])}." for row in (first, *others)]
     return "\n".join(lines)
 
 
@@ -221,7 +249,7 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
     for version, document in documents.items():
         machine, runs = document["machine"], document["runs"]
         days = sorted({run["date"][:10] for run in runs})
-        commits = ", ".join(dict.fromkeys(run["commit"] for run in runs))
+        commits = ", ".join(dict.fromkeys(run["commit"] for run in runs if run["commit"])) or "unknown"
         load = max(run["load_average"][0] for run in runs)
         rounds = [figure["rounds"] for figure in document["figures"] if figure["rounds"]] or [0]
         least, most = min(rounds), max(rounds)
@@ -229,7 +257,8 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
             f"**Python {version}**, {' to '.join(dict.fromkeys((days[0], days[-1])))}: "
             f"{machine['cpu']}, {machine['cpus']} CPUs, "
             f"{machine['system']}, {machine['libc']}, {machine['compiler']}; "
-            f"commit {commits}; rounds: {least if least == most else f'{least} to {most}'}; load at the start: {load}."
+            f"tree at commit {commits}; rounds: {least if least == most else f'{least} to {most}'}; "
+            f"load at the start: {load}."
         )
         if least < FEW or load > machine["cpus"]:
             lines.append(BUSY)
@@ -289,10 +318,10 @@ def drawings(documents: dict[str, dict[str, Any]]) -> dict[Path, str]:
     return files
 
 
-def draw(folder: Path = DATA) -> list[Path]:
+def draw() -> list[Path]:
     """Write all of it; returns what has changed."""
     changed = []
-    for path, text in drawings(read_data(folder)).items():
+    for path, text in drawings(read_data()).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             changed.append(path)

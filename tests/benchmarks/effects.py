@@ -10,7 +10,6 @@ each, with strace, where the row has a server.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -32,7 +31,7 @@ from loopcore_bench.measure import NetBench, Settings, measure_micro
 from loopcore_bench.netrows import NetRow
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.summary import primary_of
-from tests.benchmarks.drawing import DATA
+from tests.benchmarks.records import DATA, commit, write
 
 SETTINGS = Settings(scale=0.5, seconds=0.4, warmup=0.1)
 REQUESTS = 4000
@@ -90,6 +89,7 @@ def measure(python: str, rounds: int) -> dict[str, Any]:
     """All cases; the values of a case take turns."""
     spec = parse_loop(f"loopcore=loopcore@{python}")
     loop = describe(spec)
+    facts = {**machine_facts(), "commit": commit()}
     found: dict[tuple[Case, str], list[dict[str, float]]] = {(case, v): [] for case in CASES for v in case.values}
     calls: dict[tuple[Case, str], dict[str, float]] = {}
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
@@ -113,7 +113,7 @@ def measure(python: str, rounds: int) -> dict[str, Any]:
         }
         for (case, value), measured in found.items()
     ]
-    return {"machine": machine_facts(), "loop": loop, "rounds": rounds, "cells": cells}
+    return {"machine": facts, "loop": loop, "rounds": rounds, "cells": cells}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -131,9 +131,7 @@ def main(argv: list[str] | None = None) -> int:
     except (MeasurementError, NotInstalledError) as error:
         print(error, file=sys.stderr)
         return 2
-    cells = ",\n  ".join(json.dumps(cell) for cell in made.pop("cells"))
-    head = json.dumps(made, indent=1)[:-2]
-    options.out.write_text(f'{head},\n "cells": [\n  {cells}\n ]\n}}\n', encoding="utf-8")
+    write(options.out, made, "cells", made.pop("cells"))
     return 0
 
 

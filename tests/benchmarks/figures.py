@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,7 +35,8 @@ from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.report import document
 from loopcore_bench.rounds import Cell, Row, run_rounds, steady_rounds
 from loopcore_bench.summary import summarise
-from tests.benchmarks.drawing import DATA, ROOT, draw
+from tests.benchmarks.drawing import draw
+from tests.benchmarks.records import DATA, ROOT, commit, read, rounded, write
 from tests.benchmarks.targets import PURE
 
 LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", "loopcore:uring")
@@ -90,42 +89,17 @@ def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Serie
     return series
 
 
-def commit() -> str:
-    """The commit of this tree, with a plus if something differs from it; empty where git does not say."""
-    found = subprocess.run(
-        ["git", "describe", "--always", "--exclude=*", "--dirty=+"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    return found.stdout.strip()
-
-
-def rounded(value: Any) -> Any:
-    """Four significant digits are more than a measurement has; what is stored stays short."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list) else value
-
-
 def store(series: Series, rows: list[Row], settings: Settings, facts: dict[str, Any], folder: Path) -> None:
     """Write the figures of one Python, a line each; single values are left out, and rows not measured now are kept."""
     figures = summarise(steady_rounds(series.cells), rows, series.specs)
     operations = {row.name: row.operation for row in rows}
     made = rounded(document(facts, series.loops, settings, operations, figures, [], []))
     run = {key: made["machine"].pop(key) for key in OF_A_RUN}
-    made["runs"] = [{**run, "rows": list(operations)}]
+    made["runs"] = [{**run, "rows": list(dict.fromkeys(figure["row"] for figure in made["figures"]))}]
     path = folder / f"{series.version}.json"
-    if path.exists():
-        keep_others(made, json.loads(path.read_text(encoding="utf-8")))
-    lines = [json.dumps(figure) for figure in made.pop("figures")]
-    head = json.dumps(made, indent=1)[:-2]
-    text = f"{head},\n " + '"figures": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    if before := read(path):
+        keep_others(made, before)
+    write(path, made, "figures", made.pop("figures"))
 
 
 def keep_others(made: dict[str, Any], before: dict[str, Any]) -> None:
@@ -139,6 +113,17 @@ def keep_others(made: dict[str, Any], before: dict[str, Any]) -> None:
     made["operations"] = {**before["operations"], **made["operations"]}
 
 
+def refuse_other_ground(series: Series, rows: list[Row], facts: dict[str, Any], folder: Path) -> None:
+    """Raise MeasurementError if the file has rows that stay, but of another machine, or of other versions of a loop."""
+    path = folder / f"{series.version}.json"
+    before = read(path)
+    if not {each["row"] for each in before.get("figures", [])} - {row.name for row in rows}:
+        return
+    ground = {key: value for key, value in facts.items() if key not in OF_A_RUN}
+    if (before["machine"], before["loops"]) != (ground, series.loops):
+        raise MeasurementError(f"{path} has rows of another machine or other versions: measure all rows, or use --out")
+
+
 def measure(options: argparse.Namespace) -> int:
     """Measure until the time is up; 1 if a cell failed."""
     began = time.monotonic()
@@ -148,6 +133,8 @@ def measure(options: argparse.Namespace) -> int:
     failed = False
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
         everything = [find_loops(version, python, facts["compiler"], Path(scratch)) for version, python in pairs]
+        for series in everything:
+            refuse_other_ground(series, rows, facts, options.out)
         net = NetBench(SETTINGS, Path(scratch))
         number, longest = 0, 0.0
         while not number or time.monotonic() + longest < began + options.minutes * 60:

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -39,7 +38,7 @@ if __name__ == "__main__":  # the harness of this tree, before an installed one
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
 
 from loopcore_bench.callgrind import count_sections
-from loopcore_bench.loops import LoopSpec
+from loopcore_bench.loops import LoopSpec, program_path
 from loopcore_bench.process import MeasurementError, NotInstalledError
 
 BASE = Path(__file__).with_name("gate.json")
@@ -162,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--python", type=os.path.abspath, default=sys.executable, help="an interpreter that has loopcore, compiled"
+        "--python", type=program_path, default=sys.executable, help="an interpreter that has loopcore, compiled"
     )  # not resolved: a virtual environment's is a link
     parser.add_argument("--base", type=Path, default=BASE)
     parser.add_argument("--update", action="store_true", help="write the counts as the base of this Python")

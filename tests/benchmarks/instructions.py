@@ -6,8 +6,8 @@
     python tests/benchmarks/instructions.py --work tcp-1k-10,tls-1k-10 --loops loopcore@/with/bin/python --floors
 
 `--python A --python B` is short for two loopcore environments. `--floors` adds the C server and the floor with Python,
-for the first loop's interpreter. Of a network row the server's instructions are counted, from one connection's first
-measured request to the last one's. Each figure is set in ratio to the first loop given.
+for the first loop's interpreter. Of a network row the server's instructions are counted, from one look at its CPU
+time to the next. Each figure is set in ratio to the first loop given.
 `--limit 0.01` makes the exit status 1 when one is more than 1 % above the first. `--write FILE` stores the counts, and
 `--base FILE --margin 0.05` fails when a count exceeds the stored one by more than 5 %: the regression gate.
 """
@@ -26,8 +26,8 @@ if __name__ == "__main__":  # the harness of this tree, before an installed one
 
 from loopcore_bench.callgrind import Instructions, count_instructions, write_profile
 from loopcore_bench.cli import all_rows
-from loopcore_bench.floors import describe_floors
-from loopcore_bench.loops import LoopSpec, parse_loop
+from loopcore_bench.floors import PYTHON, describe_floors
+from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
 from loopcore_bench.measure import NetBench, Settings
 from loopcore_bench.native import NoCompilerError
@@ -131,7 +131,7 @@ def too_many(results: list[Instructions], limit: float | None) -> list[str]:
             continue
         ratio = result.per_operation / reference.per_operation
         print(f"{result.work:18} {result.loop} / {reference.loop} = {ratio:.4f}")
-        if limit is not None and ratio > 1 + limit:
+        if limit is not None and ratio > 1 + limit and result.loop not in (FLOOR, PYTHON):
             exceeded.append(
                 f"{result.work}: {result.loop} is {ratio:.4f} of {reference.loop}, the limit is {1 + limit:g}"
             )

@@ -27,10 +27,11 @@ Medians = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found, for a person, and whether it is enough."""
+    """What was found, for a person, and whether it is enough. `share` is how much of what is wanted that is."""
 
     text: str
     met: bool
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def ahead(row: str, least: float) -> Target:
 
     def judge(medians: Medians) -> Verdict | None:
         ratio, peer = against(medians.get(row, {}))
-        return Verdict(f"{ratio:.2f} x {peer}", ratio >= _allowing(least)) if ratio else None
+        return Verdict(f"{ratio:.2f} x {peer}", ratio >= _allowing(least), ratio / least) if ratio else None
 
     return Target(row, "level with the best peer" if least == 1 else f"{least:g} x the best peer", judge)
 
@@ -95,7 +96,7 @@ def over(row: str, peers: tuple[str, ...], least: float, ours: str = "") -> Targ
             loop: values for loop, values in loops.items() if loop in peers or (is_ours(loop) and ours in ("", loop))
         }
         ratio, peer = against(chosen)
-        return Verdict(f"{ratio:.2f} x {peer}", ratio >= _allowing(least)) if ratio else None
+        return Verdict(f"{ratio:.2f} x {peer}", ratio >= _allowing(least), ratio / least) if ratio else None
 
     wanted = "level with" if least == 1 else f"{least:g} x"
     which = "" if not ours else f"{ours}: "
@@ -116,7 +117,7 @@ def near_floor(row: str, most: float) -> Target:
             return None
         ratio = loops["loopcore"]["primary"] / loops[FLOOR]["primary"]
         disturbed = ", disturbed" if ratio < LEVEL else ""  # nothing is cheaper than what the kernel asks for
-        return Verdict(f"{_shown(ratio, most)} x C{disturbed}", ratio <= most)
+        return Verdict(f"{_shown(ratio, most)} x C{disturbed}", ratio <= most, most / ratio)
 
     return Target(row, f"epoll: at most {most:g} x the C server", judge)
 
@@ -129,7 +130,7 @@ def beside_epoll(row: str, most: float) -> Target:
         if not {"loopcore", "loopcore:uring"} <= loops.keys():
             return None
         ratio = loops["loopcore:uring"]["primary"] / loops["loopcore"]["primary"]
-        return Verdict(f"{_shown(ratio, most)} x epoll", ratio <= most)
+        return Verdict(f"{_shown(ratio, most)} x epoll", ratio <= most, most / ratio)
 
     return Target(row, f"loopcore:uring: at most {most:g} x epoll", judge)
 
@@ -139,7 +140,7 @@ def at_most(row: str, metric: str, most: float, unit: str, text: str = "") -> Ta
 
     def judge(medians: Medians) -> Verdict | None:
         value = medians.get(row, {}).get("loopcore", {}).get(metric)
-        return None if value is None else Verdict(f"{value:.3g} {unit}", value <= most)
+        return None if value is None else Verdict(f"{value:.3g} {unit}", value <= most, most / value if value else 1.0)
 
     return Target(row, text or f"at most {most:g} {unit}", judge)
 
@@ -152,7 +153,7 @@ def flat(row: str, base: str) -> Target:
         if ours is None or few is None:
             return None
         ratio = few["primary"] / ours["primary"]
-        return Verdict(f"{ratio:.2f} x {base}", ratio >= _FLAT)
+        return Verdict(f"{ratio:.2f} x {base}", ratio >= _FLAT, ratio)
 
     return Target(row, f"epoll: as `{base}`", judge)
 
@@ -162,7 +163,7 @@ def rate(row: str) -> Target:
 
     def judge(medians: Medians) -> Verdict | None:
         ratio, peer = against(medians.get(row, {}), "wall_ns")
-        return Verdict(f"{ratio:.2f} x {peer}", ratio >= 1) if ratio else None
+        return Verdict(f"{ratio:.2f} x {peer}", ratio >= 1, ratio) if ratio else None
 
     return Target(row, "ahead of all in requests a second", judge, by_cost=False)
 
@@ -173,7 +174,7 @@ def pure(medians: Medians) -> dict[str, Verdict]:
     for row, loops in medians.items():
         if PURE in loops and "asyncio" in loops and loops["asyncio"]["primary"] > _NOTHING:
             ratio = loops["asyncio"]["primary"] / loops[PURE]["primary"]
-            found[row] = Verdict(f"{ratio:.2f} x asyncio", ratio >= LEVEL)
+            found[row] = Verdict(f"{ratio:.2f} x asyncio", ratio >= LEVEL, ratio)
     return found
 
 
@@ -213,10 +214,10 @@ _NOTHING = 8.0
 
 _NATIVE = ("uvloop", "rloop", "zloop")
 _SIZES = ("64", "1k", "16k", "100k")
-_ECHOES = (
-    *(f"tcp-{size}-{connections}" for size in _SIZES for connections in (1, 10, 100)),
-    *(f"unix-{size}-{connections}" for size in _SIZES for connections in (1, 10, 100)),
+_TCP, _UNIX = (
+    tuple(f"{over}-{size}-{connections}" for size in _SIZES for connections in (1, 10, 100)) for over in ("tcp", "unix")
 )
+_ECHOES = (*_TCP, *_UNIX)
 _OF_RINGS = ("split-1k-10", "udp-1k-10", "tls-1k-10", "tls-100k-10", "uvicorn-100", "idle-5k", "churn-10")
 
 TARGETS: tuple[Target, ...] = (
@@ -237,7 +238,7 @@ TARGETS: tuple[Target, ...] = (
     ahead("executor", 1),
     *(near_floor(row, 1.2 if "100k" in row else 1.08) for row in _ECHOES),
     *(over(row, _NATIVE, 1, "loopcore") for row in _ECHOES),
-    *(over(row, ("blazio",), 1, "loopcore:uring") for row in _ECHOES),
+    *(over(row, ("blazio",), 1, "loopcore:uring") for row in _TCP),
     *(beside_epoll(row, 1.05) for row in (*_ECHOES, *_OF_RINGS)),
     ahead("split-1k-10", 1),
     at_most("io_busy", "wait_us", 25, "us"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -13,6 +14,7 @@ import pytest
 from loopcore_bench.cli import choose_rows
 from loopcore_bench.loops import LoopSpec
 from loopcore_bench.measure import Settings
+from loopcore_bench.process import MeasurementError
 from loopcore_bench.rounds import Cell, interleave
 from tests.benchmarks import drawing, figures, reasons
 
@@ -99,7 +101,7 @@ def test_rows_of_another_day_a_busier_hour_and_another_commit_are_told() -> None
     found["runs"] += [{"date": "2026-01-04T00:00:00", "load_average": [0.7], "commit": "beef", "rows": []}]
     text = drawing.conditions({"3.13": found})
     assert text.startswith("**Python 3.13**, 2026-01-02 to 2026-01-04: CPU, ")
-    assert "; commit c0ffee, beef; rounds: 5; load at the start: 0.7." in text
+    assert "; tree at commit c0ffee, beef; rounds: 5; load at the start: 0.7." in text
 
 
 def test_how_far_the_same_program_is_apart_is_told() -> None:
@@ -199,3 +201,16 @@ def test_a_wrong_python_is_refused_and_nothing_is_written(
     assert figures.main(words) == 2
     assert complaint in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("row", "cpu", "refused"), [("sleep0", "CPU", False), ("sleep0", "other", True), ("*", "other", False)]
+)
+def test_rows_of_two_machines_do_not_share_a_file(row: str, cpu: str, refused: bool, tmp_path: Path) -> None:
+    spec = LoopSpec("asyncio", "asyncio", None, "python")
+    series = figures.Series("3.13", [spec], {"asyncio": {"version": "3.13"}})
+    series.cells = [Cell(name, "asyncio", 0, {"cpu_ns": 1.0}) for name in ("sleep0", "call_soon")]
+    figures.store(series, choose_rows("sleep0,call_soon"), Settings(), facts("c0ffee"), tmp_path)
+    chance = pytest.raises(MeasurementError, match="another machine") if refused else contextlib.nullcontext()
+    with chance:
+        figures.refuse_other_ground(series, choose_rows(row), {**facts("beef"), "cpu": cpu}, tmp_path)

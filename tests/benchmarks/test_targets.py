@@ -163,3 +163,16 @@ def test_the_pure_build_is_judged_against_asyncio_and_has_no_part_in_the_other_t
     line = drawing.target_table({"3.13": document}).splitlines()[-1]
     assert line == "| all rows | the pure build: level with asyncio | **not met: 1 of 2 rows** |"
     assert "| `process` | 3.13 | **10,000,000** |  |" in drawing.rate_table({"3.13": document}).splitlines()
+
+
+def test_rows_of_one_kind_that_all_meet_a_target_share_a_line_with_the_one_that_meets_it_by_least() -> None:
+    names = [f"tcp-{number}" for number in range(4)]
+    asked = [targets.near_floor(row, 1.08) for row in names]
+    found: dict[str, Any] = {}
+    for row, ours in zip(names, (101.0, 106.0, 109.0, 102.0), strict=True):
+        found |= medians(row, loopcore=ours, c=100.0)
+    assert list(drawing.target_lines(asked, [found])) == [
+        ["`tcp-*` (3 of 4)", asked[0].text, "met: 1.06 x C at worst"],
+        ["`tcp-2`", asked[0].text, "**not met: 1.09 x C**"],
+    ]
+    assert [line[0] for line in drawing.target_lines(asked[2:], [found])] == ["`tcp-2`", "`tcp-3`"]

@@ -58,6 +58,11 @@ void die(const char *what) {
     exit(2);
 }
 
+void refuse(const char *reason) {
+    fprintf(stderr, "load: %s\n", reason);
+    exit(2);
+}
+
 static int dial_unix(const char *path) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -85,8 +90,8 @@ static int dial(const struct target *t) {
 }
 
 static int open_fifo(const char *path, const char *end, int mode) {
-    char name[256];
-    snprintf(name, sizeof name, "%s.%s", path, end);
+    char name[4096];
+    if (snprintf(name, sizeof name, "%s.%s", path, end) >= (int)sizeof name) { errno = ENAMETOOLONG; die(path); }
     int fd = open(name, mode | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) die(name);
     return fd;
@@ -100,8 +105,7 @@ void channel_open(struct channel *c, const struct target *t) {
 #ifdef WITH_TLS
     shake_hands(c, t->trust);
 #else
-    fprintf(stderr, "load: compiled without TLS\n");
-    exit(2);
+    refuse("compiled without TLS");
 #endif
 }
 

@@ -33,4 +33,7 @@ int channel_pending(const struct channel *c);
 /* Say what failed, with errno, and end. */
 void die(const char *what);
 
+/* Say why this cannot be had, and end. */
+void refuse(const char *reason);
+
 #endif

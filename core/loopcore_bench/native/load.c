@@ -320,7 +320,9 @@ static void reset_idle(void) {
 static void prepare(void) {
     uint32_t state = 2463534242u; /* xorshift: bytes without a period */
     request_len = opt.http ? strlen(HTTP_REQUEST) : opt.size;
-    if (target.udp && opt.size < sizeof(uint64_t)) { fprintf(stderr, "load: a datagram has 8 bytes or more\n"); exit(2); }
+    if (target.udp && opt.size < sizeof(uint64_t)) refuse("a datagram has 8 bytes or more");
+    if (target.pipe && (opt.conns > 1 || opt.idle || opt.churn || target.udp || target.trust || opt.size > 1 << 16))
+        refuse("over pipes there is one connection, with messages of 64 KiB at most");
     pattern = malloc(opt.size + SHIFTS);
     for (size_t i = 0; i < opt.size + SHIFTS; i++) {
         state ^= state << 13, state ^= state >> 17, state ^= state << 5;
@@ -359,7 +361,7 @@ static void parse(int argc, char **argv) {
 int main(int argc, char **argv) {
     struct rlimit files;
     parse(argc, argv);
-    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL, and write(2) to a FIFO, have no MSG_NOSIGNAL */
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
