@@ -148,7 +148,7 @@ def verdict_cell(target: Target, medians: Medians) -> str:
 
     Beside a target that is not met stands what the floor with Python would reach. It cannot be met where that floor
     misses it even with a cost less by what medians of one build differ by, and is below every loop over epoll. Where it
-    misses it and loopcore costs no more, that is said.
+    misses it by less, or loopcore costs no more, that is said; and where a cost more by as much would miss it.
     """
     verdict = target.judge(medians)
     if verdict is None:
@@ -156,13 +156,18 @@ def verdict_cell(target: Target, medians: Medians) -> str:
     if verdict.met:
         return f"met: {verdict.text}"
     bound = of_floor(target, medians)
-    least = of_floor(target, medians, LEVEL)
-    text = f"**not met: {verdict.text}**" + (f"; C and Python: {bound.text}" if bound else "")
-    if bound is None or least is None or bound.met:
+    least, most = (of_floor(target, medians, share) for share in (LEVEL, 1 / LEVEL))
+    text = f"**not met: {verdict.text}**"
+    if bound is None or least is None or most is None:
         return text
-    if least.met or not is_below_all(medians[target.row]):
-        return text + ", and loopcore is level with that" * is_at_floor(medians[target.row])
-    return f"{text}, so it cannot be met" + " over epoll" * ("loopcore:uring" in medians[target.row])
+    text = f"{text}; C and Python: {bound.text}"
+    if bound.met:
+        return text + f", with less than {1 - LEVEL:.0%} to spare" * (not most.met)
+    if not least.met and is_below_all(medians[target.row]):
+        return f"{text}, so it cannot be met" + " over epoll" * ("loopcore:uring" in medians[target.row])
+    return text + (
+        ", and loopcore is level with that" if is_at_floor(medians[target.row]) else ", which misses it as well"
+    )
 
 
 def pure_table(documents: dict[str, dict[str, Any]]) -> str:

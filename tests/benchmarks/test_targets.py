@@ -99,12 +99,13 @@ def test_without_figures_there_is_no_verdict(target: targets.Target) -> None:
 @pytest.mark.parametrize(
     ("floor", "cell"),
     [
-        (50.0, "**not met: 1.00 x uvloop**; C and Python: 2.00 x uvloop"),
-        (51.0, "**not met: 1.00 x uvloop**; C and Python: 1.96 x uvloop"),  # a figure may be off by so much
+        (45.0, "**not met: 1.00 x uvloop**; C and Python: 2.22 x uvloop"),
+        (50.0, "**not met: 1.00 x uvloop**; C and Python: 2.00 x uvloop, with less than 3% to spare"),
+        (51.0, "**not met: 1.00 x uvloop**; C and Python: 1.96 x uvloop, which misses it as well"),  # by what is noise
         (60.0, "**not met: 1.00 x uvloop**; C and Python: 1.67 x uvloop, so it cannot be met"),
     ],
 )
-def test_a_target_that_the_floor_with_python_misses_cannot_be_met(floor: float, cell: str) -> None:
+def test_what_the_floor_with_python_reaches_is_told_beside_a_target_that_is_not_met(floor: float, cell: str) -> None:
     found = medians(uvloop=100.0, loopcore=100.0, **{"c+python": floor})
     assert drawing.verdict_cell(targets.ahead("row", 2), found) == cell
 
