@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from loopcore import hookimpl
 from loopcore.errors import UsageError
@@ -52,7 +53,7 @@ class Trace:
         self._ring = Ring(limit)
         self._title = "loop"
         self._track_numbers = count(FIRST_TASK_TRACK)
-        self._tracks: dict[int, int] = {}  # of live tasks, by id()
+        self._tracks: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
         self._threads: dict[int, int] = {}
         self._threads_lock = threading.Lock()
         self._job_ended: dict[int, int] = {}  # by track: when the last job of that thread ended
@@ -188,8 +189,7 @@ class Trace:
 
     @hookimpl
     def loopcore_task_spawned(self, task: "asyncio.Task[Any]") -> None:
-        # Always a new track: a task that was destroyed while it waited may have had the same id().
-        self._tracks[id(task)] = next(self._track_numbers)
+        self._tracks[task] = next(self._track_numbers)
         self._begin_arrow(task)
 
     @hookimpl
@@ -209,16 +209,16 @@ class Trace:
         track, begin, _ = self._running.pop()
         self._ring.add(Step(track, task.get_name(), describe_coroutine(task), begin, _now(), describe_outcome(task)))
         if task.done():
-            self._tracks.pop(id(task), None)
+            self._tracks.pop(task, None)
 
     @hookimpl
     def loopcore_task_done(self, task: "asyncio.Task[Any]") -> None:
         self._ring.add(Mark(self._track_of(task), describe_outcome(task), "task", _now(), {"task": task.get_name()}))
 
     def _track_of(self, task: "asyncio.Task[Any]") -> int:
-        track = self._tracks.get(id(task))
+        track = self._tracks.get(task)
         if track is None:
-            track = self._tracks[id(task)] = next(self._track_numbers)
+            track = self._tracks[task] = next(self._track_numbers)
         return track
 
     # Transports, threads

@@ -178,6 +178,8 @@ def test_a_destroyed_task_leaves_its_track_to_nobody(tmp_path: Path, backend_nam
     steps = _of(load(plugin.path), "X", "task")
     tracks = {step["tid"] for step in steps if step["args"]["task"].startswith("destroyed")}
     assert len(tracks - {LOOP_TRACK}) == 20
+    gc.collect()
+    assert not plugin._tracks  # nor is anything kept of a task that is gone
 
 
 def test_what_cannot_be_described_is_traced_all_the_same(tmp_path: Path, backend_name: str) -> None:
