@@ -177,3 +177,13 @@ def test_rows_of_one_kind_that_all_meet_a_target_share_a_line_with_the_one_that_
         ["`tcp-2`", asked[0].text, "**not met: 1.09 x C**"],
     ]
     assert [line[0] for line in drawing.target_lines(asked[2:], [found])] == ["`tcp-2`", "`tcp-3`"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "kernels", "met"),
+    [(109.0, 100.0, True), (115.0, 100.0, False), (115.0, 110.0, True), (125.0, 110.0, False), (115.0, 90.0, False)],
+)
+def test_a_row_with_idle_connections_is_held_against_the_c_servers(ours: float, kernels: float, met: bool) -> None:
+    found = medians("idle-0", loopcore=100.0, c=100.0) | medians("idle-1k", loopcore=ours, c=kernels)
+    text = f"{100 / ours:.2f} x idle-0, the C server {100 / kernels:.2f} x"
+    assert verdict(targets.flat("idle-1k", "idle-0"), found) == (text, met)
