@@ -45,7 +45,8 @@ SOURCES = tuple(str(ROOT / folder) for folder in ("core", "backends", "plugins")
 # The row of short connections is the last: those that are closed are in TIME_WAIT for a minute.
 ROWS = (
     "micro,tcp-*-1,tcp-*-10,tcp-*-100,unix-*,buffered-1k-10,split-1k-10,sock-1k-10,"
-    "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,idle-0,idle-1k,idle-5k,uvicorn-100,aiohttp-100,churn-10"
+    "streams-1k-10,streams-own-1k-10,streams-100k-10,udp-1k-10,tls-1k-10,tls-100k-10,"
+    "pipe-1k-1,idle-0,idle-1k,idle-5k,uvicorn-100,aiohttp-100,churn-10"
 )
 OF_A_RUN = ("date", "load_average", "commit")
 """What differs between runs that measure rows anew."""
