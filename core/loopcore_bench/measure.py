@@ -169,8 +169,11 @@ class NetBench:
     def count_instructions(self, row: NetRow, spec: LoopSpec, profile: Path | None = None) -> Instructions:
         """Instructions of the server over the loaded interval of a network row, outside the kernel.
 
-        `profile` is where callgrind's file of that interval is left. Raises NotInstalledError without valgrind.
+        `profile` is where callgrind's file of that interval is left. Raises NotInstalledError without valgrind, and
+        for io_uring, whose system calls it does not know.
         """
+        if spec.backend == "uring":
+            raise NotInstalledError("valgrind does not know io_uring")
         with tempfile.TemporaryDirectory() as scratch:
             counts = ServerCounts(Path(scratch))
             with self._session(row, spec, counts.command, _COUNTED_TIMEOUT) as session:

@@ -96,7 +96,9 @@ def instructions(options: argparse.Namespace) -> int:
             counter = Counter()
             counter.count_inside([spec for spec in specs if spec.label in INSIDE_LOOPS])
             counter.count_servers([spec for spec in specs if spec.label in NETWORK_LOOPS], net)
-        failed = failed or counter.failed
+        failed = failed or counter.failed or not counter.found
+        if not counter.found:
+            continue  # why, was told
         before = read(path)
         kept = [each for each in before.get("counts", []) if each["python"] != version]
         commits = {**before.get("commits", {}), version: state}

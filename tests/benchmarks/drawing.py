@@ -237,7 +237,18 @@ def behind(documents: dict[str, dict[str, Any]], counts: Counts) -> str:
             continue
         lines.append(f"- `{first.partition('-')[0]}-*`:{text}")
         lines += [f"  - `{row}`: {'; '.join(found[row])}." for row in (first, *others)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *level(documents)])
+
+
+def level(documents: dict[str, dict[str, Any]]) -> list[str]:
+    """The rows on which a peer is ahead by less than what runs differ by."""
+    texts = []
+    for version, document in documents.items():
+        for row, loops in medians_of(document).items():
+            ahead, peer = against(loops)
+            if LEVEL <= ahead < 1:
+                texts.append(f"`{row}` {ahead:.3f} x {peer} on {version}")
+    return [f"- Level, with a peer ahead by less than {1 - LEVEL:.0%}: {', '.join(texts)}."] if texts else []
 
 
 def bound_of(loops: Mapping[str, Mapping[str, float]], ahead: float) -> str:

@@ -78,6 +78,8 @@ def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Serie
         raise MeasurementError(f"{python} has no loopcore: install it there with LOOPCORE_COMPILE=require")
     if series.loops["loopcore"]["build"] != "compiled":
         raise MeasurementError(f"{python} has a pure loopcore: install it there with LOOPCORE_COMPILE=require")
+    if not str(series.loops["loopcore"]["python"]).startswith(f"{version}."):
+        raise MeasurementError(f"{python} is Python {series.loops['loopcore']['python']}, and not {version}")
     spec = dataclasses.replace(parse_loop(f"{PURE}=loopcore@{python}"), sources=SOURCES)
     series.loops[PURE] = describe(spec)
     series.specs.append(spec)

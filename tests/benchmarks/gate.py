@@ -83,10 +83,13 @@ class Judgement:
 
 def facts_of(python: str) -> dict[str, str]:
     """What is measured, from the interpreter that has it. Raises NotInstalledError."""
-    found = subprocess.run([python, "-c", _FACTS], capture_output=True, text=True, check=False, cwd="/")
-    if found.returncode:
-        raise NotInstalledError(f"{python}: {(found.stderr.strip().splitlines() or ['no answer'])[-1]}")
-    facts: dict[str, str] = json.loads(found.stdout)
+    try:
+        found = subprocess.run([python, "-c", _FACTS], capture_output=True, text=True, check=False, cwd="/")
+        if found.returncode:
+            raise NotInstalledError(f"{python}: {(found.stderr.strip().splitlines() or ['no answer'])[-1]}")
+        facts: dict[str, str] = json.loads(found.stdout)
+    except (OSError, json.JSONDecodeError) as error:
+        raise NotInstalledError(f"{python} is no interpreter: {error}") from None
     return {**facts, "valgrind": valgrind_version()}
 
 

@@ -1,6 +1,6 @@
 """Count instructions per operation, outside the kernel, and compare two builds, or one with the floors.
 
-    python tests/benchmarks/instructions.py --work sleep0,call_soon --count 20000 \
+    python tests/benchmarks/instructions.py --work sleep0,call_soon --count 20000 \\
         --loops with=loopcore@/with/bin/python,without=loopcore@/without/bin/python
 
     python tests/benchmarks/instructions.py --work tcp-1k-10,tls-1k-10 --loops loopcore@/with/bin/python --floors
@@ -79,7 +79,12 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--base", help="stored counts to compare with")
     parser.add_argument("--margin", type=float, default=0.05, help="allowed excess over the stored counts")
     parser.add_argument("--profile", help="write callgrind's file of the first workload on the first loop, and stop")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.count < 1:
+        parser.error("--count has to be 1 or more")
+    if options.base and not Path(options.base).is_file():
+        parser.error(f"there is no base {options.base}; write one with --write")
+    return options
 
 
 def _floors(python: str, scratch: Path) -> list[LoopSpec]:

@@ -77,6 +77,11 @@ def test_a_server_is_counted_while_it_is_loaded_and_at_no_other_time(
     assert f"totals: {found.twice}\n" in (tmp_path / "profile").read_text()
 
 
+def test_what_valgrind_does_not_know_is_refused_at_once(net: NetBench) -> None:
+    with pytest.raises(NotInstalledError, match="does not know io_uring"):
+        net.count_instructions(NET["tcp-1k-10"], parse_loop("loopcore:uring"))
+
+
 def test_without_valgrind_a_count_is_refused_with_the_reason(net: NetBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda program: None)
     with pytest.raises(NotInstalledError, match="valgrind is not installed"):
@@ -98,6 +103,20 @@ def test_a_cell_that_failed_is_told_and_is_a_failure(
     pretend("no answer")
     assert counts.main(["instructions", "--python", "3.13=python", "--out", str(tmp_path)]) == 1
     assert "tcp-1k-10 on loopcore: no answer" in capsys.readouterr().err
+
+
+def test_without_valgrind_what_is_stored_stays(
+    pretend: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(1)
+    assert counts.main(["instructions", "--python", "3.13=python", "--out", str(tmp_path)]) == 0
+
+    def refuse(*_: object) -> Instructions:
+        raise NotInstalledError("valgrind is not installed")
+
+    monkeypatch.setattr(counts, "NetBench", lambda *_: SimpleNamespace(settings=Settings(), count_instructions=refuse))
+    assert counts.main(["instructions", "--python", "3.13=python", "--out", str(tmp_path)]) == 1
+    assert counted.read_counts(tmp_path) == {"tcp-1k-10": {"3.13": {"loopcore": 1}}}
 
 
 def test_where_nothing_was_counted_nothing_is_written(
@@ -153,6 +172,10 @@ def test_what_cannot_be_counted_is_refused_without_a_traceback(
     assert "on one --python" in capsys.readouterr().err
     assert instructions.main(["--work", "nothing"]) == 2
     assert "no workload 'nothing'" in capsys.readouterr().err
+    for words, complaint in ((["--count", "0"], "1 or more"), (["--base", str(out)], "there is no base")):
+        with pytest.raises(SystemExit, match="2"):
+            instructions.main(words)
+        assert complaint in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -214,3 +214,10 @@ def test_rows_of_two_machines_do_not_share_a_file(row: str, cpu: str, refused: b
     chance = pytest.raises(MeasurementError, match="another machine") if refused else contextlib.nullcontext()
     with chance:
         figures.refuse_other_ground(series, choose_rows(row), {**facts("beef"), "cpu": cpu}, tmp_path)
+
+
+def test_a_python_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    facts_of_loop = {"version": "1", "build": "compiled", "python": "3.13.0"}
+    monkeypatch.setattr(figures, "describe", lambda spec: facts_of_loop)
+    with pytest.raises(MeasurementError, match=r"is Python 3\.13\.0, and not 3\.1$"):
+        figures.find_loops("3.1", "python", "", tmp_path)

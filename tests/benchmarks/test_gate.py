@@ -144,3 +144,9 @@ def test_an_interpreter_without_loopcore_is_named(tmp_path: Path) -> None:
     python.chmod(0o755)
     with pytest.raises(NotInstalledError, match="loopcore is not installed for this Python"):
         gate.facts_of(str(python))
+
+
+@pytest.mark.parametrize("name", ["/no/such/python", "true"])
+def test_what_is_no_interpreter_is_refused_without_a_traceback(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gate.main(["--python", name]) == 2
+    assert "is no interpreter" in capsys.readouterr().err

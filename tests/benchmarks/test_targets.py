@@ -187,3 +187,27 @@ def test_a_row_with_idle_connections_is_held_against_the_c_servers(ours: float, 
     found = medians("idle-0", loopcore=100.0, c=100.0) | medians("idle-1k", loopcore=ours, c=kernels)
     text = f"{100 / ours:.2f} x idle-0, the C server {100 / kernels:.2f} x"
     assert verdict(targets.flat("idle-1k", "idle-0"), found) == (text, met)
+
+
+def test_a_row_that_is_cheaper_than_the_kernels_work_is_disturbed() -> None:
+    found = medians(c=110.0, **{"loopcore": 100.0, "loopcore:uring": 120.0})
+    assert verdict(targets.beside_epoll("row", 1.05), found) == ("1.20 x epoll, disturbed", False)
+    assert verdict(targets.near_floor("row", 1.08), found) == ("0.91 x C, disturbed", True)
+
+
+def test_rows_on_which_a_peer_is_ahead_by_what_is_noise_are_named() -> None:
+    document = {
+        "figures": [
+            {"row": row, "loop": loop, "primary": "cpu_ns", "medians": {"cpu_ns": cost}, "note": None}
+            for row, loop, cost in (
+                ("a", "uvloop", 98.0),
+                ("a", "loopcore", 100.0),
+                ("b", "uvloop", 90.0),
+                ("b", "loopcore", 100.0),
+            )
+        ],
+    }
+    assert drawing.level({"3.13": document}) == [
+        "- Level, with a peer ahead by less than 3%: `a` 0.980 x uvloop on 3.13."
+    ]
+    assert drawing.level({}) == []
