@@ -7,7 +7,6 @@ tests/benchmarks/test_figures.py fails when pages and data differ.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -30,7 +29,7 @@ from tests.benchmarks.counted import (
     table,
 )
 from tests.benchmarks.reasons import BEHIND
-from tests.benchmarks.records import DATA, ROOT
+from tests.benchmarks.records import DATA, ROOT, read
 from tests.benchmarks.targets import (
     BOUNDS,
     LEVEL,
@@ -71,7 +70,7 @@ BUSY = "**Few rounds, or a machine that had other work: a single figure may be o
 def read_data(folder: Path = DATA) -> dict[str, dict[str, Any]]:
     """The documents by Python version, the newest first."""
     paths = sorted(folder.glob("[0-9]*.json"), key=lambda path: tuple(map(int, path.stem.split("."))), reverse=True)
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    return {path.stem: read(path) for path in paths}
 
 
 def only(document: dict[str, Any], rows: Iterable[str], loops: Iterable[str] | None = None) -> dict[str, Any]:
@@ -224,7 +223,9 @@ def behind(documents: dict[str, dict[str, Any]], counts: Counts) -> str:
                 texts += [f"it misses {missed}"] * bool(missed)
                 found.setdefault(row, []).append(", ".join(texts))
     if not found:
-        return f"On no row is a peer ahead by more than {1 - LEVEL:.0%}, and every target is met."
+        return "\n".join(
+            [f"On no row is a peer ahead by more than {1 - LEVEL:.0%}, and every target is met.", *level(documents)]
+        )
     told: dict[tuple[str, str], list[str]] = {}
     for row in found:
         reason = next((text for prefix, text in BEHIND if row.startswith(prefix)), "")

@@ -111,7 +111,7 @@ def keep_others(made: dict[str, Any], before: dict[str, Any]) -> None:
     kept = [each for each in before["figures"] if each["row"] in order and each["row"] not in made["operations"]]
     made["figures"] = sorted(made["figures"] + kept, key=lambda each: order.get(each["row"], len(order)))
     names = {each["row"] for each in kept}
-    runs = [{**run, "rows": [row for row in run["rows"] if row in names]} for run in before["runs"]]
+    runs = [{**run, "rows": [row for row in run["rows"] if row in names]} for run in before.get("runs", ())]
     made["runs"] += [run for run in runs if run["rows"]]
     made["operations"] = {**before["operations"], **made["operations"]}
 

@@ -28,7 +28,6 @@ from loopcore_bench.callgrind import Instructions, count_instructions, write_pro
 from loopcore_bench.cli import all_rows
 from loopcore_bench.floors import PYTHON, describe_floors
 from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
-from loopcore_bench.machine import machine_facts
 from loopcore_bench.measure import NetBench, Settings
 from loopcore_bench.native import NoCompilerError
 from loopcore_bench.netrows import NetRow
@@ -89,7 +88,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 
 def _floors(python: str, scratch: Path) -> list[LoopSpec]:
     """Both floors; raises NotInstalledError with the reason for one that cannot be had."""
-    found = describe_floors(machine_facts()["compiler"], python, scratch)
+    found = describe_floors("", python, scratch)
     for _, facts in found:
         if "skipped" in facts:
             raise NotInstalledError(facts["skipped"])

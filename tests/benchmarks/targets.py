@@ -151,7 +151,7 @@ def at_most(row: str, metric: str, most: float, unit: str, text: str = "") -> Ta
 
 
 def flat(row: str, base: str) -> Target:
-    """Over epoll, level with what the row `base` costs; where the C server is not, as far from it as that."""
+    """Over epoll, level with what the row `base` costs; beside it stands how level the C server is."""
 
     def judge(medians: Medians) -> Verdict | None:
         loops, few = (medians.get(name, {}) for name in (row, base))
@@ -162,8 +162,7 @@ def flat(row: str, base: str) -> Target:
         if not ratio:
             return None
         text = f"{ratio:.2f} x {base}" + f", the C server {kernels:.2f} x" * bool(kernels) + _disturbed(loops)
-        share = ratio / min(1.0, kernels or 1.0)
-        return Verdict(text, share >= _FLAT, share)
+        return Verdict(text, ratio >= _FLAT, ratio)
 
     return Target(row, f"epoll: as `{base}`", judge)
 

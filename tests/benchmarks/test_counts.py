@@ -21,6 +21,7 @@ from loopcore_bench.strace import Syscalls
 from tests.benchmarks import counted, counts, figures, instructions, records
 
 C = LoopSpec(FLOOR, FLOOR, None, "")
+ASYNCIO = LoopSpec("asyncio", "asyncio", None, sys.executable)
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +30,6 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> NetBench:
         return NetBench(Settings(requests=200, warmup=0.1), tmp_path_factory.mktemp("bench"))
     except NoCompilerError as error:
         pytest.skip(f"no C compiler: {error}")
-
-
-ASYNCIO = LoopSpec("asyncio", "asyncio", None, sys.executable)
 
 
 def stored(folder: Path, **numbers: int) -> counted.Counts:

@@ -221,3 +221,8 @@ def test_a_python_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(figures, "describe", lambda spec: facts_of_loop)
     with pytest.raises(MeasurementError, match=r"is Python 3\.13\.0, and not 3\.1$"):
         figures.find_loops("3.1", "python", "", tmp_path)
+
+
+def test_a_file_of_before_runs_were_noted_is_replaced_when_all_its_rows_are_measured(tmp_path: Path) -> None:
+    figures.keep_others(made := {"figures": [], "operations": {}, "runs": []}, {"figures": [], "operations": {}})
+    assert made["runs"] == []

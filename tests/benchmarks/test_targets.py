@@ -181,9 +181,9 @@ def test_rows_of_one_kind_that_all_meet_a_target_share_a_line_with_the_one_that_
 
 @pytest.mark.parametrize(
     ("ours", "kernels", "met"),
-    [(109.0, 100.0, True), (115.0, 100.0, False), (115.0, 110.0, True), (125.0, 110.0, False), (115.0, 90.0, False)],
+    [(109.0, 100.0, True), (115.0, 100.0, False), (115.0, 110.0, False), (109.0, 108.0, True)],
 )
-def test_a_row_with_idle_connections_is_held_against_the_c_servers(ours: float, kernels: float, met: bool) -> None:
+def test_how_level_the_c_server_is_stands_beside_and_excuses_nothing(ours: float, kernels: float, met: bool) -> None:
     found = medians("idle-0", loopcore=100.0, c=100.0) | medians("idle-1k", loopcore=ours, c=kernels)
     text = f"{100 / ours:.2f} x idle-0, the C server {100 / kernels:.2f} x"
     assert verdict(targets.flat("idle-1k", "idle-0"), found) == (text, met)
