@@ -55,11 +55,6 @@ def other_sources() -> Iterator[Source]:
             yield read_source(path)
 
 
-def long_files(sources: Iterable[Source], limit: int = 400) -> list[str]:
-    counted = ((source, source.text.count("\n")) for source in sources)
-    return [f"{source.path}: {lines} lines, limit {limit}" for source, lines in counted if lines > limit]
-
-
 def long_functions(sources: Iterable[Source], limit: int = 60) -> list[str]:
     complaints = []
     for source in sources:

@@ -34,10 +34,6 @@ LIFE_CYCLE = frozenset(
 """What the facade does itself: its life, and the making of futures and tasks."""
 
 
-def test_no_file_is_longer_than_400_lines():
-    assert rules.long_files(EVERYTHING) == []
-
-
 def test_no_function_is_longer_than_60_lines():
     assert rules.long_functions(EVERYTHING) == []
 

@@ -29,11 +29,6 @@ def importable(monkeypatch: pytest.MonkeyPatch):
     return load
 
 
-def test_long_file_is_noticed():
-    assert rules.long_files([sample("x = 1\n" * 401)])
-    assert not rules.long_files([sample("x = 1\n" * 400)])
-
-
 def test_long_function_is_noticed():
     assert rules.long_functions([sample("def f():\n" + "    x = 1\n" * 60)])
     assert not rules.long_functions([sample("def f():\n" + "    x = 1\n" * 59)])
