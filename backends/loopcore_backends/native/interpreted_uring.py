@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 import time
+from threading import get_ident as get_ident
 from typing import Any, Final
 
 from loopcore_backends import _sockaddr

@@ -239,3 +239,4 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     int check_signals "PyErr_CheckSignals" () except -1
+    unsigned long get_ident "PyThread_get_thread_ident" ()

@@ -17,12 +17,26 @@ cdef class UringBackend(DirectPort):
     cdef object _without
     cdef long long _pid
     cdef Life _life
+    cdef unsigned long _owner
+    cdef bint _inside
+    cdef object _posted
     cdef bint _closed
+    cdef public bint _has_ring
+    cdef list _unfinished
+    cdef object _ending
 
-    @cython.locals(slot=Slot, requests=Requests)
     cpdef object submit(self, Operation operation)
-    @cython.locals(slot=Slot)
     cpdef object cancel(self, Operation operation)
+    cdef object _post(self, bint submits, Operation operation)
+    @cython.locals(operation=Operation)
+    cdef object _do_posted(self)
+    @cython.locals(slot=Slot)
+    cdef object _submit_posted(self, Operation operation)
+    cdef object _leave(self)
+    @cython.locals(slot=Slot, requests=Requests)
+    cdef object _submit(self, Operation operation)
+    @cython.locals(slot=Slot)
+    cdef object _cancel(self, Operation operation)
     @cython.locals(limit=cython.longlong)
     cpdef object wait(self, object timeout)
     @cython.locals(results=Results, deadline=cython.longlong, blocks=cython.bint)
@@ -42,7 +56,8 @@ cdef class UringBackend(DirectPort):
     cdef object _drop(self, Slot slot)
     @cython.locals(slot=Slot, old=Requests, ring=Ring, consumed=cython.ulonglong, begun=cython.bint)
     cdef object _move(self)
-    @cython.locals(slot=Slot)
     cpdef object close(self)
+    @cython.locals(slot=Slot, operation=Operation, ring=Ring)
+    cdef object _end(self)
     @cython.locals(slot=Slot, ring=Ring, code=cython.longlong)
     cdef object _end_everything(self)

@@ -2,30 +2,47 @@
 
 One io_uring_enter(2) a wait hands over everything that was submitted, does what became ready, and waits.
 
+One call at a time
+------------------
+The queues are shared with the kernel and belong to one thread, the owner: the one that waited last. A finalizer or a
+signal handler may call the port in the middle of a call of the owner's, a collection may run a finalizer in any
+thread. Such a `submit` or `cancel` is posted: the owner does it before its call returns, or in its next one. So
+nothing changes under the hands of a call, and no other thread touches the ring. A `close` that comes in the middle
+of a call is done when that call ends; the operations that it ends are returned by the next `close`.
+
 Threads
 -------
 The ring belongs to the thread of the first wait (see `ring`); the loop may have been made in another. When later
-another thread waits or cancels, the kernel refuses (EEXIST), and everything in flight moves to a new ring. That loses
-nothing: what a request does when its socket becomes ready is done in the thread of its ring, inside its wait, so
-nothing happened meanwhile, and nothing will, for requests of a ring that is given up only end. A thread that ends does
-what became ready once more; that is waited for, and told. The exception are calls on files that the kernel left to its
-own threads: those that must not be made twice end with ECANCELED.
+another thread waits, the kernel refuses (EEXIST), and everything in flight moves to a new ring. The owner is not in
+the old one then: a wait in the middle of a wait is an error. Moving loses nothing: what a request does when its
+socket becomes ready is done in the thread of its ring, inside its wait, so nothing happened meanwhile, and requests of
+a ring that is given up only end. A thread that ends does what became ready once more; that is waited for, and told.
+The exception are calls on files that the kernel left to its own threads: those that must not be made twice end with
+ECANCELED.
+
+Memory
+------
+The kernel may write to the memory of a request until the request has ended. What a ring that is given up leaves
+unended keeps its memory until the thread that the ring belonged to has ended: then the kernel has ended it.
 
 Cancelling
 ----------
-A request holds its file open: a socket that is closed while a receive is in flight is not closed. So `cancel` enters
-the kernel and returns only when the operation has ended; what else ended with it is kept for the next wait.
+A request holds its file open: a socket that is closed while a receive is in flight is not closed. So the owner's
+`cancel` enters the kernel and returns only when the operation has ended; what else ended with it is kept for the next
+wait. One that was posted is done when the owner has come to it.
 
 Signals
 -------
 A signal ends io_uring_enter(2), but that does not show if something was handed over; so after each one that brought
 nothing the handlers are run. What had completed lies in the queue, and comes with the next wait.
 
-Sources: io_uring(7), io_uring_enter(2), io_uring_prep_cancel(3). Thread: the loop's own, except `wake`.
+Sources: io_uring(7), io_uring_enter(2), io_uring_prep_cancel(3). Thread: any, as said above; `wait` the loop's own.
 """
 
 import errno
 import os
+import threading
+from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -33,7 +50,7 @@ from loopcore import operations
 from loopcore.backend import Capability, ProbeResult
 from loopcore.completion import Completion
 from loopcore.direct import DirectPort
-from loopcore.errors import BackendClosedError, BackendUnavailableError
+from loopcore.errors import BackendClosedError, BackendUnavailableError, UsageError
 from loopcore_backends import _refusals
 from loopcore_backends._waker import Waker, make_waker
 from loopcore_backends.uring import features, report, slots, status
@@ -49,9 +66,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends.native.uring import check_signals, now_ns, to_ns
+    from cython.cimports.loopcore_backends.native.uring import check_signals, get_ident, now_ns, to_ns
 else:
-    from loopcore_backends.native.interpreted_uring import check_signals, now_ns, to_ns
+    from loopcore_backends.native.interpreted_uring import check_signals, get_ident, now_ns, to_ns
 
 ROUNDS: Final = 100
 ROUND_NS: Final = 10_000_000
@@ -60,14 +77,24 @@ ROUND_NS: Final = 10_000_000
 _ONCE: Final = (operations.OPEN, operations.CLOSE, operations.SEND_FILE, operations.WRITE_FILE)
 """Calls that must not be made a second time."""
 
-_buried: list[Any] = []
-"""Memory that requests of a ring that is gone may still be about to fill: kept for ever, for nobody tells their end."""
+_left: list[tuple[int, Any]] = []
+"""The threads of rings that are gone, and memory that their requests may still be about to fill."""
+
+
+def _keep_memory(ring: Ring, memory: Any) -> None:
+    """Keep `memory` until the thread of `ring` has ended; let go of what was kept for threads that have."""
+    _left[:] = [(thread, kept) for thread, kept in _left if os.path.exists(f"/proc/self/task/{thread}")]
+    if ring.enabled and memory is not None:
+        _left.append((ring.owner, memory))
 
 
 class UringBackend(DirectPort):
     """Completions from io_uring(7)."""
 
-    __slots__ = ("_waker", "_requests", "_results", "_slots", "_without", "_pid", "_life", "_closed")
+    __slots__ = (
+        "_waker", "_requests", "_results", "_slots", "_without", "_pid", "_life", "_owner", "_inside", "_posted",
+        "_closed", "_has_ring", "_unfinished", "_ending",
+    )  # fmt: skip
 
     name = "uring"
     backend_api = (1, 0)
@@ -87,7 +114,16 @@ class UringBackend(DirectPort):
 
         Raises BackendUnavailableError where there can be none, UsageError for a wrong name.
         """
+        self._owner: int = get_ident()
+        """The thread that waited last, or has made the port."""
+        self._inside: bool = False
+        """The owner is in the middle of a call."""
+        self._posted: deque[tuple[bool, Any]] = deque()
+        """What the owner is to submit (true) or cancel, in the order of the calls."""
         self._closed: bool = False
+        """`close` was called."""
+        self._unfinished: list[Any] = []
+        self._ending: Any = threading.Lock()
         self._without: frozenset[str] = features.masked(without)
         self._pid: int = os.getpid()
         self._life: Life = Life()
@@ -100,6 +136,7 @@ class UringBackend(DirectPort):
         except OSError as exc:
             ring.close()
             raise features.unavailable(features.refusal_by_error(exc.errno or 0)) from exc
+        self._has_ring: bool = True
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -116,6 +153,76 @@ class UringBackend(DirectPort):
             raise self._refusal()
         if operation.slot is not None:
             raise ValueError(f"{operation!r} is in flight already")
+        if self._inside or get_ident() != self._owner:
+            operation.slot = slots.POSTED
+            self._post(True, operation)
+            return
+        self._inside = True
+        try:
+            self._submit(operation)
+        finally:
+            self._leave()
+
+    def cancel(self, operation: Any) -> None:
+        if self._closed or not self._life.is_here():
+            raise self._refusal()
+        if operation.slot is None:
+            return
+        if self._inside or get_ident() != self._owner:
+            self._post(False, operation)
+            return
+        self._inside = True
+        try:
+            self._do_posted()  # `operation` may be among it
+            self._cancel(operation)
+        finally:
+            self._leave()
+
+    # One call at a time
+
+    def _post(self, submits: bool, operation: Any) -> None:
+        self._posted.append((submits, operation))
+        if get_ident() != self._owner:
+            self.wake()
+
+    def _do_posted(self) -> None:
+        while self._posted:
+            submits, operation = self._posted.popleft()
+            try:
+                if submits:
+                    self._submit_posted(operation)
+                else:
+                    self._cancel(operation)
+            except BaseException:
+                self._posted.appendleft((submits, operation))
+                raise
+
+    def _submit_posted(self, operation: Any) -> None:
+        if operation.slot is not slots.POSTED:
+            return  # begun before something was raised
+        operation.slot = None
+        try:
+            self._submit(operation)
+        except UsageError as exc:
+            operation.slot = slot = self._slots.take(operation)
+            self._results.end(slot, OSError(errno.EINVAL, str(exc)))
+        except BaseException:
+            operation.slot = slots.POSTED
+            raise
+
+    def _leave(self) -> None:
+        """End a call of the owner's; what came in its middle is done now."""
+        try:
+            if self._posted and not self._closed:
+                self._do_posted()
+        finally:
+            self._inside = False
+            if self._closed and self._has_ring:
+                self._end()
+
+    # What is done
+
+    def _submit(self, operation: Any) -> None:
         requests = self._requests
         slot = self._slots.take(operation)
         try:
@@ -138,9 +245,7 @@ class UringBackend(DirectPort):
             self._slots.give(slot)
             raise
 
-    def cancel(self, operation: Any) -> None:
-        if self._closed or not self._life.is_here():
-            raise self._refusal()
+    def _cancel(self, operation: Any) -> None:
         slot = operation.slot
         if slot is None or slot.operation is not operation:
             return
@@ -183,22 +288,37 @@ class UringBackend(DirectPort):
     def wait(self, timeout: float | None) -> Sequence[Completion]:
         if self._closed or not self._life.is_here():
             raise self._refusal()
+        if self._inside:
+            raise RuntimeError("wait() was called in the middle of another call of this port; it is the loop's to call")
         limit = -1 if timeout is None else 0
-        self._wait(to_ns(timeout) if timeout is not None and timeout > 0.0 else limit)
-        return self._take()
+        limit = to_ns(timeout) if timeout is not None and timeout > 0.0 else limit
+        self._owner = get_ident()
+        self._inside = True
+        try:
+            self._wait(limit)
+            done: list[Completion] = self._take()
+        finally:
+            self._leave()
+        return done
 
     def _wait(self, limit: int) -> None:
         results = self._results
         deadline = now_ns() + limit if limit > 0 else 0
         if not results.watching:
             self._watch()
-        while True:
+        while not self._closed:
+            if self._posted:
+                self._do_posted()
+            if self._requests.streams is not None and self._requests.streams.returned:
+                self._requests.streams.reclaim()
             if results.again:
                 self._begin_again()
             blocks = limit != 0 and self._may_block()
             if blocks or not self._requests.ring.idle():
                 self._enter(1 if blocks else 0, limit)
             self._harvest()
+            if self._posted:
+                self._do_posted()  # now, so that what was cancelled is told by this wait
             if results.ends or results.woken or limit == 0:
                 return
             check_signals()
@@ -218,12 +338,12 @@ class UringBackend(DirectPort):
             if waker is not None and not (results.watching and waker.edges):
                 waker.drain()
         done: list[Completion] = results.done
-        for operation in results.ended:
-            operation.slot = None
+        for completion in done:
+            if not completion[2]:
+                operation = completion[0]
+                operation.slot = None
         # Last: interpreted, a signal handler that raises before this line leaves it all for the next wait.
         results.ends = 0
-        if results.ended:
-            results.ended = []
         results.done = []
         return done
 
@@ -326,13 +446,12 @@ class UringBackend(DirectPort):
         self._results.watching = False
         self._results.again = []
         consumed = old.ring.consumed()
-        for slot in self._slots.living():
+        living = self._slots.living()
+        kept = [slot.keep for slot in living if slot.asked and slot.position < consumed]
+        _keep_memory(old.ring, (old.streams, old.datagrams, kept) if kept else None)
+        for slot in living:
             begun = slot.asked and slot.position < consumed
             slot.asked = False
-            if begun and slot.keep is not None:
-                _buried.append(slot.keep)
-            elif begun and slot.code == operations.READ_FILE:
-                _buried.append(old.streams)
             if slot.cancelled:
                 self._results.end(slot, _cancelled())
             elif begun and (slot.code in _ONCE or status.moves_position(slot)) and slot.step != slots.BLOCKED:
@@ -351,27 +470,48 @@ class UringBackend(DirectPort):
             waker.wake()
 
     def close(self) -> Sequence[operations.Operation]:
-        if self._closed:
-            return []
         self._closed = True
+        if self._inside and self._life.is_here():
+            self.wake()
+            return []
+        if self._has_ring:
+            self._end()
+        unfinished, self._unfinished = self._unfinished, []
+        return unfinished
+
+    def __del__(self) -> None:
+        # Of one that nobody has closed: the descriptor and the memory would stay, in use by the kernel.
+        if getattr(self, "_has_ring", False):
+            self.close()
+
+    def _end(self) -> None:
+        if not self._ending.acquire(False):
+            return  # interpreted, another thread may come between any two steps
+        self._has_ring = False
         self._waker = None
+        ring = self._requests.ring
         if self._pid == os.getpid():
             self._end_everything()
-        unfinished = []
         for operation, result, more in self._take():
             if operation.code in (operations.ACCEPT, operations.OPEN) and isinstance(result, int):
                 os.close(result)  # nobody else will
             elif operation.code == operations.CLOSE and result is None:
                 operation.fd = -1  # it is closed, and the number may be another file's: nobody is to close it again
             if not more:
-                unfinished.append(operation)
-        for slot in self._slots.living():
-            unfinished.append(slot.operation)
+                self._unfinished.append(operation)
+        living = self._slots.living()
+        kept = [slot.keep for slot in living]
+        _keep_memory(ring, (self._requests.streams, self._requests.datagrams, kept) if kept else None)
+        for slot in living:
+            self._unfinished.append(slot.operation)
             slot.operation.slot = None
-            _buried.append(slot.keep or self._requests.streams)
             self._slots.give(slot)
+        for submits, operation in self._posted:
+            if submits:
+                operation.slot = None
+                self._unfinished.append(operation)
+        self._posted.clear()
         self._requests.give_up()
-        return unfinished
 
     def _end_everything(self) -> None:
         """Cancel what is in flight, and wait for its end, if this is the thread that can."""
@@ -387,11 +527,11 @@ class UringBackend(DirectPort):
             if ring.space() > 0:
                 self._requests.cancel_all()  # again, as in `cancel`
             code = ring.enter(1, ROUND_NS)
-            if code < 0 and code not in (-errno.ETIME, -errno.EINTR, -errno.EBUSY):
-                return
+            if code == -errno.EEXIST:
+                ring.await_owner()
             self._results.harvest(self._requests)
             self._results.settle(self._requests)
-            if not self._slots.in_flight:
+            if not self._slots.in_flight or (code < 0 and code not in (-errno.ETIME, -errno.EINTR, -errno.EBUSY)):
                 return
 
 

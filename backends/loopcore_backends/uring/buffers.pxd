@@ -11,10 +11,10 @@ cdef class Buffers:
     cdef public Py_ssize_t provided
     cdef public Py_ssize_t limit
     cdef public unsigned int mask
-    cdef public bint dead
     cdef public bint incremental
     cdef public dict loans
     cdef public set spent
+    cdef public list returned
     cdef unsigned long long tail
     cdef unsigned long long address
     cdef unsigned long long *entries
@@ -28,16 +28,18 @@ cdef class Buffers:
     cdef object publish(self)
     @cython.locals(place=cython.uint)
     cdef unsigned int following(self, unsigned int number, unsigned int steps)
-    @cython.locals(count=cython.uint, step=cython.uint, place=cython.uint, used=cython.uint)
-    cdef bytes take_out(self, unsigned int number, Py_ssize_t size, bint more)
-    cdef object consume(self, unsigned int number, unsigned int used, bint more)
+    @cython.locals(start=cython.ulonglong)
+    cdef bytes copy(self, unsigned int number, Py_ssize_t size)
+    @cython.locals(count=cython.uint, step=cython.uint, place=cython.uint)
+    cdef object release(self, unsigned int number, Py_ssize_t size, bint more, bint lent)
     @cython.locals(step=cython.uint)
     cdef bint _is_row(self, unsigned int number, unsigned int count)
     @cython.locals(part=Py_ssize_t, step=cython.uint, start=cython.ulonglong)
     cdef bytes _gather(self, unsigned int number, Py_ssize_t size)
-    @cython.locals(start=Py_ssize_t, used=cython.uint)
-    cpdef object lend(self, unsigned int number, Py_ssize_t size, bint more)
-    cpdef object take_back(self, unsigned int number)
+    @cython.locals(start=Py_ssize_t)
+    cpdef object lend(self, unsigned int number, Py_ssize_t size)
+    @cython.locals(number=cython.uint)
+    cpdef object reclaim(self)
 
 
 @cython.final

@@ -83,10 +83,10 @@ class Buffers:
         "provided",
         "limit",
         "mask",
-        "dead",
         "incremental",
         "loans",
         "spent",
+        "returned",
         "tail",
         "address",
         "entries",
@@ -105,12 +105,14 @@ class Buffers:
         """Buffers in use so far."""
         self.mask: int = limit - 1
         self.tail: int = 0
-        self.dead: bool = False
         self.incremental: bool = incremental
         self.loans: dict[int, int] = {}
         """How many pieces of a buffer are lent, if it is filled incrementally."""
         self.spent: set[int] = set()
         """Full buffers of which some pieces are lent."""
+        self.returned: list[int] = []
+        """Buffers that were lent and are not needed any more, once for each piece. Any thread may append; the loop's
+        own puts them back."""
         self.memory: mmap.mmap = mmap.mmap(-1, size * limit)
         # The table itself; then for each buffer its place in the table, or how much of it is used; then the
         # registration.
@@ -169,33 +171,40 @@ class Buffers:
         found: int = (self.entries[2 * place + 1] >> 32) & 0xFFFF
         return found
 
-    def take_out(self, number: int, size: int, more: bool) -> bytes:
-        """Return the `size` bytes that have come last in buffer `number`, and put it back, or those that they fill.
+    def copy(self, number: int, size: int) -> bytes:
+        """Return the `size` bytes that have come last in buffer `number`, and in those behind it if they fill more."""
+        start = self.address + number * self.size
+        if self.incremental:
+            start += self.places[number]
+        elif size > self.size and not self._is_row(number, (size + self.size - 1) // self.size):
+            return self._gather(number, size)
+        copied: bytes = take(start, size)
+        return copied
 
-        With `more` the kernel goes on filling it.
+    def release(self, number: int, size: int, more: bool, lent: bool) -> None:
+        """Note that `size` bytes of buffer `number` were copied or lent, and put back what is not in use any more.
+
+        With `more` the kernel goes on filling it. Needs no memory, except that a spent buffer of loans is noted.
         """
         if self.incremental:
-            used = self.places[number]
-            piece: bytes = take(self.address + number * self.size + used, size)
-            self.consume(number, used + size, more)
-            return piece
-        if size <= self.size:
-            data: bytes = take(self.address + number * self.size, size)
+            self.places[number] += size
+            if more:
+                return
             self.available -= 1
-            self.provide(number)
-            return data
-        count = (size + self.size - 1) // self.size
-        if self._is_row(number, count):
-            data = take(self.address + number * self.size, size)
-        else:
-            data = self._gather(number, size)
+            if number in self.loans:
+                self.spent.add(number)
+            else:
+                self.provide(number)
+            return
+        count = (size + self.size - 1) // self.size if size > self.size else 1
+        self.available -= count
+        if lent:
+            return
         # Where the others are is read off the first one's place, and providing that changes it. What is written
         # meanwhile is never ahead of what is still to be read: at the tail lies the oldest entry.
         place = self.places[number]
-        self.available -= count
         for step in range(count):
             self.provide((self.entries[2 * ((place + step) & self.mask) + 1] >> 32) & 0xFFFF)
-        return data
 
     def _is_row(self, number: int, count: int) -> bool:
         step = 1
@@ -214,40 +223,30 @@ class Buffers:
             step += 1
         return b"".join(parts)
 
-    def consume(self, number: int, used: int, more: bool) -> None:
-        """Note how much of a buffer that is filled incrementally is used; put it back if it is full."""
-        self.places[number] = used
-        if not more:
-            self.available -= 1
-            if number in self.loans:
-                self.spent.add(number)
-            else:
-                self.provide(number)
-
-    def lend(self, number: int, size: int, more: bool) -> "Loan":
+    def lend(self, number: int, size: int) -> "Loan":
         """Return the bytes that have come last in one buffer, which comes back when they are given back."""
         start = number * self.size
         if self.incremental:
-            used = self.places[number]
-            start += used
+            start += self.places[number]
+            loan = Loan(self, number, memoryview(self.memory)[start : start + size])
             self.loans[number] = self.loans.get(number, 0) + 1
-            self.consume(number, used + size, more)
-        else:
-            self.available -= 1
+            return loan
         return Loan(self, number, memoryview(self.memory)[start : start + size])
 
-    def take_back(self, number: int) -> None:
-        """A piece of a buffer that was lent is not needed any more."""
-        if self.incremental:
-            left = self.loans[number] - 1
-            if left:
-                self.loans[number] = left
-                return
-            del self.loans[number]
-            if number not in self.spent:
-                return
-            self.spent.remove(number)
-        self.provide(number)
+    def reclaim(self) -> None:
+        """Put back what was given back since."""
+        while self.returned:
+            number = self.returned.pop()
+            if self.incremental:
+                left = self.loans[number] - 1
+                if left:
+                    self.loans[number] = left
+                    continue
+                del self.loans[number]
+                if number not in self.spent:
+                    continue
+                self.spent.remove(number)
+            self.provide(number)
         self.publish()
 
 
@@ -263,7 +262,7 @@ class Loan:
         self._given: bool = False
 
     def give_back(self) -> None:
-        """Let the memory be used again; the view ends."""
+        """Let the memory be used again, from the next wait on; the view ends. Thread: any."""
         if self._given:
             return
         self._given = True
@@ -273,5 +272,5 @@ class Loan:
             pass  # there are views of it, whose owner has said that he is done
         buffers = self._buffers
         self._buffers = None
-        if buffers is not None and not buffers.dead:
-            buffers.take_back(self._number)
+        if buffers is not None:
+            buffers.returned.append(self._number)

@@ -182,7 +182,4 @@ class Requests(Sockets):
 
     def give_up(self) -> None:
         """Close the ring. What is lent stays readable."""
-        for group in (self.streams, self.datagrams):
-            if group is not None:
-                group.dead = True
         self.ring.close()

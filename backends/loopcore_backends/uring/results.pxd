@@ -19,7 +19,6 @@ cdef unsigned int _WAKE_GENERATION, _LOW
 @cython.final
 cdef class Results:
     cdef public list done
-    cdef public list ended
     cdef public Py_ssize_t ends
     cdef public list again
     cdef public bint woken
@@ -33,15 +32,16 @@ cdef class Results:
     cpdef object harvest(self, Requests requests)
     @cython.locals(slot=Slot, operation=Operation, consumed=cython.ulonglong, waiting=list)
     cpdef object settle(self, Requests requests)
-    @cython.locals(operation=Receive, more=cython.bint, fills=cython.bint, streams=Buffers)
+    @cython.locals(operation=Receive, more=cython.bint, lent=cython.bint, streams=Buffers)
     cdef object _received(self, Slot slot, int result, unsigned int flags, Requests requests)
     @cython.locals(limit=Py_ssize_t)
-    cdef object _hand_out(self, Receive operation, object received, bint more)
-    cdef object _append(self, Receive operation, object received, bint more)
+    cdef list _pieces(self, Receive operation, object received, bint more)
+    cdef object _piece(self, Receive operation, object received)
     @cython.locals(error=cython.int, code=cython.int)
     cdef object _failed(self, Slot slot, int result, Requests requests)
     @cython.locals(step=cython.int, group=Buffers)
     cdef bint _goes_on(self, Slot slot, int code, int error, Requests requests) except -1
+    @cython.locals(group=Buffers)
     cdef object _finished(self, Slot slot, int result, unsigned int flags, Requests requests)
     @cython.locals(code=cython.int, at=cython.ulonglong, information=cython.p_uint)
     cdef object _value(self, Slot slot, int result, unsigned int flags, Requests requests)

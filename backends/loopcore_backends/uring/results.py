@@ -4,6 +4,9 @@
 was no buffer, or no data in a pipe, puts the operation among those that are to be begun `again`. `settle` then tells
 the success of inline sends, of which there is no completion (see `requests`).
 
+Neither is ever entered twice: finalizers that an allocation runs cannot call in here (see `backend`). All that needs
+memory comes first: a completion for which there was none changes nothing, and is found in the queue again.
+
 An operation that the kernel cancels although nobody asked is begun again: it does so with the requests of a
 thread that ends. Sources: io_uring(7), io_uring_prep_*(3). Thread: the loop's own.
 """
@@ -83,13 +86,11 @@ _NOT_TWICE = (operations.OPEN, operations.CLOSE, operations.SEND_FILE)
 class Results:
     """What has been done and not been told yet."""
 
-    __slots__ = ("done", "ended", "ends", "again", "woken", "watching", "_slots")
+    __slots__ = ("done", "ends", "again", "woken", "watching", "_slots")
 
     def __init__(self, in_flight: Slots) -> None:
         self.done: list[Any] = []
-        """Completions for the next wait to return."""
-        self.ended: list[Any] = []
-        """Operations that these are the last of: in flight until they are handed out."""
+        """Completions for the next wait to return; what one of them is the last of is in flight until then."""
         self.ends: int = 0
         """How many of them end a wait."""
         self.again: list[Slot] = []
@@ -142,7 +143,6 @@ class Results:
                     operation = slot.operation
                     size = slot.size
                     self.done.append((operation, size, False))
-                    self.ended.append(operation)
                     self._slots.give(slot)
                     if not operation.quiet:
                         self.ends += 1
@@ -155,47 +155,48 @@ class Results:
         more: bool = bool(flags & _CQE_MORE)
         received: Any = b""
         streams = requests.streams
+        lent = False
         if streams is None:
             received = cut(slot.keep, result)
         elif flags & _CQE_BUFFER:
-            fills = bool(flags & _CQE_BUFFER_MORE)
-            if operation.lend and 0 < result <= streams.size and 2 * streams.available > streams.provided:
-                received = streams.lend(flags >> _BUFFER_SHIFT, result, fills)
+            lent = operation.lend and 0 < result <= streams.size and 2 * streams.available > streams.provided
+            if lent:
+                received = streams.lend(flags >> _BUFFER_SHIFT, result)
             else:
-                received = streams.take_out(flags >> _BUFFER_SHIFT, result, fills)
-        if not more:
-            requests.receives -= 1
-            self.ended.append(operation)
-            self._slots.give(slot)
-        self.ends += 1
-        if operation.lend or result > operation.limit:
-            self._hand_out(operation, received, more)
+                received = streams.copy(flags >> _BUFFER_SHIFT, result)
+        if not lent and (operation.lend or result > operation.limit):
+            self.done += self._pieces(operation, received, more)
         else:
             self.done.append((operation, received, more))
+        if streams is not None and flags & _CQE_BUFFER:
+            streams.release(flags >> _BUFFER_SHIFT, result, bool(flags & _CQE_BUFFER_MORE), lent)
+        self.ends += 1
+        if not more:
+            requests.receives -= 1
+            self._slots.give(slot)
 
-    def _hand_out(self, operation: Any, received: Any, more: bool) -> None:
-        if isinstance(received, bytes):
-            limit = operation.limit
-            while len(received) > limit > 0:
-                self._append(operation, received[:limit], True)
-                received = received[limit:]
-        self._append(operation, received, more)
+    def _pieces(self, operation: Any, received: bytes, more: bool) -> list[Any]:
+        """Return the completions for `received`, none longer than the limit, as loans if they were asked for."""
+        limit = operation.limit
+        pieces = []
+        while len(received) > limit > 0:
+            pieces.append((operation, self._piece(operation, received[:limit]), True))
+            received = received[limit:]
+        pieces.append((operation, self._piece(operation, received), more))
+        return pieces
 
-    def _append(self, operation: Any, received: Any, more: bool) -> None:
-        if received and operation.lend and isinstance(received, bytes):
-            received = Loan(None, 0, memoryview(received))
-        self.done.append((operation, received, more))
+    def _piece(self, operation: Any, received: bytes) -> Any:
+        return Loan(None, 0, memoryview(received)) if received and operation.lend else received
 
     def _failed(self, slot: Slot, result: int, requests: Requests) -> None:
         error = -result
         code = slot.code
+        if slot.cancelled or not self._goes_on(slot, code, error, requests):
+            if slot.cancelled and error in (_AGAIN_ERROR, _NO_BUFFERS_ERROR, _INTERRUPTED_ERROR):
+                error = _CANCELLED_ERROR
+            self.end(slot, OSError(error, os.strerror(error)))
         if code == _RECEIVE_CODE:
             requests.receives -= 1
-        if not slot.cancelled and self._goes_on(slot, code, error, requests):
-            return
-        if slot.cancelled and error in (_AGAIN_ERROR, _NO_BUFFERS_ERROR, _INTERRUPTED_ERROR):
-            error = _CANCELLED_ERROR
-        self.end(slot, OSError(error, os.strerror(error)))
 
     def _goes_on(self, slot: Slot, code: int, error: int, requests: Requests) -> bool:
         """Begin again what only had bad luck; return whether it did."""
@@ -223,9 +224,9 @@ class Results:
                 step = _CONNECTING
         elif error != _INTERRUPTED_ERROR or code in _NOT_TWICE or code == _CONNECT_CODE:
             return False
+        self.again.append(slot)
         slot.step = step
         slot.asked = False
-        self.again.append(slot)
         return True
 
     def _finished(self, slot: Slot, result: int, flags: int, requests: Requests) -> None:
@@ -234,6 +235,11 @@ class Results:
             self.ends += 1
         else:
             self.end(slot, self._value(slot, result, flags, requests))
+        if flags & _CQE_BUFFER:
+            group = requests.datagrams if slot.code == _RECEIVE_FROM_CODE else requests.streams
+            if group is not None:
+                group.release(flags >> _BUFFER_SHIFT, result, False, False)
+                group.publish()
 
     def _value(self, slot: Slot, result: int, flags: int, requests: Requests) -> Any:
         code = slot.code
@@ -246,7 +252,7 @@ class Results:
             if requests.streams is None or slot.keep is not None:
                 return cut(slot.keep, result)
             if flags & _CQE_BUFFER:
-                return requests.streams.take_out(flags >> _BUFFER_SHIFT, result, False)
+                return requests.streams.copy(flags >> _BUFFER_SHIFT, result)
             return b""
         if code == _STAT_CODE:
             return status.stat_result(cut(slot.keep[0], layout.STATX_SIZE))
@@ -284,17 +290,12 @@ class Results:
         operation = slot.operation
         prefix = _NAME_AT + _NAME_SIZE
         size = min(result - prefix, operation.limit)
-        datagram = take(at + prefix, size), internet_address(at + _NAME_AT)
-        group.available -= 1
-        group.provide(number)
-        group.publish()
-        return datagram
+        return take(at + prefix, size), internet_address(at + _NAME_AT)
 
     def end(self, slot: Slot, result: Any) -> None:
         """Tell the last of `slot`, with `result`. Its operation is in flight until that is handed out."""
         operation = slot.operation
         self.done.append((operation, result, False))
-        self.ended.append(operation)
         if not operation.quiet or isinstance(result, OSError):
             self.ends += 1
         elif slot.code in _SENDS and result < slot.size:

@@ -19,6 +19,7 @@ cdef class Slot:
     cdef public bint cancelled
     cdef public unsigned int index
     cdef public unsigned int generation
+    cdef Slot next_free
 
     @cython.locals(high=cython.ulonglong)
     cdef unsigned long long user_data(self)
@@ -27,10 +28,10 @@ cdef class Slot:
 @cython.final
 cdef class Slots:
     cdef list _all
-    cdef list _free
+    cdef Slot _free
     cdef public Py_ssize_t in_flight
 
-    @cython.locals(slot=Slot)
+    @cython.locals(slot=Slot, free=Slot)
     cdef Slot take(self, Operation operation)
     cdef object give(self, Slot slot)
     @cython.locals(slot=Slot)

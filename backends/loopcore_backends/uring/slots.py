@@ -41,6 +41,7 @@ class Slot:
         "cancelled",
         "index",
         "generation",
+        "next_free",
     )
 
     def __init__(self, index: int) -> None:
@@ -61,11 +62,16 @@ class Slot:
         self.cancelled: bool = False
         self.index: int = index
         self.generation: int = 1
+        self.next_free: Slot | None = None
 
     def user_data(self) -> int:
         """Return what its requests carry."""
         high = self.generation
         return self.index | high << 32
+
+
+POSTED = Slot(0)
+"""What an operation has for a slot that was asked for in the middle of another call: it is not begun yet."""
 
 
 class Slots:
@@ -75,13 +81,17 @@ class Slots:
 
     def __init__(self) -> None:
         self._all: list[Slot] = []
-        self._free: list[Slot] = []
+        self._free: Slot | None = None
+        """The first of those that are not in use, each of which names the next: giving one back needs no memory."""
         self.in_flight: int = 0
 
     def take(self, operation: Any) -> Slot:
         """Return a slot for `operation`."""
-        if self._free:
-            slot = self._free.pop()
+        free = self._free
+        if free is not None:
+            slot = free
+            self._free = slot.next_free
+            slot.next_free = None
         else:
             slot = Slot(len(self._all))
             self._all.append(slot)
@@ -94,12 +104,13 @@ class Slots:
 
     def give(self, slot: Slot) -> None:
         """Take back a slot whose operation has ended."""
+        slot.generation = slot.generation + 1 if slot.generation < 0x7FFFFFFF else 1
+        slot.asked = False
+        slot.next_free = self._free
+        self._free = slot
+        self.in_flight -= 1
         slot.operation = None
         slot.keep = None
-        slot.asked = False
-        slot.generation = slot.generation + 1 if slot.generation < 0x7FFFFFFF else 1
-        self._free.append(slot)
-        self.in_flight -= 1
 
     def find(self, index: int, generation: int) -> Slot | None:
         """Return the slot whose request carried these, None if its operation has ended."""

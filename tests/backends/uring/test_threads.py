@@ -83,7 +83,7 @@ def test_wake_ends_a_wait_of_the_new_thread(port):
 
 
 @needs_uring
-@pytest.mark.skipif(not hasattr(Results, "_append"), reason="compiled, what the kernel says cannot be held back")
+@pytest.mark.skipif(not hasattr(Results, "_piece"), reason="compiled, what the kernel says cannot be held back")
 def test_read_of_a_file_is_not_made_again_in_another_thread(port: Any, tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"first second")
