@@ -45,7 +45,7 @@ cdef class Ring:
     @cython.locals(free=cython.uint)
     cdef unsigned int space(self)
     cdef unsigned int scratch_index(self)
-    @cython.locals(at=cython.uint, user_data=cython.ulonglong)
+    @cython.locals(at=cython.uint, number=cython.ulonglong)
     cdef unsigned long long put(
         self, unsigned long long user_data, unsigned int head, long long fd, unsigned long long offset,
         unsigned long long address, unsigned long long length, unsigned long long flags, unsigned long long extra

@@ -250,7 +250,8 @@ class Ring:
         `head` is the opcode with the flags beside it (see `layout`), `extra` buffer group and file index.
         """
         at = (self.tail & self.sq_mask) * 8
-        self.sqes[at] = head | (fd & _LOW) << 32
+        number = fd & _LOW
+        self.sqes[at] = head | number << 32
         self.sqes[at + 1] = offset
         self.sqes[at + 2] = address
         self.sqes[at + 3] = length | flags << 32
