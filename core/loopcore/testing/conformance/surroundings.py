@@ -4,6 +4,7 @@ Everything is a context manager or a function, so that tests which do not subcla
 Thread: the main one, where signals are handled.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -165,3 +166,69 @@ def open_files() -> set[str]:
         pytest.skip("counts descriptors in /proc")
     # Without that of the listing itself, whose number the next one gets.
     return {str(number) for number in open_descriptors()}
+
+
+@contextmanager
+def beside(call: Callable[[], Any]) -> Iterator[list[Any]]:
+    """Make `call` in another thread while the body runs; what it returns is in the list afterwards.
+
+    The thread is let go at the last moment, so that it mostly gets the GIL when the body waits. What it raises is raised.
+    """
+    gate = threading.Event()
+    returned: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        gate.wait()
+        try:
+            returned.append(call())
+        except BaseException as exc:
+            raised.append(exc)
+
+    thread = threading.Thread(target=run, name="loopcore conformance")
+    thread.start()
+    gate.set()
+    try:
+        yield returned
+    finally:
+        thread.join()
+        if raised:
+            raise raised[0]
+
+
+@contextmanager
+def collected_inside(call: Callable[[], Any], allocations: int) -> Iterator[None]:
+    """Let a finalizer make `call` inside the body, about when it has made so many objects, or else at its end.
+
+    Before Python 3.12 the collector runs inside an allocation, later between two instructions. What `call` raises is
+    raised here, where Python would only print it.
+    """
+    if not hasattr(gc, "set_threshold"):
+        pytest.skip("has no collector that can be hurried")
+    raised: list[BaseException] = []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            try:
+                call()
+            except BaseException as exc:
+                raised.append(exc)
+
+    was_enabled, thresholds = gc.isenabled(), gc.get_threshold()
+    gc.disable()
+    gc.collect()
+    Cycle()
+    gc.set_threshold(allocations, *thresholds[1:])
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.collect()
+        if not was_enabled:
+            gc.disable()
+    if raised:
+        raise raised[0]

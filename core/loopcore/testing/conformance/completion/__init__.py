@@ -2,6 +2,7 @@
 
 import os
 
+from loopcore.testing.conformance.completion.any_thread import CompletionFromAnywhere
 from loopcore.testing.conformance.completion.buffers import Buffers
 from loopcore.testing.conformance.completion.cancelling import Cancelling
 from loopcore.testing.conformance.completion.closing import CompletionEnds
@@ -15,6 +16,9 @@ from loopcore.testing.conformance.completion.storm import Storms
 from loopcore.testing.conformance.completion.streams import Streams
 from loopcore.testing.conformance.completion.waiting import CompletionWaits
 
-EVERYWHERE = (Streams, Datagrams, Polls, Buffers, Cancelling, CompletionWaits, CompletionEnds, CompletionModels, Storms)
+EVERYWHERE = (
+    Streams, Datagrams, Polls, Buffers, Cancelling, CompletionFromAnywhere, CompletionWaits, CompletionEnds,
+    CompletionModels, Storms,
+)  # fmt: skip
 POSIX = (Files, CompletionSignals, CompletionForks)
 COMPLETION_LEVELS = (*EVERYWHERE, *(POSIX if os.name == "posix" else ()))

@@ -1,0 +1,146 @@
+"""Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads, inside a wait."""
+
+import os
+import threading
+from typing import Any
+
+import pytest
+
+from loopcore.errors import BackendClosedError
+from loopcore.interest import READ
+from loopcore.testing.conformance.base import Level
+from loopcore.testing.conformance.surroundings import PATIENCE, OnAlarm, Pair, PairMaker, beside, collected_inside
+
+ALARMS = pytest.mark.skipif(os.name != "posix", reason="needs setitimer(2)")
+
+
+class ReadinessFromAnywhere(Level):
+    """Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads, inside a wait."""
+
+    def test_finalizer_may_unregister_inside_a_wait(self, port: Any, make_pair: PairMaker) -> None:
+        stays, peer = make_pair()
+        peer.send(b"x")
+        port.register(stays.fileno(), READ)
+        for allocations in range(1, 40):
+            goes, other = make_pair()
+            other.send(b"y")
+            port.register(goes.fileno(), READ)
+            with collected_inside(lambda fd=goes.fileno(): port.unregister(fd), allocations):
+                events = dict(port.wait(0.0))
+            assert events.get(stays.fileno()) == READ
+            assert events.keys() <= {stays.fileno(), goes.fileno()}
+            assert list(port.wait(0.0)) == [(stays.fileno(), READ)]
+            goes.close()
+            other.close()
+
+    @ALARMS
+    def test_signal_handler_may_unregister_inside_a_wait(
+        self, port: Any, make_pair: PairMaker, on_alarm: OnAlarm
+    ) -> None:
+        (goes, other), (stays, peer) = make_pair(), make_pair()
+        port.register(goes.fileno(), READ)
+        port.register(stays.fileno(), READ)
+
+        def unregister() -> None:
+            port.unregister(goes.fileno())
+            other.send(b"nobody asks any more")
+            peer.send(b"x")
+
+        on_alarm(unregister)
+        assert _first_events(port) == [(stays.fileno(), READ)]
+        assert list(port.wait(0.0)) == [(stays.fileno(), READ)]
+
+    def test_another_thread_may_unregister_during_a_wait(self, port: Any, make_pair: PairMaker) -> None:
+        stays, peer = make_pair()
+        port.register(stays.fileno(), READ)
+        for _ in range(30):
+            goes, other = make_pair()
+            port.register(goes.fileno(), READ)
+
+            def unregister(fd: int = goes.fileno(), other: Any = other) -> None:
+                port.unregister(fd)
+                other.send(b"nobody asks any more")
+                peer.send(b"x")
+
+            with beside(unregister):
+                assert _first_events(port) == [(stays.fileno(), READ)]
+            stays.recv(1)
+
+    def test_descriptor_unregistered_in_another_thread_can_be_closed(self, port: Any, make_pair: PairMaker) -> None:
+        """A wait under way that held the file would keep its peer from seeing the end."""
+        for _ in range(10):
+            goes, other = make_pair()
+            other.setblocking(True)
+            other.settimeout(PATIENCE)
+            port.register(goes.fileno(), READ)
+            seen: list[bytes] = []
+
+            def give_up(goes: Any = goes, other: Any = other, seen: list[bytes] = seen) -> None:
+                port.unregister(goes.fileno())
+                goes.close()
+                seen.append(other.recv(1))
+                port.wake()
+
+            with beside(give_up):
+                while not seen:
+                    assert list(port.wait(PATIENCE)) == []
+            assert seen == [b""]
+
+    def test_storm_of_unregistrations_in_another_thread_reports_none_of_them(
+        self, port: Any, make_pair: PairMaker
+    ) -> None:
+        stays, peer = make_pair()
+        peer.send(b"x")
+        port.register(stays.fileno(), READ)
+        pairs = [make_pair() for _ in range(60)]
+        for goes, other in pairs:
+            other.send(b"y")
+            port.register(goes.fileno(), READ)
+        gone: set[int] = set()
+
+        def unregister_all() -> None:
+            for goes, _ in pairs:
+                port.unregister(goes.fileno())
+                gone.add(goes.fileno())
+
+        with beside(unregister_all):
+            while len(gone) < len(pairs):
+                before = set(gone)
+                told = dict(port.wait(PATIENCE))
+                assert stays.fileno() in told
+                assert not before & told.keys()
+        assert list(port.wait(0.0)) == [(stays.fileno(), READ)]
+
+    @ALARMS
+    def test_signal_handler_may_close_inside_a_wait(self, port: Any, pair: Pair, on_alarm: OnAlarm) -> None:
+        port.register(pair[0].fileno(), READ)
+        on_alarm(port.close)
+        _ends(port)
+
+    def test_another_thread_may_close_during_a_wait(self, make_port: Any, pair: Pair) -> None:
+        for _ in range(10):
+            port = make_port()
+            port.register(pair[0].fileno(), READ)
+            with beside(port.close):
+                _ends(port)
+            pair[1].send(b"x")
+            assert pair[0].recv(1) == b"x"
+
+
+def _first_events(port: Any) -> list[tuple[int, int]]:
+    """Wait until something is reported: that of which one waits no longer may end a wait with nothing."""
+    while True:
+        events = list(port.wait(PATIENCE))
+        if events:
+            return events
+
+
+def _ends(port: Any) -> None:
+    """Wait in what somebody else closes meanwhile."""
+    try:
+        while True:
+            assert list(port.wait(None)) == []
+    except BackendClosedError:
+        pass
+    with pytest.raises(BackendClosedError):
+        port.wait(0.0)
