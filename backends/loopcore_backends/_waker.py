@@ -107,10 +107,14 @@ def make_waker() -> Waker:
 class FlaggedWaker:
     """A waker with a flag, for a backend that watches it level-triggered: one that is not raised spares a search.
 
-    `wake` as in the port: any thread, signal handlers, and after `close` a no-op. The rest: the loop's own thread.
+    It also knows whether a wait is under way. What is unregistered meanwhile, by a finalizer, a signal handler or
+    another thread, wakes it: the system call was given the descriptor, holds its file and would report it. And a
+    waker that is closed meanwhile stays until that wait has ended, which it ends.
+
+    `wake` as in the port: any thread, signal handlers, and after `close` a no-op.
     """
 
-    __slots__ = ("fd", "raised", "_waker")
+    __slots__ = ("closed", "fd", "raised", "waiting", "_owner", "_waker")
 
     def __init__(self) -> None:
         """Make the waker. Raises OSError when the process is out of descriptors."""
@@ -119,10 +123,10 @@ class FlaggedWaker:
         """Stays what it was after `close`, when it means nothing."""
         self.raised: bool = False
         """There was a wake since the last `absorb`: `fd` may be among the events."""
-
-    @property
-    def closed(self) -> bool:
-        return self._waker is None
+        self.waiting: bool = False
+        """A wait is under way. Set by the backend."""
+        self.closed: bool = False
+        self._owner: int = os.getpid()
 
     def wake(self) -> None:
         # A local reference: it keeps the descriptor alive while another thread closes the backend.
@@ -131,8 +135,17 @@ class FlaggedWaker:
             waker.wake()
             self.raised = True
 
+    def disturb(self) -> None:
+        """End the wait that is under way, if one is: what it was given is no longer so. Thread: any."""
+        if self.waiting:
+            self._end_wait()
+
+    def _end_wait(self) -> None:
+        self.raised = True  # before: what the wake ends has to look at its events
+        self.wake()
+
     def absorb(self) -> None:
-        """Take back the flag, and what makes the descriptor readable."""
+        """Take back the flag, and what makes the descriptor readable. Thread: the loop's own."""
         # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
         # the latest. The other way round that byte could stay, and every wait would end at once.
         self.raised = False
@@ -140,5 +153,13 @@ class FlaggedWaker:
             self._waker.drain()
 
     def close(self) -> None:
-        """Let go of the waker, which goes with its last reference."""
-        self._waker = None
+        """Let go of the waker, which goes with its last reference; if a wait is under way, when that has ended."""
+        self.closed = True
+        if self.is_in_use():
+            self._end_wait()
+        else:
+            self._waker = None
+
+    def is_in_use(self) -> bool:
+        """Tell whether a wait is under way: not in a forked child, which has a copy of the flag and of no wait."""
+        return self.waiting and os.getpid() == self._owner

@@ -15,6 +15,8 @@ cdef class EpollBackend(DirectPort):
     cdef public int _fd
     cdef public int _batch
     cdef list _events
+    cdef public bint _waiting
+    cdef int _owner
 
     cpdef object wait(self, object timeout)
 

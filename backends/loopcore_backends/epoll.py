@@ -40,6 +40,7 @@ Facts: epoll(7), epoll_ctl(2), epoll_wait(2), eventfd(2). Threads: see `loopcore
 """
 
 import errno
+import os
 import select
 from collections.abc import Sequence
 from typing import Final
@@ -81,6 +82,7 @@ class EpollBackend(DirectPort):
 
     __slots__ = (
         "_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch", "_events",
+        "_waiting", "_owner",
     )  # fmt: skip
 
     name = "epoll"
@@ -106,6 +108,8 @@ class EpollBackend(DirectPort):
         self._doubts: dict[int, int] = {}  # of those, the numbers that are registered again: how many events each had
         self._epoll: select.epoll = self._open(self._waker)
         self._fd: int = self._epoll.fileno()  # -1 when closed
+        self._waiting: bool = False
+        self._owner: int = os.getpid()
 
     def __cinit__(self) -> None:
         # Compiled only, once in its life: a wait goes on without a reference of its own.
@@ -156,6 +160,8 @@ class EpollBackend(DirectPort):
     def unregister(self, fd: int) -> None:
         if self._registered.pop(fd, None) is None:
             raise self._unknown(fd)
+        if self._waiting:  # by a finalizer, a signal handler or another thread: the kernel may have told of it already
+            self._sift = True
         if self._doubts.pop(fd, None) is not None:
             self._ghosts.add(fd)  # still: it was another file's row that goes now
         try:
@@ -168,20 +174,28 @@ class EpollBackend(DirectPort):
             self._sift = True
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self._waiting = True
+        try:
+            if self._fd < 0:
+                raise _refusals.closed("epoll")
+            if cython.compiled:
+                events: list[ReadyEvent] = wait_again(self, -1.0 if timeout is None else timeout)
+            elif timeout is not None and timeout > LONGEST:
+                events = wait_for_long(self._epoll, timeout, self._batch)
+            else:
+                events = self._epoll.poll(timeout, self._batch)
+            if self._sift:
+                events = self._sifted(events)
+        finally:
+            self._waiting = False
+            if self._fd < 0:  # perhaps meanwhile, by a finalizer or another thread
+                self.close()
         if self._fd < 0:
             raise _refusals.closed("epoll")
-        if cython.compiled:
-            events: list[ReadyEvent] = wait_again(self, -1.0 if timeout is None else timeout)
-        elif timeout is not None and timeout > LONGEST:
-            events = wait_for_long(self._epoll, timeout, self._batch)
-        else:
-            events = self._epoll.poll(timeout, self._batch)
-        if self._sift:
-            return self._sifted(events)
         return events
 
     def _sifted(self, events: list[ReadyEvent]) -> list[ReadyEvent]:
-        """Return `events` without the waker and without ghosts."""
+        """Return `events` without the waker, ghosts, and what was unregistered inside the wait."""
         # Lowered before the drain: a wake from now on raises it again, and at worst the next wait sifts in vain.
         self._sift = bool(self._ghosts or self._doubts)
         waker = self._waker
@@ -193,7 +207,7 @@ class EpollBackend(DirectPort):
             if not self._ghosts.isdisjoint([fd for fd, _ in events]):
                 events = [event for event in events if event[0] not in self._ghosts]
                 self._replace(waker)
-        return [event for event in events if event[0] != self._wake_fd]
+        return [event for event in events if event[0] in self._registered]
 
     def _is_haunted(self, fd: int) -> bool:
         """Tell whether the events of `fd` are a ghost's: the file that has the number now is not ready at all.
@@ -201,11 +215,15 @@ class EpollBackend(DirectPort):
         It is asked at the fourth event, the eighth, the sixteenth: seldom, and before a ghost has come more often
         in vain than that file was ready.
         """
-        count = self._doubts[fd] = self._doubts[fd] + 1
+        count = self._doubts.get(fd, 0) + 1
+        interest = self._registered.get(fd)
+        if interest is None:
+            return False  # unregistered by another thread in this moment
+        self._doubts[fd] = count
         if count < FIRST_DOUBT or count & (count - 1):
             return False
         asked = select.poll()
-        asked.register(fd, self._registered[fd])
+        asked.register(fd, interest)
         return not asked.poll(0)
 
     def _replace(self, waker: Waker) -> None:
@@ -215,14 +233,17 @@ class EpollBackend(DirectPort):
             fresh = self._open(waker)
         except OSError:
             return  # no descriptor left for it now: the ghost shows itself again, and so does this chance
+        if self._fd < 0:  # closed meanwhile
+            fresh.close()
+            return
         haunted = self._epoll
         self._epoll = fresh
         self._fd = fresh.fileno()
         haunted.close()
-        for fd, interest in self._registered.items():
+        for fd in [*self._registered]:  # a finalizer may unregister
             try:
-                fresh.register(fd, interest)
-            except OSError:
+                fresh.register(fd, self._registered[fd])
+            except (OSError, KeyError):
                 pass  # closed and not yet unregistered: the old instance would not report it either
         self._ghosts.clear()
         self._doubts.clear()
@@ -236,13 +257,16 @@ class EpollBackend(DirectPort):
             self._sift = True
 
     def close(self) -> None:
-        self._waker = None
         self._registered.clear()
         self._fd = -1
-        self._epoll.close()
+        if self._waiting and os.getpid() == self._owner:
+            self.wake()  # what the kernel has of the wait that is under way is closed when that has ended
+        else:
+            self._waker = None
+            self._epoll.close()
 
     def _unknown(self, fd: int) -> Exception:
-        return _refusals.closed(self.name) if self._epoll.closed else _refusals.not_registered(fd)
+        return _refusals.closed(self.name) if self._fd < 0 else _refusals.not_registered(fd)
 
     def _refusal(self, fd: int) -> Exception:
-        return _refusals.closed(self.name) if self._epoll.closed else _refusals.not_a_number_of_files(fd)
+        return _refusals.closed(self.name) if self._fd < 0 else _refusals.not_a_number_of_files(fd)

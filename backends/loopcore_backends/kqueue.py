@@ -130,6 +130,7 @@ class KqueueBackend:
         if interest is None:
             raise _refusals.not_registered(fd)
         self._unwatch(fd, interest)
+        self._waker.disturb()
 
     def _adjust(self, fd: int, before: int, interest: int) -> bool:
         """Change the knotes of `fd` in one call; return whether that worked."""
@@ -184,12 +185,21 @@ class KqueueBackend:
             timeout = LONGEST
         # select.kqueue.control rounds up to whole nanoseconds by itself.
         ready = dict(self._always)
-        for event in self._control(None, self._batch, timeout):
+        waker = self._waker
+        waker.waiting = True
+        try:
+            events = self._control(None, self._batch, timeout)
+        finally:
+            waker.waiting = False
+            if waker.closed:  # meanwhile, by a finalizer or another thread
+                self._give_back()
+        for event in events:
             fd = event.ident
             ready[fd] = ready.get(fd, 0) | ready_for(self._directions[event.filter], event.flags, event.fflags)
-        if self._waker.raised:
-            self._waker.absorb()
-            ready.pop(self._waker.fd, None)
+        if waker.raised:
+            self._must_be_open()
+            waker.absorb()
+            return [event for event in ready.items() if event[0] in self._registered]
         return list(ready.items())
 
     def wake(self) -> None:
@@ -207,10 +217,16 @@ class KqueueBackend:
         self._registered.clear()
         self._always.clear()
         self._control = _refuse
+        if os.getpid() != self._owner:
+            _inherited.append(self._kqueue)
+        elif not self._waker.is_in_use():
+            self._kqueue.close()
+
+    def _give_back(self) -> None:
+        """Do what `close` has left to the end of the wait that was under way."""
+        self._waker.close()
         if os.getpid() == self._owner:
             self._kqueue.close()
-        else:
-            _inherited.append(self._kqueue)
 
     def _must_be_open(self) -> None:
         if self._waker.closed:

@@ -105,16 +105,24 @@ class PollBackend:
             raise _refusals.not_registered(fd)
         self._registered.remove(fd)
         self._list.unregister(fd)
+        self._waker.disturb()
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        # CPython's select.poll.poll rounds up to whole milliseconds by itself, PyPy's down.
+        waker = self._waker
+        waker.waiting = True
         try:
+            # CPython's select.poll.poll rounds up to whole milliseconds by itself, PyPy's down.
             events = self._poll(None if timeout is None else ceil(timeout * 1000.0))
         except OverflowError:
             events = self._poll(LONGEST_MS)
-        if self._waker.raised:
-            self._waker.absorb()
-            events = [event for event in events if event[0] != self._waker.fd]
+        finally:
+            waker.waiting = False
+            if waker.closed:  # meanwhile, by a finalizer or another thread
+                waker.close()
+        if waker.raised:
+            self._must_be_open()
+            waker.absorb()
+            events = [event for event in events if event[0] in self._registered]
         for _, bits in events:
             if bits > EVERY_BIT or not SAME_BITS:
                 return [(fd, from_poll(bits)) for fd, bits in events]

@@ -67,6 +67,7 @@ class SelectBackend:
             raise _refusals.not_registered(fd)
         self._registered.remove(fd)
         self._watch(fd, 0)
+        self._waker.disturb()
 
     def _watch(self, fd: int, interest: int) -> None:
         for bit, watched in ((READ, self._readers), (WRITE, self._writers)):
@@ -76,21 +77,32 @@ class SelectBackend:
                 watched.discard(fd)
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        waker = self._waker
+        waker.waiting = True
+        try:
+            self._must_be_open()
+            events = self._look(timeout)
+        finally:
+            waker.waiting = False
+            if waker.closed:  # meanwhile, by a finalizer or another thread
+                self.close()
         self._must_be_open()
+        if waker.raised:
+            waker.absorb()
+            return [event for event in events.items() if event[0] in self._registered]
+        return list(events.items())
+
+    def _look(self, timeout: float | None) -> dict[int, int]:
         try:
             # Cut here: what is too long for a timeval is OverflowError in CPython, but EINVAL in PyPy.
             limit = timeout if timeout is None or timeout < LONGEST else LONGEST
-            events = _select(self._readers, self._writers, limit)
+            return _select(self._readers, self._writers, limit)
         except OSError:
             # EBADF; ENOTSOCK on Windows, where a number that was a socket's says no more than that.
-            closed = {fd for fd in self._registered if not _is_open(fd)}
-            if not closed:
+            closed = {fd for fd in [*self._registered] if not _is_open(fd)}
+            if not closed and not self._waker.raised:
                 raise
-            events = self._beside(closed)
-        if self._waker.raised:
-            self._waker.absorb()
-            events.pop(self._waker.fd, None)
-        return list(events.items())
+            return self._beside(closed)
 
     def _beside(self, closed: set[int]) -> dict[int, int]:
         """Report closed descriptors as ERROR, and look at the others."""
@@ -102,8 +114,9 @@ class SelectBackend:
 
     def close(self) -> None:
         self._waker.close()
-        for watched in (self._registered, self._readers, self._writers):
-            watched.clear()
+        if not self._waker.is_in_use():  # or else the wait is about to be given what wakes it
+            for watched in (self._registered, self._readers, self._writers):
+                watched.clear()
 
     def _must_be_open(self) -> None:
         if self._waker.closed:
@@ -117,7 +130,9 @@ def _select(readers: set[int], writers: set[int], timeout: float | None) -> dict
     """
     if WINDOWS and timeout is not None:
         timeout = ceil(timeout * 1000.0) / 1000.0
-    readable, writable, failed = select.select(readers, writers, writers if WINDOWS else (), timeout)
+    # Lists: a finalizer that runs while select.select goes through a set may change that.
+    reading, writing = [*readers], [*writers]
+    readable, writable, failed = select.select(reading, writing, writing if WINDOWS else (), timeout)
     events = dict.fromkeys(readable, READ)
     for fd in writable:
         events[fd] = events.get(fd, 0) | WRITE
