@@ -12,19 +12,29 @@ cdef class CompletionPort:
     cdef object _memory
     cdef list _packets
     cdef list _silent
+    cdef object _asked
+    cdef unsigned long _owner
+    cdef bint _is_busy
     cdef public bint _woken
     cdef bint _is_closed
 
-    @cython.locals(association=Association)
+    @cython.locals(was_busy=cython.bint)
     cpdef object start(self, object operation)
+    @cython.locals(association=Association)
+    cdef object _start(self, object operation)
     cpdef object post(self, object operation, object result)
-    @cython.locals(overlapped=Overlapped, association=Association)
+    @cython.locals(overlapped=Overlapped)
     cpdef object cancel(self, object operation)
     @cython.locals(association=Association)
+    cdef object _cancel(self, Overlapped overlapped)
+    cdef object _cancel_what_was_asked_for(self)
     cpdef list dequeue(self, object timeout)
+    @cython.locals(association=Association)
+    cdef object _wait(self, object timeout)
     cpdef object wake(self)
     @cython.locals(association=Association, overlapped=Overlapped)
     cpdef list close(self)
+    cdef list _drop_packets(self)
     @cython.locals(overlapped=Overlapped)
     cdef object _begin(self, object operation, Association association, Py_ssize_t sent)
     cdef object _try(self, Overlapped overlapped, Association association, int bits)

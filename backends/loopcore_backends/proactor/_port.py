@@ -17,17 +17,25 @@ Who closes a descriptor cancels what is in flight on it before; then nothing her
 does not, and gets the same number again, finds his old operations ended with EBADF when another begins in the
 same direction, instead of them taking what belongs to the new file.
 
-Thread: the loop's own, except `wake`.
+Who cancels from where
+----------------------
+A finalizer may cancel in any allocation, a signal handler between any two instructions, another thread whenever it has
+the GIL: in the middle of a dequeue that goes through these very queues, or during a receive whose bytes are the
+operation's. So only the thread that dequeues cancels at once, and only between its calls. Whatever is asked of the
+port otherwise is a request, which the next dequeue, or the one that is under way, carries out between two steps.
+
+Thread: the loop's own, except `wake`, `cancel` and `close`.
 """
 
 import errno
 import socket
+from collections import deque
 from time import monotonic
 from typing import Any, Final
 
 from loopcore.backend import Capability, ReadinessBackend
 from loopcore.completion import Completion
-from loopcore.errors import UsageError
+from loopcore.errors import BackendClosedError, UsageError
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.operations import (
     ACCEPT,
@@ -48,6 +56,16 @@ from loopcore_backends.proactor._calls import BY_NUMBER, CALLS, CAPABILITIES, WA
 from loopcore_backends.proactor._memory import Memory
 from loopcore_backends.proactor._registrations import Registrations
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.native.cpython import get_ident
+else:
+    from threading import get_ident
+
 SHOTS: Final = 16
 """Connections or datagrams that one operation takes in one wait."""
 
@@ -67,7 +85,8 @@ class CompletionPort:
     """Operations in flight over `multiplexer`, which the port owns. `name` is for messages."""
 
     __slots__ = (
-        "_name", "_multiplexer", "_registrations", "_memory", "_packets", "_silent", "_woken", "_is_closed",
+        "_name", "_multiplexer", "_registrations", "_memory", "_packets", "_silent", "_asked", "_owner", "_is_busy",
+        "_woken", "_is_closed",
     )  # fmt: skip
 
     def __init__(self, multiplexer: ReadinessBackend, name: str) -> None:
@@ -79,11 +98,24 @@ class CompletionPort:
         """What the next dequeue returns, and need not wait for."""
         self._silent: list[Completion] = []
         """The same of what was done at once and perhaps is quiet."""
+        self._asked: deque[Overlapped] = deque()
+        """What is to be cancelled between two steps of a dequeue."""
+        self._owner: int = 0
+        """The thread that dequeued last; 0: none has yet."""
+        self._is_busy: bool = False
+        """Some call is at work on the queues, in whichever thread."""
         self._woken: bool = False
         self._is_closed: bool = False
 
     def start(self, operation: Operation) -> None:
         """Begin `operation`. Raises ValueError if it is in flight, UsageError if it is none of this port's."""
+        was_busy, self._is_busy = self._is_busy, True
+        try:
+            self._start(operation)
+        finally:
+            self._is_busy = was_busy
+
+    def _start(self, operation: Operation) -> None:
         if self._is_closed:
             raise _refusals.closed(self._name)
         if operation.slot is not None:
@@ -114,23 +146,60 @@ class CompletionPort:
             self._silent.append((operation, result, False))
 
     def cancel(self, operation: Operation) -> None:
-        """Take `operation` out of the port; its terminal completion is posted. Left alone if it is not in flight."""
+        """Take `operation` out of the port; its terminal completion is posted. Left alone if it is not in flight.
+
+        Thread: any, in the middle of any call. Only in the thread that dequeues, and between calls, it is done at once.
+        """
         if self._is_closed:
             raise _refusals.closed(self._name)
         overlapped: Overlapped | None = operation.slot
         if overlapped is None or overlapped.association is None:
             return
+        if self._is_busy or self._owner not in (0, get_ident()):
+            self._asked.append(overlapped)
+            self.wake()
+            return
+        self._is_busy = True
+        try:
+            self._cancel(overlapped)
+        finally:
+            self._is_busy = False
+
+    def _cancel(self, overlapped: Overlapped) -> None:
         association = overlapped.association
+        if association is None:
+            return  # it has ended since
         # What was sent in part tells how much.
         result = overlapped.taken or OSError(errno.ECANCELED, "the operation was cancelled")
         self._end(overlapped, result)
         if association.is_idle():
             self._registrations.drop(association)
 
+    def _cancel_what_was_asked_for(self) -> None:
+        asked = self._asked  # that of an open port: `close` replaces it
+        while asked:
+            self._cancel(asked[0])
+            asked.popleft()  # afterwards: what raises here must not lose it
+
     def dequeue(self, timeout: float | None) -> list[Completion]:
         """Wait as `CompletionBackend.wait` says, do what can be done, and return every packet."""
-        if self._is_closed:
-            raise _refusals.closed(self._name)
+        self._owner = get_ident()
+        self._is_busy = True
+        try:
+            if self._is_closed:
+                raise _refusals.closed(self._name)
+            self._wait(timeout)
+            if self._is_closed:
+                raise _refusals.closed(self._name)
+            return self._taken()
+        except BackendClosedError:
+            # The multiplexer's own, if a finalizer or another thread has closed both meanwhile.
+            self._drop_packets()
+            raise _refusals.closed(self._name) from None
+        finally:
+            self._is_busy = False
+
+    def _wait(self, timeout: float | None) -> None:
         self._register()
         if self._packets or self._woken or (timeout is not None and timeout < 0.0):
             timeout = 0.0
@@ -148,6 +217,8 @@ class CompletionPort:
                 association = associations.get(fd)
                 if association is not None:
                     self._fire(association, bits)
+            if self._asked:
+                self._cancel_what_was_asked_for()
             # A wait that brought neither a packet nor an event has timed out or was woken; events without a packet were
             # spurious.
             if self._packets or not events or self._woken or timeout == 0.0:
@@ -157,7 +228,6 @@ class CompletionPort:
                 timeout = 0.0
             elif timeout is not None:
                 timeout = max(0.0, deadline - monotonic())
-        return self._taken()
 
     def wake(self) -> None:
         """End the current or else the next dequeue. Thread: any; after `close` a no-op."""
@@ -166,27 +236,37 @@ class CompletionPort:
         self._multiplexer.wake()
 
     def close(self) -> list[Operation]:
-        """Close the multiplexer; return the operations whose terminal completion was not handed out."""
+        """Close the multiplexer; return the operations whose terminal completion was not handed out.
+
+        Thread: any, in the middle of any call. A dequeue that is under way ends.
+        """
         if self._is_closed:
             return []
         self._is_closed = True
-        unfinished = []
-        for operation, result, more in [*self._silent, *self._packets]:
-            if operation.code == ACCEPT and isinstance(result, int):
-                socket.close(result)
-            if not more:
-                unfinished.append(operation)
-        for association in self._registrations.table.values():
+        # A call that is under way goes on with its own lists until it looks; hence they are replaced, not changed.
+        unfinished = dict.fromkeys(self._drop_packets())  # what is just ending stands in its queue, too
+        for association in [*self._registrations.table.values()]:
             for overlapped in association.in_flight():
-                overlapped.release()
-                unfinished.append(overlapped.operation)
+                unfinished[overlapped.operation] = None
+                overlapped.association = None
+                if not self._is_busy:  # or else the system call may have them
+                    overlapped.release()
         for operation in unfinished:
             operation.slot = None
-        self._packets.clear()
-        self._silent.clear()
+        self._asked = deque()
         self._registrations.clear()
         self._multiplexer.close()
-        return unfinished
+        return [*unfinished]
+
+    def _drop_packets(self) -> list[Operation]:
+        """Drop what nobody will be told of; return the operations that end by it."""
+        packets = [*self._silent, *self._packets]
+        self._silent = []
+        self._packets = []
+        for operation, result, _ in packets:
+            if operation.code == ACCEPT and isinstance(result, int):
+                socket.close(result)
+        return [operation for operation, _, more in packets if not more]
 
     # Inside
 
@@ -246,7 +326,7 @@ class CompletionPort:
     def _go_on_reading(self, association: Association, bits: int) -> None:
         readers = association.readers
         shots = SHOTS
-        while readers:
+        while readers and not self._is_closed:
             overlapped = readers[0]
             operation = overlapped.operation
             code = operation.code
@@ -266,7 +346,7 @@ class CompletionPort:
 
     def _go_on_writing(self, association: Association, bits: int) -> None:
         writers = association.writers
-        while writers:
+        while writers and not self._is_closed:
             overlapped = writers[0]
             result = self._try(overlapped, association, bits)
             if result is WAIT:
@@ -293,7 +373,9 @@ class CompletionPort:
         self._registrations.drop(association)
 
     def _register(self) -> None:
-        """Let the multiplexer watch what is waited for; deal with what it refuses."""
+        """Cancel what was asked for, let the multiplexer watch what is waited for, deal with what it refuses."""
+        if self._asked:
+            self._cancel_what_was_asked_for()
         for association, error in self._registrations.update():
             if error is None:
                 self._fire(association, association.wanted())
@@ -301,12 +383,13 @@ class CompletionPort:
                 self._fail(association, error)
 
     def _taken(self) -> list[Completion]:
-        packets = [*self._silent, *self._packets] if self._silent else self._packets
+        packets, self._packets = self._packets, []
+        if self._silent:
+            silent, self._silent = self._silent, []
+            packets = silent + packets
         for operation, _, more in packets:
             if not more:
                 operation.slot = None
-        self._silent = []
-        self._packets = []
         return packets
 
 

@@ -94,10 +94,11 @@ class Registrations:
 
     def clear(self) -> None:
         """Forget all. Nothing is unregistered: in a forked child that would change the parent's table."""
-        for association in self.table.values():
+        table, self.table = self.table, {}  # replaced, not changed: `update` may be at work
+        self._dirty = []
+        self._idle = OrderedDict()
+        for association in table.values():
             association.forget_socket()
-        for emptied in (self.table, self._dirty, self._idle):
-            emptied.clear()
 
     def _adjust(self, association: Association, refused: list[tuple[Association, OSError | None]]) -> None:
         fd = association.fd
