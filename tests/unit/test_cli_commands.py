@@ -54,6 +54,10 @@ def fail() -> object:
     raise ImportError("no such thing")
 
 
+def fail_oddly() -> object:
+    raise ImportError("no\x1b[2J such\nthing")
+
+
 @pytest.fixture(autouse=True)
 def _keep_excepthook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.excepthook", None)
@@ -80,6 +84,18 @@ def test_the_help_lists_all_with_the_first_line_of_their_docstring(
     shown = " ".join(capsys.readouterr().out.split())
     assert "greet greet somebody, 100 % politely" in shown
     assert "broken cannot be used: command 'broken' (greetings:broken of greetings 1) cannot be imported" in shown
+
+
+def test_an_error_of_a_package_is_no_command_to_the_terminal(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Issue 32."""
+    install(broken=fail_oddly)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert main(["broken"]) == 2
+    shown = capsys.readouterr()
+    assert r"no\x1b[2J such\nthing" in " ".join(shown.out.split())
+    assert r"no\x1b[2J such\nthing" in shown.err
+    assert "\x1b" not in shown.out + shown.err
 
 
 def test_a_command_that_cannot_be_imported_says_so(install: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,26 @@ def test_info_says_what_runs_and_why(tmp_path: Path):
     assert ["build", build["summary"]] in [line.split(maxsplit=1) for line in text.stdout.splitlines()]
 
 
+def test_what_info_shows_is_no_command_to_the_terminal(tmp_path: Path):
+    """Issue 32: values come from the environment, reasons from packages."""
+    result = loopcore("info", cwd=tmp_path, env={"LOOPCORE_ODD": "\x1b[2Jcaf\xe9\udcff", "PYTHONIOENCODING": "ascii"})
+    assert (result.returncode, result.stderr) == (0, "")
+    assert r"LOOPCORE_ODD=\x1b[2Jcaf\xe9" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_an_error_is_one_line_whatever_it_is_about(tmp_path: Path):
+    result = loopcore("run", "--plugin", "no\x1b[2J\nplugin", "x.py", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.startswith("loopcore: error: ")
+    assert result.stderr.removesuffix("\n").isprintable()
+
+
+def test_a_program_gets_standard_output_as_it_was(tmp_path: Path):
+    (tmp_path / "x.py").write_text("import sys; print(sys.stdout.errors)", encoding="utf-8")
+    assert loopcore("run", "x.py", cwd=tmp_path, env={"PYTHONIOENCODING": "utf-8"}).stdout == "strict\n"
+
+
 def test_info_says_of_each_backend_where_it_comes_from_and_what_it_uses(tmp_path: Path):
     facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_PROACTOR_OVER": "select"}).stdout)
     backends = {each["backend"]: each for each in facts["backends"]}

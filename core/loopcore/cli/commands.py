@@ -19,6 +19,7 @@ from typing import Any, Final, cast
 
 from loopcore.catalogue import Catalogue
 from loopcore.errors import LoopcoreError, UsageError
+from loopcore.text import printable
 
 COMMANDS: Final = Catalogue("loopcore.commands", "command", UsageError)
 
@@ -38,7 +39,7 @@ def add_commands(subparsers: Any, builtin: Collection[str], words: Sequence[str]
         except LoopcoreError as exc:
             if name == asked:
                 raise
-            subparsers.add_parser(name, help=f"cannot be used: {exc}".replace("%", "%%"))
+            subparsers.add_parser(name, help=printable(f"cannot be used: {exc}").replace("%", "%%"))
             continue
         text = (inspect.getdoc(add) or "").replace("%", "%%")
         summary = text.partition("\n")[0].rstrip(".")

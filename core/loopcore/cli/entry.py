@@ -28,6 +28,7 @@ from loopcore.cli.reports import (
     plugin_rows,
 )
 from loopcore.errors import LoopcoreError, UsageError
+from loopcore.text import printable
 
 RUN_HELP = """\
 Run an existing asyncio program on loopcore, unchanged. What follows the program is passed to it.
@@ -119,7 +120,7 @@ def report_info(arguments: argparse.Namespace) -> int:
     if build["modules"]:
         print()
         show_table(("module", "build"), build["modules"], empty="")
-    for name in build["stale"]:
+    for name in map(printable, build["stale"]):
         print(f"loopcore: warning: {name} was compiled from an older source; edits have no effect", file=sys.stderr)
     return 0
 
@@ -141,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return int(arguments.act(arguments))
         program = prepare_program(arguments)
     except LoopcoreError as error:
-        print(f"loopcore: error: {error}", file=sys.stderr)
+        print(f"loopcore: error: {printable(error)}", file=sys.stderr)
         return 2
     program.execute()
     return 0

@@ -5,6 +5,7 @@ should ask for JSON.
 """
 
 import errno
+import io
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from loopcore.errors import UsageError
+from loopcore.text import printable
 
 Row = Mapping[str, Any]
 
@@ -25,13 +27,19 @@ BROKEN_PIPE: Final = 141
 def report() -> Iterator[None]:
     """Print a report within: end the process quietly if nobody reads it, as in `loopcore info | head -1`.
 
-    Raises UsageError if it cannot be written, on a full disk for example.
+    What standard output cannot encode is printed as its escape. Raises UsageError if it cannot be written, on a full
+    disk for example.
     """
+    out = sys.stdout if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict" else None
     try:
         try:
+            if out is not None:
+                out.reconfigure(errors="backslashreplace")
             yield
         finally:
             print(end="", flush=True)
+            if out is not None:  # the program that `loopcore run` runs finds it as it was
+                out.reconfigure(errors="strict")
     except OSError as exc:
         # Windows' C library has no EPIPE, and calls a pipe without a reader an invalid argument.
         unread = isinstance(exc, BrokenPipeError) or (sys.platform == "win32" and exc.errno == errno.EINVAL)
@@ -59,12 +67,12 @@ def show_json(value: object) -> None:
 
 
 def text_of(value: object) -> str:
-    """Return how a cell or fact is shown: yes and no for booleans, a dash for nothing."""
+    """Return how a cell or fact is shown: printable, yes and no for booleans, a dash for nothing."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value)) or "-"
-    return str(value) if value not in (None, "") else "-"
+        return printable(", ".join(map(str, value))) or "-"
+    return printable(value) if value not in (None, "") else "-"
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Row], empty: str) -> None:
