@@ -2,14 +2,21 @@
 
 It is one for all loops that name the same address: made with the first, closed with the last. It runs in threads beside
 the loops, so a stalled loop is scraped like any other. After a fork the child has none until it makes one.
+
+One thread accepts, and each client has one more while it is served. The number of clients is bounded, and so is the
+time that one has, from when it connects until it has the whole answer: the thread that accepts hangs up on those that
+are slower. (The timeout of a socket begins again with each byte that drips in.)
 """
 
+import math
 import os
 import socket
 import socketserver
 import sys
 import threading
-from typing import Any
+import time
+from contextlib import suppress
+from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from loopcore.log import plugin_logger
@@ -17,16 +24,30 @@ from loopcore_plugins.metrics.prometheus import join_registry, make_app
 
 logger = plugin_logger.getChild("metrics")
 
-REQUEST_TIMEOUT = 10.0
-"""Seconds after which a client that asks for nothing is hung up on."""
+REQUEST_TIMEOUT: Final = 10.0
+"""Seconds that a client has for a whole request and its answer: as long as Prometheus waits unless told otherwise."""
+MOST_CLIENTS: Final = 16
+"""Clients that are served at a time; more are told to come again."""
+BREATH: Final = 0.1
+"""Seconds without accepting after a connection could not be accepted."""
+
+_REFUSAL: Final = (
+    b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 18\r\n"
+    b"Retry-After: 10\r\nConnection: close\r\n\r\ntoo many clients\r\n"
+)
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    request_queue_size = 64  # connections that come at once are refused with an answer, not by a full queue
     allow_reuse_port = False  # Python 3.14 has it on: two workers would take turns at one port
 
     def __init__(self, host: str, port: int) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.refused = 0
+        self._deadlines: dict[socket.socket, float] = {}
+        """When each client that is served is hung up on, in time.monotonic; infinite once it was."""
+        self._lock = threading.Lock()
         super().__init__((host, port), _Handler)
         self.set_app(make_app())
 
@@ -37,13 +58,63 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = str(host), port
         self.setup_environ()
 
+    def serve_next(self) -> None:
+        """Wait for the next client, or until one has to be hung up on; do either."""
+        self.timeout = self._hang_up()
+        self.handle_request()
+
+    def _hang_up(self) -> float | None:
+        """Hang up on who is too slow; return the seconds until the next one is, None if nobody is served."""
+        now = time.monotonic()
+        with self._lock:  # what is in the table is not closed: its descriptor is no other connection's yet
+            for sock, deadline in self._deadlines.items():
+                if deadline <= now:
+                    self._deadlines[sock] = math.inf  # it counts until its thread has seen the end
+                    with suppress(OSError):  # the client was faster
+                        sock.shutdown(socket.SHUT_RDWR)
+            earliest = min(self._deadlines.values(), default=math.inf)
+        return None if earliest == math.inf else max(earliest - now, 0.0)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(BREATH)  # no descriptor is left, and the connection goes on asking
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            is_full = len(self._deadlines) >= MOST_CLIENTS
+            if not is_full:
+                self._deadlines[request] = time.monotonic() + REQUEST_TIMEOUT
+        if not is_full:
+            super().process_request(request, client_address)
+            return
+        if not self.refused:
+            logger.warning("metrics are being served to %d clients, more are refused: %s", MOST_CLIENTS, client_address)
+        self.refused += 1
+        request.setblocking(False)
+        with suppress(OSError):
+            request.send(_REFUSAL)
+            request.recv(65536)  # with something unread, closing is a reset, and the answer may be lost
+        self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._deadlines.pop(request, None)
+        super().shutdown_request(request)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         logger.debug("%s was not answered", client_address, exc_info=sys.exc_info())
 
+    def drop(self) -> None:
+        """In a forked child: close the copies. The lock is as it happened to be, and there is no other thread."""
+        self.socket.close()
+        for sock in self._deadlines:
+            os.close(sock.detach())  # files of its handler hold it open otherwise
+
 
 class _Handler(WSGIRequestHandler):
-    timeout = REQUEST_TIMEOUT
-
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name in the base class
         """Write nothing: scrapes are not worth a line each."""
 
@@ -77,12 +148,12 @@ class Endpoint:
                 self._thread.join()
 
     def drop(self) -> None:
-        """In a forked child: close the copy of the port."""
-        self._server.socket.close()
+        """In a forked child: close the copies of the port and its connections."""
+        self._server.drop()
 
     def _serve(self) -> None:
         while not self._is_stopping:
-            self._server.handle_request()
+            self._server.serve_next()
         self._server.server_close()
 
 

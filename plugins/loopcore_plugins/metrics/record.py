@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 from loopcore import Histogram, Meter
+from loopcore.text import printable
 from loopcore_plugins.metrics.snapshot import LoopSnapshot, PoolSnapshot, StallsSnapshot, TransportsSnapshot
 
 # What labels can be is there from the beginning, at zero: where a counter appears as 1, Prometheus sees no increase.
@@ -20,6 +21,7 @@ KINDS = ("stream", "tls", "datagram", "pipe", "process")
 DIRECTIONS = ("reading", "writing")
 CAUSES = ("blocked", "busy", "gc", "gil", "suspended")
 
+_LONGEST_POOL = 100
 RECENT = 1.0
 """Seconds that `recent_utilization` covers at least."""
 
@@ -81,9 +83,12 @@ class _Pool:
 
 
 def pool_name(pool: str) -> str:
-    """Return what a job calls its pool; for the `repr` of an executor the name of its class: addresses have no end."""
+    """Return what a job calls its pool; for the `repr` of an executor the name of its class: addresses have no end.
+
+    It is a label, and exports fail as a whole for one that is no text: a `repr` can be anything.
+    """
     found = re.match(r"<(?:[\w<>]+\.)*(\w+)", pool)
-    return found[1] if found else pool
+    return found[1] if found else printable(pool[:_LONGEST_POOL])
 
 
 def _outcome(error: BaseException | None) -> str:

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -227,6 +228,66 @@ def test_clients_that_say_nothing_keep_nobody_from_scraping(loop: Any) -> None:
     assert metrics.address is not None
     with socket.create_connection(metrics.address), socket.create_connection(metrics.address):
         assert b"loopcore_tasks_live" in scrape(metrics.address)
+
+
+def hung_up(sock: socket.socket) -> bool:
+    """Say one more byte, and tell whether nobody listens any more."""
+    try:
+        sock.send(b"E")
+        return sock.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_a_client_has_no_more_time_for_dripping(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 32: each byte began the time again, and the thread stayed."""
+    monkeypatch.setattr(endpoint, "REQUEST_TIMEOUT", 0.3)
+    metrics = Metrics(port=0)
+    loop.probes.register(metrics)
+    assert metrics.address is not None
+    with socket.create_connection(metrics.address) as client:
+        client.settimeout(0.01)
+        client.send(b"G")
+        assert any(hung_up(client) for _ in range(500))
+    monkeypatch.undo()
+    scrape_until_answered(metrics.address)
+
+
+def scrape_until_answered(address: tuple[str, int]) -> None:
+    """Scrape until the thread of a client before has ended."""
+    for _ in range(1000):
+        try:
+            assert b"loopcore_tasks_live" in scrape(address)
+            return
+        except urllib.error.HTTPError as exc:  # 503
+            exc.close()
+        except OSError:  # refused before it had asked
+            pass
+    raise AssertionError("nobody is served any more")
+
+
+def test_more_clients_than_can_be_served_are_told_so(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Issue 32: each had a thread of its own, without a limit."""
+    before = threading.active_count()
+    metrics = Metrics(port=0)
+    loop.probes.register(metrics)
+    assert metrics.address is not None
+    clients = []
+    refusals = []
+    for _ in range(endpoint.MOST_CLIENTS + 3):
+        clients.append(socket.create_connection(metrics.address))
+        clients[-1].settimeout(10)
+    for client in clients[endpoint.MOST_CLIENTS :]:
+        with client.makefile("rb") as file:
+            refusals.append(file.read())
+    assert threading.active_count() <= before + 1 + endpoint.MOST_CLIENTS
+    for client in clients:
+        client.close()
+    assert all(refusal.startswith(b"HTTP/1.0 503 ") and b"Retry-After" in refusal for refusal in refusals)
+    assert caplog.text.count("more are refused") == 1
+    scrape_until_answered(metrics.address)
 
 
 @pytest.fixture
