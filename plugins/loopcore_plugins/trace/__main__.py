@@ -1,10 +1,12 @@
 """`python -m loopcore_plugins.trace FILE`: check a trace, and list the tasks that took longest."""
 
 import argparse
+import io
 import sys
 from pathlib import Path
 
 from loopcore.errors import UsageError
+from loopcore.text import printable
 from loopcore_plugins.trace.reading import find_problems, load, slowest_tasks
 
 SHOWN = 20
@@ -19,16 +21,18 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         events = load(options.file)
     except (OSError, UsageError) as exc:
-        sys.stderr.write(f"{exc}\n")
+        sys.stderr.write(f"{printable(exc)}\n")
         return 2
     problems = find_problems(events)
     lines = [f"{len(events)} events, {len(problems)} problems", *problems[:SHOWN]]
     lines.append(f"{'total ms':>10} {'longest ms':>10} {'steps':>7}  task")
     for task in slowest_tasks(events, options.slowest):
         lines.append(f"{task.total / 1000:>10.3f} {task.longest / 1000:>10.3f} {task.steps:>7}  {task.track}")
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write("\n".join(map(printable, lines)) + "\n")
     return 1 if problems else 0
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names are the program's, and may not be of the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main())

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import reprlib
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,7 +35,7 @@ def load(path: Path) -> list[Event]:
         document = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
         events: list[Event] = document["traceEvents"] if isinstance(document, dict) else document
         return [event for event in events if event["ph"]]
-    except (ValueError, LookupError, TypeError, EOFError) as exc:
+    except (ValueError, LookupError, TypeError, EOFError, RecursionError, zlib.error) as exc:
         raise UsageError(f"{path} is no trace: {type(exc).__name__}: {exc}") from exc
 
 
@@ -64,10 +66,10 @@ def find_problems(events: Iterable[Event]) -> list[str]:
 
 
 def slowest_tasks(events: Iterable[Event], count: int = 10) -> list[TaskTime]:
-    """Return the `count` tasks whose steps took longest in all, the slowest first."""
-    events = list(events)
+    """Return the `count` tasks whose steps took longest in all, the slowest first. Malformed events are left out."""
+    events = [event for event in events if not _missing(event)]
     names = {
-        _track(each): each["args"]["name"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"
+        _track(each): each["args"].get("name") for each in events if each["ph"] == "M" and each["name"] == "thread_name"
     }
     durations: dict[Track, list[float]] = defaultdict(list)
     loops = {_track(each) for each in events if each["ph"] == "X" and each.get("cat") in ("tick", "phase")}
@@ -90,14 +92,31 @@ _NEEDED = {
     "M": ("name", "pid", "tid", "args"),
 }
 
+_TYPES: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "cat": (str,),
+    "ts": (int, float),
+    "dur": (int, float),
+    "pid": (int, str),
+    "tid": (int, str),
+    "id": (int, str),
+    "args": (dict,),
+}
+
 
 def _missing(event: Event) -> list[str]:
-    needed = _NEEDED.get(event["ph"])
+    needed = _NEEDED.get(event["ph"]) if isinstance(event["ph"], str) else None
     if needed is None:
-        return [f"an event of the unknown kind {event['ph']!r}: {event}"]
-    problems = [f"{key!r} is missing in {event}" for key in needed if key not in event]
-    negative = [key for key in ("ts", "dur") if isinstance(event.get(key), (int, float)) and event[key] < 0]
-    return problems + [f"{key!r} is negative in {event}" for key in negative]
+        return [f"an event of the unknown kind {reprlib.repr(event['ph'])}: {reprlib.repr(event)}"]
+    problems = [f"{key!r} is missing" for key in needed if key not in event]
+    problems += [
+        f"{key!r} is of the wrong type"
+        for key, kinds in _TYPES.items()
+        if key in event and type(event[key]) not in kinds
+    ]
+    if not problems:
+        problems = [f"{key!r} is negative" for key in ("ts", "dur") if event.get(key, 0) < 0]
+    return [f"{problem} in {reprlib.repr(event)}" for problem in problems]
 
 
 def _overlaps(track: Track, slices: list[tuple[float, float, str]]) -> list[str]:

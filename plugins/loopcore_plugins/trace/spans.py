@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from loopcore import hookimpl
 from loopcore.errors import UsageError
+from loopcore.text import printable
 from loopcore_plugins.trace.naming import describe_callback, describe_coroutine, describe_outcome
 
 try:
@@ -51,8 +52,9 @@ class Spans:
 
     @hookimpl
     def loopcore_task_spawned(self, task: Any) -> None:
-        attributes = {"code.function.name": describe_coroutine(task), "loopcore.task.name": task.get_name()}
-        span = self.tracer.start_span(f"task {describe_coroutine(task)}", attributes=attributes)
+        name = printable(describe_coroutine(task))  # an exporter drops all it has for one text that cannot be encoded
+        attributes = {"code.function.name": name, "loopcore.task.name": printable(task.get_name())}
+        span = self.tracer.start_span(f"task {name}", attributes=attributes)
         self._spans[task] = span
         try:
             self._tokens[task] = task.get_context().run(otel_context.attach, otel.set_span_in_context(span))
@@ -82,7 +84,7 @@ class Spans:
     def loopcore_handle_end(self, handle: Any) -> None:
         if began := self._slow_since():
             name = describe_callback(handle)
-            self._report(f"slow callback {name}", name, began, _context_of(handle))
+            self._report("slow callback", name, began, _context_of(handle))
 
     @hookimpl
     def loopcore_task_step_begin(self) -> None:
@@ -93,7 +95,7 @@ class Spans:
         if began := self._slow_since():
             name, parent = describe_coroutine(task), self._spans.get(task)
             context = None if parent is None else otel.set_span_in_context(parent)
-            self._report(f"slow step {name}", name, began, context)
+            self._report("slow step", name, began, context)
         if task.done():
             self._spans.pop(task, None)
 
@@ -102,9 +104,10 @@ class Spans:
         began = self._began.pop() if self._began else 0  # without: the plugin came while this ran
         return began if self._slow_ns and began and time.time_ns() - began >= self._slow_ns else 0
 
-    def _report(self, title: str, function: str, began: int, context: "otel_context.Context | None") -> None:
-        attributes = {"code.function.name": function}
-        self.tracer.start_span(title, context=context, start_time=began, attributes=attributes).end()
+    def _report(self, kind: str, function: str, began: int, context: "otel_context.Context | None") -> None:
+        name = printable(function)
+        attributes = {"code.function.name": name}
+        self.tracer.start_span(f"{kind} {name}", context=context, start_time=began, attributes=attributes).end()
 
 
 def _context_of(handle: Any) -> "otel_context.Context | None":

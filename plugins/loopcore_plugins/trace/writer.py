@@ -8,6 +8,7 @@ microseconds with a decimal part that keeps the nanoseconds, from the first reco
 import gzip
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
@@ -20,8 +21,12 @@ Event: TypeAlias = dict[str, Any]
 
 
 def write_trace(path: Path, records: list[Record], *, title: str, threads: Mapping[int, int], dropped: int) -> Path:
-    """Write `records` to `path`, whole or not at all; `threads` maps tracks to thread identifiers. Raises OSError."""
-    unfinished = path.with_name(path.name + ".part")
+    """Write `records` to `path`, whole or not at all; `threads` maps tracks to thread identifiers. Raises OSError.
+
+    What is at `path` is replaced, a link itself and not what it leads to.
+    """
+    # The folder may be one in which others can make files: a name that they can foresee may be a link of theirs.
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with _open(unfinished, compressed=path.suffix == ".gz") as file:
             file.write('{"displayTimeUnit":"ns","otherData":')
@@ -104,6 +109,7 @@ def _of_arrow(number: int, arrow: Arrow) -> list[tuple[int, int, Event]]:
 
 
 def _open(path: Path, compressed: bool) -> IO[str]:
+    """Return a new file; FileExistsError if anything is there, a link that leads nowhere included: open(2), O_EXCL."""
     if compressed:
-        return gzip.open(path, "wt", encoding="utf-8", compresslevel=3)
-    return path.open("w", encoding="utf-8")
+        return gzip.open(path, "xt", encoding="utf-8", compresslevel=3)
+    return path.open("x", encoding="utf-8")

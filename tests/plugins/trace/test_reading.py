@@ -1,5 +1,6 @@
 """The reader of traces finds what is wrong with one."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -29,10 +30,15 @@ def test_nested_slices_and_bound_arrows_are_sound() -> None:
         ([{"ph": "X", "name": "a"}], "'dur' is missing"),
         ([a_slice("a", 0, -1)], "'dur' is negative"),
         ([{"ph": "?"}], "unknown kind '?'"),
+        ([{"ph": [[]]}], "unknown kind [[]]"),
+        ([a_slice("a", 0, 5) | {"ts": "now"}], "'ts' is of the wrong type"),
+        ([a_slice("a", 0, 5) | {"tid": []}], "'tid' is of the wrong type"),
+        ([{"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": None}], "'args' is of the wrong type"),
     ],
 )
 def test_what_is_wrong_is_said(events: list[Event], problem: str) -> None:
     assert any(problem in found for found in find_problems(events))
+    assert len(slowest_tasks(events)) <= len(events)  # it may find nothing, and must not fail
 
 
 def test_tasks_are_sorted_by_their_total_time() -> None:
@@ -49,7 +55,18 @@ def test_tasks_are_sorted_by_their_total_time() -> None:
     ]
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\x1f\x8bnothing"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b"\x1f\x8bnothing",
+        gzip.compress(b"[]", mtime=0)[:10] + b"damaged" * 10,
+        b"\xff",
+        b"[" * 100_000 + b"]" * 100_000,
+    ],
+)
 def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
@@ -64,3 +81,14 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert "2 events, 1 problems" in capsys.readouterr().out
     assert main([str(tmp_path / "missing")]) == 2
     assert "missing" in capsys.readouterr().err
+
+
+def test_names_in_a_trace_are_no_commands_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Issue 32."""
+    name = {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "na\x1b[2J\nme"}}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([name, a_slice("step", 0, 5, 2, "task")]))
+    assert main([str(path)]) == 0
+    out = capsys.readouterr().out
+    assert r"na\x1b[2J\nme" in out
+    assert out.replace("\n", "").isprintable()

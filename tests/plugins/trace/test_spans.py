@@ -46,6 +46,24 @@ async def broken() -> None:
     raise ValueError("no")
 
 
+def test_names_can_be_encoded(backend_name: str) -> None:
+    """Issue 32: an exporter that cannot encode one attribute sends none of its spans."""
+    recorded = Recorded()
+
+    async def main() -> None:
+        asyncio.current_task().set_name("odd\ud800")  # type: ignore[union-attr]
+        named = leaf()
+        named.__qualname__ = "le\ud800af"
+        await asyncio.create_task(named, name="odd\ud800")
+
+    recorded.run(backend_name, main(), slow=1e-9)
+    spans = recorded.exporter.get_finished_spans()
+    for span in spans:
+        for text in (span.name, *(span.attributes or {}).values()):
+            assert str(text).encode()
+    assert r"task le\ud800af" in [span.name for span in spans]
+
+
 def test_a_task_is_a_child_of_the_span_that_was_current_where_it_was_made(backend_name: str) -> None:
     recorded = Recorded()
 

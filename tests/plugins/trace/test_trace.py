@@ -75,6 +75,21 @@ def test_a_job_has_a_thread_and_arrows_there_and_back(tmp_path: Path, backend_na
     assert [event for event in _of(events, "s") if event["tid"] == job["tid"]]
 
 
+def test_writing_follows_no_link_that_somebody_put_there(tmp_path: Path, backend_name: str) -> None:
+    """Issue 32: in a folder of all, others can foresee the name of the file and of the one that becomes it."""
+    victim = tmp_path / "victim"
+    victim.write_text("untouched", encoding="utf-8")
+    for suffix in ("", ".gz"):
+        for name in (f"trace.json{suffix}", f"trace.json{suffix}.part"):
+            (tmp_path / name).symlink_to(victim)
+        trace = Trace(file=tmp_path / f"trace.json{suffix}")
+        loopcore.run(asyncio.sleep(0), backend=backend_name, plugins=[trace])
+        assert victim.read_text(encoding="utf-8") == "untouched"
+        assert not trace.path.is_symlink()
+        assert load(trace.path)
+    assert len(list(tmp_path.iterdir())) == 5
+
+
 def test_transports_are_marked(tmp_path: Path, backend_name: str) -> None:
     _, events = traced(tmp_path, backend_name)
     marks = [event["name"] for event in _of(events, "i", "transport")]
