@@ -16,6 +16,7 @@ from typing import Any, Final
 import loopcore
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
+from loopcore.text import printable
 from loopcore_plugins.policy import unawaited
 
 logger = plugin_logger.getChild("strict")
@@ -142,7 +143,7 @@ class Strict:
 
     def note_unawaited(self, coroutine: "CoroutineType[Any, Any, Any]") -> None:
         """Take note of a coroutine that is destroyed without having run."""
-        message = f"coroutine '{coroutine.__qualname__}' was never awaited; {_place_of(coroutine)}"
+        message = printable(f"coroutine '{coroutine.__qualname__}' was never awaited; {_place_of(coroutine)}")
         if self.action == "report" and self._loop is not None:
             self._loop.call_exception_handler({"message": message})
         self._note(message)

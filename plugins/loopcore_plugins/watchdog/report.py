@@ -1,5 +1,6 @@
 """What a stall looks like in the log."""
 
+from loopcore.text import printable
 from loopcore_plugins._tasktree import Place, TaskView
 from loopcore_plugins.watchdog.stacks import source_line
 from loopcore_plugins.watchdog.stall import EXPLANATIONS, Stall
@@ -26,13 +27,15 @@ def describe(stall: Stall) -> str:
         text = source_line(place)
         if text:
             lines.append(f"      {text}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))  # names are the program's: none of them may begin a line of the log
 
 
 def summarize(stall: Stall) -> str:
     """Return one line about a stall that is over."""
     where = f", at {stall.place}" if stall.place is not None else ""
-    return f"loop goes on after {stall.seconds:.2f} s: {stall.cause}{where}; {stall.cpu_seconds:.2f} s of CPU"
+    return printable(
+        f"loop goes on after {stall.seconds:.2f} s: {stall.cause}{where}; {stall.cpu_seconds:.2f} s of CPU"
+    )
 
 
 def _with_source(place: Place) -> str:

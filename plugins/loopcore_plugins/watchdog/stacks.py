@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import loopcore
+from loopcore.text import printable
 from loopcore_plugins._tasktree import Place, place_of
 
 Stack = tuple[Place, ...]
@@ -64,8 +65,13 @@ def innermost_of_program(stack: Stack) -> Place | None:
 
 
 def source_line(place: Place) -> str:
-    """Return the text of the line, without its indentation; empty if the source cannot be read."""
-    return linecache.getline(place.file, place.line).strip()
+    """Return the text of the line, printable and without its indentation; empty if the source cannot be read.
+
+    A name is the program's: `/dev/stdin` is one, and what is read of it is taken from whoever it is for.
+    """
+    if os.path.exists(place.file) and not os.path.isfile(place.file):
+        return ""
+    return printable(linecache.getline(place.file, place.line).strip())
 
 
 def _runs_the_loop(place: Place) -> bool:

@@ -47,6 +47,16 @@ def test_the_end_is_one_line() -> None:
     assert summarize(stall) == f"loop goes on after 1.00 s: busy, at {__file__}:1, in test; 0.50 s of CPU"
 
 
+def test_a_name_begins_no_line_of_the_log() -> None:
+    """Issue 32."""
+    odd = Place("/srv/\x1b[2Ja\nb.py", 1, "m\u2028ain")
+    stall = Stall("busy", 1.0, 0.5, stack=(odd,), place=odd, holder=Holder("t\n", odd, 0.1), over=True)
+    stall.task = view("n\n")._replace(coroutine="c\nWARNING forged")
+    assert all(line.isprintable() for line in describe(stall).split("\n"))
+    assert len(describe(stall).split("\n")) == 5
+    assert summarize(stall).isprintable()
+
+
 class FakeLoop:
     class probes:
         @staticmethod
