@@ -25,17 +25,24 @@ class GoneError(LoopcoreError):
     """The process has ended, or closed its loop."""
 
 
-class Client:
-    """A connection to one loop. `greeting` is what that said of itself. Also a context manager that closes."""
+class SilentError(GoneError):
+    """The process does not answer in time; it may be stopped."""
 
-    def __init__(self, address: Address) -> None:
+
+class Client:
+    """A connection to one loop; `connect` makes them. `greeting` is what the loop said of itself.
+
+    Also a context manager that closes.
+    """
+
+    def __init__(self, address: Address, folder: places.Folder) -> None:
         self.address = address
         self._lines = Lines(_LONGEST_ANSWER)
         self._asked = 0
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._sock.settimeout(PATIENCE)
-            self._sock.connect(str(address.path))
+            self._sock.connect(folder.way(address.path.name))
             self.greeting = self._receive()
             spoken = self.greeting.get("loopcore-inspect")
             if spoken != VERSION:
@@ -85,17 +92,22 @@ class Client:
 
     def _failure(self, exc: OSError) -> LoopcoreError:
         if isinstance(exc, TimeoutError):
-            return GoneError(f"{self.address} does not answer; is it stopped?")
+            return SilentError(f"{self.address} does not answer; is it stopped?")
         return GoneError(f"{self.address} has ended, or closed its loop")
 
 
 def connect(address: Address) -> Client:
-    """Return a connection to the loop at `address`. Raises GoneError if there is none, and removes its socket."""
+    """Return a connection to the loop at `address`.
+
+    Raises GoneError if there is none, and removes its socket; UsageError if its folder is not safe.
+    """
     try:
-        return Client(address)
-    except ConnectionRefusedError:
-        places.remove_if_dead(address.path)
-        raise GoneError(f"{address} has ended") from None
+        with places.Folder(address.path.parent) as folder:
+            try:
+                return Client(address, folder)
+            except ConnectionRefusedError:
+                folder.remove_if_dead(address.path.name)
+                raise GoneError(f"{address} has ended") from None
     except OSError as exc:
         raise GoneError(f"{address} cannot be reached: {exc}") from None
 

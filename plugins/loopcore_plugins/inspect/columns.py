@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from loopcore_plugins.inspect.figures import Row
-from loopcore_plugins.inspect.listing import age_of, clean, name_order, whereabouts
+from loopcore_plugins.inspect.listing import age_of, name_order, shorten, whereabouts
 from loopcore_plugins.inspect.protocol import Message
 
 
@@ -55,7 +55,7 @@ class Column(NamedTuple):
 
 
 def _coroutine(row: Row) -> str:
-    return clean(row.name) if row.kind == "task" else f"{clean(row.name)} (callback)"
+    return shorten(row.name) if row.kind == "task" else f"{shorten(row.name)} (callback)"
 
 
 ROWS: Final = (
@@ -70,11 +70,11 @@ ROWS: Final = (
 """Of a figures.Row."""
 
 TASKS: Final[tuple[Column, ...]] = (
-    Column("TASK", lambda task: clean(task["name"]), name_order, is_number=False),
+    Column("TASK", lambda task: shorten(task["name"]), name_order, is_number=False),
     Column("STATE", lambda task: task["state"], lambda task: task["state"], is_number=False, from_width=40),
     Column("AGE", lambda task: age_of(task["age"]), lambda task: task["age"] or 0.0, from_width=90),
-    Column("COROUTINE", lambda task: clean(task["coroutine"]), lambda task: task["coroutine"], is_number=False),
-    Column("WAITS FOR", lambda task: clean(task["waits_for"]) or "-", lambda task: task["waits_for"], False, 70),
+    Column("COROUTINE", lambda task: shorten(task["coroutine"]), lambda task: task["coroutine"], is_number=False),
+    Column("WAITS FOR", lambda task: shorten(task["waits_for"]) or "-", lambda task: task["waits_for"], False, 70),
     Column("AT", whereabouts, whereabouts, is_number=False, from_width=55),
 )
 """Of a task, as `ps` describes it."""
@@ -82,7 +82,7 @@ TASKS: Final[tuple[Column, ...]] = (
 
 def short_path(place: str) -> str:
     """Return the last two parts of a path."""
-    return "/".join(clean(place).split("/")[-2:])
+    return shorten("/".join(place.split("/")[-2:]))
 
 
 def visible(columns: Sequence[Column], width: int) -> list[Column]:

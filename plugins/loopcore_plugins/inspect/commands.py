@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -9,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from loopcore.errors import UsageError
-from loopcore_plugins.inspect.client import Client, GoneError, connect, find
-from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, clean, ps_lines, stacks_lines
+from loopcore_plugins.inspect.client import Client, GoneError, SilentError, connect, find
+from loopcore_plugins.inspect.listing import FINE, PLAIN, Branches, ps_lines, shorten, stacks_lines
 from loopcore_plugins.inspect.places import Address
 
 WHICH: Final = "a process number, PID.NUMBER for one loop of several, or `all`"
@@ -80,10 +81,11 @@ def _report(question: str, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([{**greeting, **answer} for greeting, answer in found], indent=2))
         return 0
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for number, (greeting, answer) in enumerate(found):
         if number:
             print()
-        lines = ps_lines(greeting, answer, _branches()) if question == "ps" else stacks_lines(greeting, answer)
+        lines = ps_lines(greeting, answer, _branches(), room) if question == "ps" else stacks_lines(greeting, answer)
         print("\n".join(lines))
     return 0
 
@@ -109,22 +111,36 @@ def _cancel(arguments: argparse.Namespace) -> int:
     with connect(_one(arguments.pid)) as client:
         task = _find_task(client, arguments.task)
         client.ask("cancel", task=task["id"])
-        name = clean(task["name"])
-        end = time.monotonic() + CANCEL_PATIENCE
-        while time.monotonic() < end:
-            if all(each["id"] != task["id"] for each in client.ask("ps")["tasks"]):
-                print(f"{name} is cancelled")
-                return 0
-            time.sleep(0.05)
+        name = shorten(task["name"])
+        try:
+            has_ended = _ends(client, task["id"])
+        except SilentError:
+            raise
+        except GoneError as exc:  # with the task, which may have been all that it ran for
+            print(f"{name} is cancelled; {exc}")
+            return 0
+    if has_ended:
+        print(f"{name} is cancelled")
+        return 0
     print(f"{name} was told to end, and still runs; its loop may be busy, or the task goes on", file=sys.stderr)
     return 1
+
+
+def _ends(client: Client, task_id: int) -> bool:
+    """Wait for a task to end; return whether it has. Raises GoneError if its loop has ended."""
+    end = time.monotonic() + CANCEL_PATIENCE
+    while time.monotonic() < end:
+        if all(each["id"] != task_id for each in client.ask("ps")["tasks"]):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _find_task(client: Client, wish: str) -> dict[str, Any]:
     tasks: list[dict[str, Any]] = client.ask("ps")["tasks"]
     found = [task for task in tasks if wish in (task["name"], str(task["id"]))]
     if len(found) != 1:
-        names = ", ".join(sorted(clean(task["name"]) for task in tasks)[:20]) or "none"
+        names = ", ".join(sorted(shorten(task["name"]) for task in tasks)[:20]) or "none"
         raise UsageError(f"{len(found)} tasks are called {wish!r}; there are: {names}")
     return found[0]
 

@@ -1,18 +1,23 @@
 """Listings: what `loopcore ps` and `loopcore stacks` print, as lines of text."""
 
-import linecache
 import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from loopcore.text import printable
 from loopcore_plugins._tasktree import Place
 from loopcore_plugins.inspect.protocol import Message
-from loopcore_plugins.watchdog.stacks import innermost_of_program
+from loopcore_plugins.watchdog.stacks import innermost_of_program, source_line
 
+LONGEST: Final = 60
+"""Characters of a name, in a table or a line; `--json` has them whole."""
+NARROWEST: Final = 8
+"""Characters that a column keeps in a narrow terminal."""
+_DEEPEST: Final = 30
+"""Characters that a tree is drawn with, on the left of a name."""
 HEADINGS: Final = ("TASK", "STATE", "AGE", "COROUTINE", "WAITS FOR", "AT")
 _NUMBER: Final = re.compile(r"(\d+)")
-_CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "?")
 
 
 class Branches(NamedTuple):
@@ -21,11 +26,13 @@ class Branches(NamedTuple):
     branch: str
     last: str
     through: str
+    more: str
+    """Stands for what is cut off."""
     blank: str = "   "
 
 
-FINE: Final = Branches("├─ ", "└─ ", "│  ")
-PLAIN: Final = Branches("|- ", "`- ", "|  ")
+FINE: Final = Branches("├─ ", "└─ ", "│  ", "…")
+PLAIN: Final = Branches("|- ", "`- ", "|  ", "~")
 
 
 class Line(NamedTuple):
@@ -36,9 +43,10 @@ class Line(NamedTuple):
     repeated: bool
 
 
-def clean(text: object) -> str:
-    """Return `text` without control characters: names are the program's, and the terminal is ours."""
-    return str(text).translate(_CONTROL)
+def shorten(text: object, longest: int = LONGEST, more: str = FINE.more) -> str:
+    """Return `text`, printable, in `longest` characters at most: names are the program's, and the terminal is ours."""
+    shown = printable(str(text)[: longest + 1])
+    return shown if len(shown) <= longest else shown[: longest - len(more)] + more
 
 
 def places_of(stack: Sequence[Sequence[str | int]]) -> tuple[Place, ...]:
@@ -49,7 +57,7 @@ def places_of(stack: Sequence[Sequence[str | int]]) -> tuple[Place, ...]:
 def whereabouts(task: Message) -> str:
     """Return file and line where a task stands: innermost of the program, not of the standard library."""
     place = innermost_of_program(places_of(task["stack"]))
-    return "-" if place is None else f"{os.path.basename(place.file)}:{place.line}"
+    return "-" if place is None else f"{shorten(os.path.basename(place.file))}:{place.line}"
 
 
 def age_of(seconds: float | None) -> str:
@@ -97,6 +105,8 @@ def tree(tasks: Sequence[Message], branches: Branches) -> Iterator[Line]:
             for index, each in reversed(list(enumerate(inner))):
                 is_last = index == len(inner) - 1
                 mark, space = (branches.last, branches.blank) if is_last else (branches.branch, branches.through)
+                if len(below) >= _DEEPEST:
+                    below = branches.more + below[len(branches.more) + len(space) :]
                 pending.append((each, below + mark, below + space))
 
 
@@ -111,8 +121,8 @@ def describe_loop(greeting: Message, answer: Message) -> str:
     left_out = f" ({answer['left_out']} more are left out)" if answer["left_out"] else ""
     count = len(answer["tasks"])
     return (
-        f"{greeting['pid']}.{greeting['loop']}  {clean(greeting['program'])}  {greeting['python']}, "
-        f"{greeting['backend']}, {state}, {count} task{'s' * (count != 1)}{left_out}"
+        f"{greeting['pid']}.{greeting['loop']}  {shorten(greeting['program'])}  {shorten(greeting['python'])}, "
+        f"{shorten(greeting['backend'])}, {state}, {count} task{'s' * (count != 1)}{left_out}"
     )
 
 
@@ -120,49 +130,60 @@ def task_rows(tasks: Sequence[Message], branches: Branches) -> list[tuple[str, .
     """Return the cells of `loopcore ps` under HEADINGS."""
     return [
         (
-            line.prefix + clean(line.task["name"]) + (" (see above)" if line.repeated else ""),
+            line.prefix + shorten(line.task["name"]) + (" (see above)" if line.repeated else ""),
             line.task["state"],
             age_of(line.task["age"]),
-            clean(line.task["coroutine"]),
-            clean(line.task["waits_for"]) or "-",
+            shorten(line.task["coroutine"]),
+            shorten(line.task["waits_for"]) or "-",
             whereabouts(line.task),
         )
         for line in tree(tasks, branches)
     ]
 
 
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return `rows` as lines, their cells in columns two spaces apart."""
+def fit(widths: Sequence[int], room: int) -> list[int]:
+    """Return the widths of columns that get `room` characters in all: what is too much is taken from the widest."""
+    fitted = list(widths)
+    while sum(fitted) > room and max(fitted) > NARROWEST:
+        fitted[fitted.index(max(fitted))] -= 1
+    return fitted
+
+
+def align(rows: Sequence[Sequence[str]], room: int | None, more: str) -> list[str]:
+    """Return `rows` as lines, their cells in columns two spaces apart, in `room` characters if that is possible."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if room is not None:
+        widths = fit(widths, room - 2 * (len(widths) - 1))
+    cells = [[shorten(cell, width, more) for cell, width in zip(row, widths, strict=True)] for row in rows]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
 
 
-def ps_lines(greeting: Message, answer: Message, branches: Branches) -> list[str]:
-    """Return what `loopcore ps` prints of a loop."""
+def ps_lines(greeting: Message, answer: Message, branches: Branches, room: int | None = None) -> list[str]:
+    """Return what `loopcore ps` prints of a loop, its table in `room` characters; None is as wide as it gets."""
     rows = task_rows(answer["tasks"], branches)
     # A column that says nothing (ages, mostly) is left out.
     kept = [number for number in range(len(HEADINGS)) if number == 0 or any(row[number] != "-" for row in rows)]
-    table = align([[row[number] for number in kept] for row in (HEADINGS, *rows)]) if rows else []
-    return [describe_loop(greeting, answer), *table]
+    shown = [[row[number] for number in kept] for row in (HEADINGS, *rows)]
+    return [describe_loop(greeting, answer), *(align(shown, room, branches.more) if rows else [])]
 
 
 def stack_lines(stack: Sequence[Sequence[str | int]]) -> Iterator[str]:
     """Yield the lines of a stack as Python prints a traceback."""
     for place in places_of(stack):
-        yield f'    File "{clean(place.file)}", line {place.line}, in {clean(place.function)}'
-        source = linecache.getline(place.file, place.line).strip()
+        yield f'    File "{printable(place.file)}", line {place.line}, in {printable(place.function)}'
+        source = source_line(place)
         if source:
-            yield f"      {clean(source)}"
+            yield f"      {source}"
 
 
 def stacks_lines(greeting: Message, answer: Message) -> list[str]:
     """Return what `loopcore stacks` prints of a loop."""
     lines = [describe_loop(greeting, answer)]
     for thread in answer["threads"]:
-        lines += ["", f"thread {clean(thread['name'])}{' (runs the loop)' if thread['is_loop'] else ''}"]
+        lines += ["", f"thread {shorten(thread['name'])}{' (runs the loop)' if thread['is_loop'] else ''}"]
         lines += stack_lines(thread["stack"])
     for task in sorted(answer["tasks"], key=name_order):
-        waits = f", waits for {clean(task['waits_for'])}" if task["waits_for"] else ""
-        lines += ["", f"task {clean(task['name'])} ({clean(task['coroutine'])}), {task['state']}{waits}"]
+        waits = f", waits for {shorten(task['waits_for'])}" if task["waits_for"] else ""
+        lines += ["", f"task {shorten(task['name'])} ({shorten(task['coroutine'])}), {task['state']}{waits}"]
         lines += stack_lines(task["stack"])
     return lines

@@ -1,17 +1,26 @@
 """Places: where the sockets are, who may get at them, and which of them are dead.
 
 One socket a loop, `PID.NUMBER.sock`, in LOOPCORE_INSPECT_DIR, else in `loopcore` under XDG_RUNTIME_DIR (which is the
-user's alone), else in `loopcore-UID` under the directory for temporary files. The folder must be its user's own and
-closed to others: whoever could write there could pose as a process, and in /tmp anybody can make a folder first.
+user's alone), else in `loopcore-UID` under the directory for temporary files. The folder must be its user's own, root's
+if that is root, and closed to others: whoever could write there could pose as a process, and in /tmp anybody can make a
+folder first.
+
+A check of a path proves little: somebody else may replace what the path names right after it. So the folder is opened
+without following a link, what was opened is checked, and everything else goes through that descriptor. bind(2) and
+connect(2) only take paths; on Linux a path through /proc/self/fd leads to the descriptor. Elsewhere they get the path
+of the folder, which is as good where nobody else may rename the folders above, as in a sticky directory like /tmp.
 """
 
+import errno
 import os
 import re
 import socket
 import stat
 import struct
+import sys
 import tempfile
 from pathlib import Path
+from types import TracebackType
 from typing import Final, NamedTuple
 
 from loopcore.errors import UsageError
@@ -23,6 +32,10 @@ _SOCKET_MODE: Final = 0o600
 _BACKLOG: Final = 8
 _UCRED: Final = struct.Struct("iII")
 """pid, uid, gid: unix(7)."""
+_DESCRIPTORS: Final = "/proc/self/fd"
+"""Where a descriptor has a path: proc_pid_fd(5)."""
+_NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
+"""What systems say of a file or a link under O_DIRECTORY and O_NOFOLLOW."""
 
 
 class Address(NamedTuple):
@@ -46,70 +59,152 @@ def folder() -> Path:
     return Path(tempfile.gettempdir()) / f"loopcore-{os.geteuid()}"
 
 
-def check_folder(path: Path) -> None:
-    """Raise UsageError if `path` is not a folder of this user (for root: of any) that is closed to all others."""
-    status = path.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise UsageError(f"{path} is no folder; set {VARIABLE} to one of your own")
-    if status.st_uid != os.geteuid() and os.geteuid() != 0:
-        raise UsageError(f"{path} belongs to another user; set {VARIABLE} to a folder of your own")
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise UsageError(f"{path} is open to other users; say `chmod 700 {path}`, or set {VARIABLE} to another folder")
+class Folder:
+    """The folder of the sockets, open, and found safe. Also a context manager that closes it.
 
-
-def listen(pid: int, number: int) -> tuple[socket.socket, Path]:
-    """Return a listening socket, not blocking, for loop `number` of `pid`, and its path. Removes dead ones on the way.
-
-    Raises UsageError for a folder that is not safe, OSError for one that cannot be used.
+    Raises UsageError for a folder that is a link, is not the caller's own or not closed to others, or cannot be opened;
+    FileNotFoundError if there is none.
     """
-    place = folder()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.mkdir(mode=_FOLDER_MODE, exist_ok=True)
-    check_folder(place)
-    for address in _scan(place):
-        if not _exists(address.pid):
-            remove_if_dead(address.path)
-    path = place / f"{pid}.{number}.sock"
-    # It gets its name when it listens, so that nobody takes it for dead before.
-    hidden = place / f".{pid}.{number}.new"
-    hidden.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listener.setblocking(False)
-        listener.bind(str(hidden))
-        hidden.chmod(_SOCKET_MODE)
-        listener.listen(_BACKLOG)
-        hidden.rename(path)
-    except BaseException:
-        listener.close()
-        hidden.unlink(missing_ok=True)
-        raise
-    return listener, path
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            raise
+        except OSError as exc:
+            reason = (
+                "is no folder, or a link to one" if exc.errno in _NO_FOLDER else f"cannot be opened: {exc.strerror}"
+            )
+            raise UsageError(f"{path} {reason}; set {VARIABLE} to a folder of your own") from None
+        try:
+            self._check()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _check(self) -> None:
+        status = os.fstat(self._fd)
+        if status.st_uid != os.geteuid():
+            raise UsageError(f"{self.path} belongs to another user; set {VARIABLE} to a folder of your own")
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            raise UsageError(
+                f"{self.path} is open to other users; say `chmod 700 {self.path}`, or set {VARIABLE} to another folder"
+            )
+
+    def way(self, name: str) -> str:
+        """Return a path to `name` in this folder, for bind(2) and connect(2). On Linux it cannot lead anywhere else."""
+        return f"{_DESCRIPTORS}/{self._fd}/{name}" if os.path.isdir(_DESCRIPTORS) else str(self.path / name)
+
+    def addresses(self) -> list[Address]:
+        """Return the sockets that somebody listens at; those that their processes left behind are removed."""
+        return [each for each in self._scan() if _exists(each.pid) or not self.remove_if_dead(each.path.name)]
+
+    def remove_if_dead(self, name: str) -> bool:
+        """Remove the socket `name` if nobody listens; return whether nobody does."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect(self.way(name))
+            except ConnectionRefusedError:
+                self.remove(name)
+                return True
+            except FileNotFoundError:
+                return True
+            except OSError:  # busy: its queue of connections is full
+                return False
+        return False
+
+    def remove(self, name: str) -> None:
+        """Remove `name` if it is there."""
+        try:
+            os.unlink(name, dir_fd=self._fd)
+        except FileNotFoundError:
+            pass
+
+    def rename(self, name: str, to: str) -> None:
+        """Give `name` another name."""
+        os.rename(name, to, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    def close(self) -> None:
+        """Close it. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> "Folder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _scan(self) -> list[Address]:
+        found = ((name, _NAME.fullmatch(name)) for name in os.listdir(self._fd))
+        return sorted(
+            Address(int(match[1]), int(match[2]), self.path / name) for name, match in found if match is not None
+        )
+
+
+class Listener:
+    """A listening socket, not blocking, for loop `number` of process `pid`, in the folder of the sockets.
+
+    Removes dead sockets on the way. Raises UsageError for a folder that is not safe, OSError for one that cannot be
+    used.
+    """
+
+    def __init__(self, pid: int, number: int) -> None:
+        place = folder()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        self._name = f"{pid}.{number}.sock"
+        self.path = place / self._name
+        self._folder = Folder(place)
+        try:
+            self._folder.addresses()
+            self.sock = self._listen(f".{pid}.{number}.new")
+        except BaseException:
+            self._folder.close()
+            raise
+
+    def _listen(self, hidden: str) -> socket.socket:
+        # It gets its name when it listens, so that nobody takes it for dead before.
+        self._folder.remove(hidden)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            if sys.platform == "linux":
+                # bind(2) makes the file with the mode of the socket, less the umask: there is no moment in which it is
+                # open to others. Elsewhere the folder alone keeps them out.
+                os.fchmod(sock.fileno(), _SOCKET_MODE)
+            sock.bind(self._folder.way(hidden))
+            sock.listen(_BACKLOG)
+            self._folder.rename(hidden, self._name)
+        except BaseException:
+            sock.close()
+            self._folder.remove(hidden)
+            raise
+        return sock
+
+    def remove(self) -> None:
+        """Remove the socket's file, if it is there. Raises OSError if that cannot be."""
+        self._folder.remove(self._name)
+
+    def close(self) -> None:
+        """Close the socket and the folder, and leave the file. Idempotent."""
+        self.sock.close()
+        self._folder.close()
 
 
 def addresses() -> list[Address]:
-    """Return what there is to connect to; what its process left behind is removed. Raises UsageError as `listen`."""
-    place = folder()
-    if not place.exists():
+    """Return what there is to connect to; what its process left behind is removed. Raises UsageError as `Folder`."""
+    try:
+        place = Folder(folder())
+    except FileNotFoundError:
         return []
-    check_folder(place)
-    return [each for each in _scan(place) if _exists(each.pid) or not remove_if_dead(each.path)]
-
-
-def remove_if_dead(path: Path) -> bool:
-    """Remove the socket at `path` if nobody listens; return whether nobody does."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return True
-        except FileNotFoundError:
-            return True
-        except OSError:  # busy: its queue of connections is full
-            return False
-    return False
+    with place:
+        return place.addresses()
 
 
 def may_connect(peer: socket.socket) -> bool:
@@ -129,8 +224,3 @@ def _exists(pid: int) -> bool:
     except (OSError, OverflowError):
         return True
     return True
-
-
-def _scan(place: Path) -> list[Address]:
-    found = ((path, _NAME.fullmatch(path.name)) for path in place.iterdir())
-    return sorted(Address(int(match[1]), int(match[2]), path) for path, match in found if match is not None)

@@ -55,18 +55,18 @@ class Inspect:
             return
         number = next(_numbers)
         try:
-            listener, path = places.listen(os.getpid(), number)
+            listener = places.Listener(os.getpid(), number)
         except (OSError, UsageError) as exc:
             if self._complaints.get(id(loop)) != str(exc):  # asyncio.run alone runs its loop four times
                 logger.warning("nobody can look at %r: %s", loop, exc)
                 self._complaints[id(loop)] = str(exc)
             return
         subject = Subject(loop, number, self._births.get(id(loop)))
-        server = Server(listener, path, subject)
+        server = Server(listener, subject)
         self._inspected[id(loop)] = server, subject
         _servers.add(server)
         server.start()
-        logger.debug("%r can be looked at through %s", loop, path)
+        logger.debug("%r can be looked at through %s", loop, listener.path)
 
     @loopcore.hookimpl
     def loopcore_loop_closing(self, loop: Any) -> None:

@@ -2,8 +2,9 @@
 
 The process speaks first: a greeting that says who it is and which version of the protocol it speaks. Then the
 other side asks, `{"id": 1, "ask": "ps"}`, and gets `{"id": 1, "answer": {...}}` or `{"id": 1, "error": "..."}`, in
-the order of the questions. A line that is too long or no such object is answered with an error and ends the
-connection. New questions and new members of answers do not change the version; readers ignore what they do not know.
+the order of the questions. `id` is a number without a fraction, a text or null. A line that is too long, nested, or no
+such object is answered with an error and ends the connection. New questions and new members of answers do not change
+the version; readers ignore what they do not know.
 """
 
 import json
@@ -12,6 +13,8 @@ from typing import Any, Final
 VERSION: Final = 1
 LONGEST_QUESTION: Final = 4096
 """Bytes of a line that the process reads, the end of line included."""
+_MOST_BRACKETS: Final = 16
+"""Of a question. No question needs more, and the stack of the inspected process must not depend on what is asked."""
 
 Message = dict[str, Any]
 
@@ -22,18 +25,28 @@ class ProtocolError(Exception):
 
 def encode(message: Message) -> bytes:
     """Return `message` as a line."""
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
     """Return the object that is in `line`. Raises ProtocolError for anything else."""
     try:
-        message = json.loads(line)
+        message = json.loads(line.decode())
     except (ValueError, RecursionError):
         raise ProtocolError("a line is no JSON") from None
     if not isinstance(message, dict):
         raise ProtocolError("a line is no JSON object")
     return message
+
+
+def decode_question(line: bytes) -> Message:
+    """Return the question in `line`, whose `id` can be sent back. Raises ProtocolError for anything else."""
+    if line.count(b"[") + line.count(b"{") > _MOST_BRACKETS:
+        raise ProtocolError("a question is nested too deeply")
+    question = decode(line)
+    if not isinstance(question.get("id"), int | str | None):
+        raise ProtocolError("`id` is a number without a fraction, a text or null")
+    return question
 
 
 class Lines:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from loopcore.text import printable
 from loopcore_plugins.inspect.columns import (
     ROWS,
     TASKS,
@@ -24,7 +26,7 @@ from loopcore_plugins.inspect.columns import (
     visible,
 )
 from loopcore_plugins.inspect.figures import Frame
-from loopcore_plugins.inspect.listing import clean
+from loopcore_plugins.inspect.listing import fit, shorten
 from loopcore_plugins.inspect.protocol import Message
 
 _SPARKS: Final = "▁▂▃▄▅▆▇█"
@@ -99,10 +101,11 @@ def draw(
 
 
 def _title(greeting: Message, view: View, width: int) -> Text:
-    left = f" loopcore top  {greeting['pid']}.{greeting['loop']}  {clean(greeting['program'])}"
-    right = f"{greeting['backend']}  {greeting['python']}  {time.strftime('%H:%M:%S')} "
+    left = f" loopcore top  {greeting['pid']}.{greeting['loop']}  {shorten(greeting['program'])}"
+    backend = shorten(greeting["backend"])
+    right = f"{backend}  {shorten(greeting['python'])}  {time.strftime('%H:%M:%S')} "
     if len(left) + len(right) + 2 > width:
-        right = f"{greeting['backend']} "
+        right = f"{backend} "
     left = left[: max(width - len(right) - 1, 0)]
     text = Text(left.ljust(width - len(right)) + right, style="bold white on blue", no_wrap=True, overflow="crop")
     return text if not view.paused else Text(f"{' PAUSED':<{width}}"[:width], style="bold black on yellow")
@@ -116,15 +119,15 @@ def _state(frame: Frame) -> Text:
             last = frame.slow[-1]
             where = short_path(":".join(map(str, last["place"]))) if last["place"] else ""
             ago = max(frame.now - last["when"], 0.0)
-            text.append(f" last slow callback: {clean(last['name'])} {time_of(last['seconds'])}, ", style="default")
+            text.append(f" last slow callback: {shorten(last['name'])} {time_of(last['seconds'])}, ", style="default")
             text.append(f"{ago:.0f} s ago  {where}", style="default")
         return text
     text.append(f"STALLED for {frame.stall['seconds']:.1f} s")
     if frame.stall["place"]:
         file, line, function = frame.stall["place"]
-        text.append(f" at {short_path(f'{file}:{line}')}, in {clean(function)}")
+        text.append(f" at {short_path(f'{file}:{line}')}, in {shorten(function)}")
     if frame.stall["task"]:
-        text.append(f", task {clean(frame.stall['task'])}")
+        text.append(f", task {shorten(frame.stall['task'])}")
     return text
 
 
@@ -208,32 +211,38 @@ def _grid(items: Sequence[tuple[str, str, str]], per_line: int) -> Table:
 
 def _table(rows: Sequence[Any], view: View, width: int, space: int) -> Table:
     columns = visible(view.columns, width)
-    table = Table(box=None, expand=True, padding=(0, 1), pad_edge=True, header_style="bold", show_edge=False)
-    for number, column in enumerate(columns):
-        title = column.title
-        is_key = column.title == view.sort_column.title
-        if is_key:
-            title += "▲" if column.is_number == view.reverse else "▼"
-        table.add_column(
-            Text(title, style="bold cyan" if is_key else "bold"),
-            justify="right" if column.is_number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=None if column.is_number or number else 1,
-        )
     places = [identity_of(row) for row in rows]
     chosen = places.index(view.selected) if view.selected in places else 0
     first = max(min(chosen - space // 2, len(rows) - space), 0)
-    for row, place in list(zip(rows, places, strict=True))[first : first + space]:
-        style = "reverse" if place == view.selected else ""
-        table.add_row(*(Text(column.text(row)) for column in columns), style=style)
-    for _ in range(space - min(len(rows) - first, space)):
+    shown = [[column.text(row) for column in columns] for row in rows[first : first + space]]
+    titles = [_heading(column, view) for column in columns]
+    # rich would take the first column's room for a long name in another.
+    widths = fit([max(map(cell_len, texts)) for texts in zip(titles, *shown, strict=True)], width - 2 * len(columns))
+    table = Table(box=None, expand=True, padding=(0, 1), pad_edge=True, header_style="bold", show_edge=False)
+    for number, (column, title, fitted) in enumerate(zip(columns, titles, widths, strict=True)):
+        table.add_column(
+            Text(title, style="bold cyan" if column is view.sort_column else "bold"),
+            justify="right" if column.is_number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=fitted if number else None,
+            ratio=None if number else 1,
+        )
+    for texts, place in zip(shown, places[first : first + space], strict=True):
+        table.add_row(*map(Text, texts), style="reverse" if place == view.selected else "")
+    for _ in range(space - len(shown)):
         table.add_row("")
     return table
 
 
+def _heading(column: Column, view: View) -> str:
+    if column is not view.sort_column:
+        return column.title
+    return column.title + ("▲" if column.is_number == view.reverse else "▼")
+
+
 def _footer(view: View, count: int, width: int) -> Text:
-    shown = view.notice or HELP
+    shown = printable(view.notice) or HELP
     style = "bold black on yellow" if view.notice else "black on cyan"
     what = f"{count} {'tasks' if view.shows_tasks else 'rows'} "
     if len(shown) + len(what) + 2 > width:

@@ -2,7 +2,9 @@
 
 It sleeps until somebody connects: an inspected process that nobody looks at does not wake for it. Both directions are
 bounded. A connection is read only after the answer to what it asked is gone, a question is a short line, and
-of connections there are at most `MOST_CONNECTIONS`; the last come are turned away.
+of connections there are at most `MOST_CONNECTIONS`; the last come are turned away. They take turns, a question each.
+
+Whatever goes wrong with a question ends the connection that it came from, and nothing else.
 """
 
 import selectors
@@ -10,12 +12,14 @@ import signal
 import socket
 import threading
 import time
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from loopcore.log import plugin_logger
 from loopcore_plugins.inspect import places
-from loopcore_plugins.inspect.protocol import LONGEST_QUESTION, Lines, Message, ProtocolError, decode, encode
+from loopcore_plugins.inspect.protocol import LONGEST_QUESTION, Lines, Message, ProtocolError, decode_question, encode
+
+logger = plugin_logger.getChild("inspect")
 
 MOST_CONNECTIONS: Final = 16
 FAREWELL: Final = 2.0
@@ -66,8 +70,8 @@ class Connection:
             except BlockingIOError:
                 return
 
-    def receive(self) -> bool:
-        """Take in what has come; return False at its end. Raises OSError, ProtocolError."""
+    def _receive(self) -> bool:
+        """Take in what has come; return False at its end."""
         try:
             received = self.sock.recv(LONGEST_QUESTION)
         except BlockingIOError:
@@ -76,8 +80,20 @@ class Connection:
         return bool(received)
 
     def next_question(self) -> bytes | None:
-        """Return a question that may be answered now: all that was said before it is gone."""
-        return self._questions.pop(0) if self._questions and not self._unsent and not self.ending else None
+        """Return the next question, received now if none is waiting. None while what was said before is not gone.
+
+        Raises OSError, ProtocolError.
+        """
+        if self._unsent or self.ending:
+            return None
+        if not self._questions:
+            self.ending = not self._receive()
+        return self._questions.pop(0) if self._questions else None
+
+    def end(self) -> None:
+        """Read and answer nothing more."""
+        self.ending = True
+        self._questions.clear()
 
     @property
     def is_over(self) -> bool:
@@ -85,26 +101,26 @@ class Connection:
         return self.ending and not self._unsent
 
     def interest(self) -> int:
-        """Return what to wait for."""
-        return selectors.EVENT_WRITE if self._unsent else selectors.EVENT_READ
+        """Return what to wait for. With more questions to answer that is its turn: there is room to write."""
+        return selectors.EVENT_WRITE if self._unsent or self._questions else selectors.EVENT_READ
 
 
 class Server:
     """Listens for one loop, in a thread of its own. Thread: any; `start` once, `stop` and `abandon` after it."""
 
-    def __init__(self, listener: socket.socket, path: Path, host: Host) -> None:
-        self.path = path
+    def __init__(self, listener: places.Listener, host: Host) -> None:
         self._host = host
         self._listener = listener
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._connections: dict[socket.socket, Connection] = {}
         self._stopping = False
+        self._has_failed = False
         self._thread = threading.Thread(target=self._run, name="loopcore-inspect", daemon=True)
 
     def start(self) -> None:
         """Begin to serve."""
-        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._listener.sock, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread.start()
 
@@ -113,7 +129,7 @@ class Server:
         if self._stopping:
             return
         self._stopping = True
-        self.path.unlink(missing_ok=True)
+        self._remove()
         self._wake.send(b"\0")
         self._thread.join(FAREWELL)
         if not self._thread.is_alive():
@@ -124,8 +140,15 @@ class Server:
         self._stopping = True
         self._close_all()
 
+    def _remove(self) -> None:
+        try:
+            self._listener.remove()
+        except OSError as exc:  # the process is another user's by now
+            logger.warning("%s stays behind: %s", self._listener.path, exc)
+
     def _close_all(self) -> None:
-        for sock in (self._listener, self._wake, self._woken, *self._connections):
+        self._listener.close()
+        for sock in (self._wake, self._woken, *self._connections):
             sock.close()
         self._connections.clear()
         self._selector.close()
@@ -135,47 +158,54 @@ class Server:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             while not self._stopping:
-                ready = self._selector.select(self._host.look())
-                for key, _ in ready:
+                for key, _ in self._selector.select(self._look()):
                     self._serve(key.fileobj)
         except Exception:
-            plugin_logger.exception("inspect has failed, and serves %s no longer", self.path)
-            self.path.unlink(missing_ok=True)
+            logger.exception("inspect has failed, and serves %s no longer", self._listener.path)
+            self._remove()
         finally:
             for connection in list(self._connections.values()):
                 self._host.forget(connection)
 
+    def _look(self) -> float | None:
+        try:
+            return self._host.look()
+        except Exception as exc:
+            self._note(exc)
+            return BREATH
+
     def _serve(self, fileobj: Any) -> None:
-        if fileobj is self._listener:
+        connection = self._connections.get(fileobj)
+        if connection is not None:
+            self._guard(connection, lambda: self._attend(connection))
+        elif fileobj is self._listener.sock:
             self._accept()
-        elif fileobj in self._connections:
-            self._attend(self._connections[fileobj])
 
     def _accept(self) -> None:
         try:
-            sock, _ = self._listener.accept()
+            sock, _ = self._listener.sock.accept()
         except OSError:  # it has gone again; or there is no descriptor left for it, and it goes on asking
             time.sleep(BREATH)
             return
-        if len(self._connections) >= MOST_CONNECTIONS or not places.may_connect(sock):
+        try:
+            if len(self._connections) >= MOST_CONNECTIONS or not places.may_connect(sock):
+                sock.close()
+                return
+            connection = Connection(sock)
+            self._selector.register(sock, selectors.EVENT_READ)
+        except OSError:  # the system's limit of what is watched
             sock.close()
             return
-        connection = self._connections[sock] = Connection(sock)
-        self._selector.register(sock, selectors.EVENT_READ)
+        self._connections[sock] = connection
         self._guard(connection, lambda: connection.say(self._host.greeting()))
 
     def _attend(self, connection: Connection) -> None:
-        def attend() -> None:
-            connection.flush()
-            if not connection.ending and connection.interest() == selectors.EVENT_READ:
-                connection.ending = not connection.receive()
-            while (line := connection.next_question()) is not None:
-                self._answer(connection, line)
-
-        self._guard(connection, attend)
-
-    def _answer(self, connection: Connection, line: bytes) -> None:
-        question = decode(line)
+        """Give a connection its turn: send what is left, or answer a question."""
+        connection.flush()
+        line = connection.next_question()
+        if line is None:
+            return
+        question = decode_question(line)
         reply: Message = {"id": question.get("id")}
         try:
             reply["answer"] = self._host.answer(connection, question)
@@ -183,14 +213,16 @@ class Server:
             reply["error"] = str(exc)
         connection.say(reply)
 
-    def _guard(self, connection: Connection, attend: Any) -> None:
-        """Do something for a connection, and close it if that shows that it is over."""
+    def _guard(self, connection: Connection, attend: Callable[[], None]) -> None:
+        """Do something for a connection, and close it if that shows that it is over, or fails."""
         try:
             try:
                 attend()
-            except ProtocolError as exc:
-                connection.ending = True
-                connection.say({"id": None, "error": str(exc)})
+            except OSError:
+                raise
+            except Exception as exc:
+                connection.end()
+                connection.say({"id": None, "error": self._note(exc)})
         except OSError:
             self._close(connection)
             return
@@ -198,6 +230,15 @@ class Server:
             self._close(connection)
         else:
             self._selector.modify(connection.sock, connection.interest())
+
+    def _note(self, exc: Exception) -> str:
+        """Return what to say about `exc`. An error of ours, or of the program's objects, is logged the first time."""
+        if isinstance(exc, ProtocolError):
+            return str(exc)
+        if not self._has_failed:
+            self._has_failed = True
+            logger.error("inspect failed to answer; it goes on, and logs no more of these", exc_info=exc)
+        return f"there is no answer: {type(exc).__name__} was raised in the process, see its log"
 
     def _close(self, connection: Connection) -> None:
         self._selector.unregister(connection.sock)

@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.live import Live
 
 from loopcore.errors import LoopcoreError, UsageError
+from loopcore.text import printable
 from loopcore_plugins.inspect.client import Client, GoneError, connect
 from loopcore_plugins.inspect.columns import identity_of, visible
 from loopcore_plugins.inspect.figures import Frame, compare
 from loopcore_plugins.inspect.keyboard import keyboard, read_keys
-from loopcore_plugins.inspect.listing import clean
+from loopcore_plugins.inspect.listing import shorten
 from loopcore_plugins.inspect.observer import CALLBACKS, METER
 from loopcore_plugins.inspect.places import Address
 from loopcore_plugins.inspect.protocol import Message
@@ -44,7 +45,7 @@ def run_top(address: Address, *, interval: float, light: bool, once: bool) -> in
             except KeyboardInterrupt:
                 pass
     if sampler.failure is not None:
-        console.print(str(sampler.failure), markup=False)
+        console.print(printable(sampler.failure), markup=False, emoji=False)
     return 0
 
 
@@ -210,7 +211,7 @@ class Top:
             self._view.notice = "select a task first, with the arrows"
             return
         self._asking = self._view.selected
-        self._view.notice = f"cancel {clean(chosen['name'])}? press y or n"
+        self._view.notice = f"cancel {shorten(chosen['name'])}? press y or n"
 
     def _confirm(self, key: str) -> None:
         wanted, self._asking = int(self._asking), ""
@@ -220,7 +221,7 @@ class Top:
         try:
             with connect(self._address) as client:  # of its own: the other may be waiting for a sample
                 answer = client.ask("cancel", task=wanted)
-            self._view.notice = f"{clean(answer['name'])} is told to end"
+            self._view.notice = f"{shorten(answer['name'])} is told to end"
         except (UsageError, GoneError) as exc:
             self._view.notice = str(exc)
         self._sampler.hurry()

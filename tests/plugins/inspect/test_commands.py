@@ -100,6 +100,25 @@ def test_a_task_of_a_blocked_loop_is_cancelled_when_it_goes_on(folder: Path) -> 
         assert process.wait(30) != 0
 
 
+def test_a_program_ends_with_its_main_task_and_that_is_no_failure(folder: Path, backend_name: str) -> None:
+    """Issue 32: it was reported as a process that had gone."""
+    program = """
+import asyncio, loopcore
+async def main():
+    print("ready", flush=True)
+    await asyncio.sleep(99)
+try:
+    loopcore.run(main(), plugins=["inspect"])
+except asyncio.CancelledError:
+    pass
+"""
+    with running(folder, program, backend=backend_name) as process:
+        result = loopcore("cancel", str(process.pid), "Task-1")
+        assert process.wait(30) == 0
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("Task-1 is cancelled")
+
+
 def test_what_cannot_be_found_is_one_line_and_exit_code_two(folder: Path) -> None:
     for arguments in (["ps", "999999"], ["ps", "nonsense"], ["stacks", "all"], ["cancel", "1", "x"], ["top", "--once"]):
         result = loopcore(*arguments)
@@ -145,11 +164,40 @@ threading.Event().wait(99)  # from 3.12 on no thread can be started once the mai
     assert [len(json.loads(text)) for text in alone] == [1, 1]
 
 
+ODD_NAME = r"re\x1b[2J\x9b\r\n\u202eport\ud800"
+"""It clears the screen, begins a line, turns the writing around, and cannot be encoded."""
+
+
 def test_a_name_cannot_write_on_the_terminal(folder: Path) -> None:
-    program = SERVER.replace('name="report"', r'name="re\x1b[2Jport"')
+    program = SERVER.replace('name="report"', f'name="{ODD_NAME}"')
     with running(folder, program) as process:
-        shown = [loopcore(command, str(process.pid)).stdout for command in ("ps", "stacks")]
-    assert all("\x1b" not in text and "re?[2Jport" in text for text in shown)
+        pid = str(process.pid)
+        shown = [loopcore(command, pid) for command in ("ps", "stacks")]
+        refused = loopcore("cancel", pid, "nobody")
+        json_text = loopcore("ps", "--json", pid).stdout
+    for text in (*(each.stdout for each in shown), refused.stderr):
+        assert ODD_NAME in text
+        assert text.replace("\n", "").isprintable()
+    assert "re\x1b[2J\x9b\r\n\u202eport\ud800" in [task["name"] for task in json.loads(json_text)[0]["tasks"]]
+
+
+def test_a_name_that_the_output_cannot_encode_is_escaped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 32: the command ended with a traceback."""
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    with running(folder, SERVER.replace('name="report"', r'name="caf\xe9"')) as process:
+        shown = loopcore("ps", str(process.pid))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert r"caf\xe9" in shown.stdout
+
+
+def test_a_long_name_leaves_the_other_columns_where_they_are_read(folder: Path) -> None:
+    """Issue 32."""
+    program = SERVER.replace('name="report"', 'name="n" * 100_000')
+    with running(folder, program) as process:
+        lines = loopcore("ps", str(process.pid)).stdout.splitlines()
+    assert max(map(len, lines)) < 300
+    column = lines[1].index("STATE")
+    assert all(line[column:].startswith(("waiting", "ready", "running")) for line in lines[2:])
 
 
 def test_ages_are_shown_where_they_are_asked_for(folder: Path) -> None:

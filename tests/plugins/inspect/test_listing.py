@@ -1,8 +1,14 @@
 """The tree of `loopcore ps`, and how durations and names are written."""
 
+import os
+from pathlib import Path
 from typing import Any
 
-from loopcore_plugins.inspect.listing import FINE, age_of, tree
+import pytest
+
+from loopcore_plugins._tasktree import Place
+from loopcore_plugins.inspect.listing import FINE, PLAIN, age_of, align, fit, shorten, stack_lines, tree
+from loopcore_plugins.watchdog.stacks import source_line
 
 
 def task(number: int, *awaited_by: int, name: str = "") -> dict[str, Any]:
@@ -34,6 +40,46 @@ def test_a_circle_has_an_end() -> None:
 
 def test_a_chain_may_be_longer_than_the_stack() -> None:
     assert len(shown(task(0), *(task(number, number - 1) for number in range(1, 3000)))) == 3000
+
+
+def test_a_deep_tree_does_not_push_names_off() -> None:
+    """Issue 32."""
+    lines = list(tree([task(0), *(task(number, number - 1) for number in range(1, 3000))], FINE))
+    assert max(len(line.prefix) for line in lines) <= 33
+    assert [line.prefix for line in lines[:3]] == ["", "└─ ", "   └─ "]
+    assert lines[-1].prefix.startswith("…")
+    assert lines[-1].prefix.endswith("└─ ")
+
+
+def test_names_are_shortened_and_printable() -> None:
+    assert shorten("name") == "name"
+    assert shorten("\x1b[2J\n") == r"\x1b[2J\n"
+    assert shorten("x" * 10**6, 5) == "xxxx…"
+    assert shorten("\0" * 100, 9) == r"\x00\x00…"
+
+
+def test_columns_are_fitted_to_a_terminal_the_widest_first() -> None:
+    assert fit([10, 50, 30], 100) == [10, 50, 30]
+    assert fit([10, 50, 30], 60) == [10, 25, 25]
+    assert fit([10, 50, 30], 5) == [8, 8, 8]
+    rows = [["TASK", "STATE"], ["n" * 100, "waiting"]]
+    assert align(rows, 30, PLAIN.more) == ["TASK                   STATE", "n" * 20 + "~  waiting"]
+    assert align(rows, None, FINE.more) == ["TASK" + " " * 98 + "STATE", "n" * 100 + "  waiting"]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="descriptors have no path here")
+def test_a_stack_reads_no_file_but_source() -> None:
+    """Issue 32: a program may be read from /dev/stdin, which is another one where the command runs."""
+    ours, theirs = os.pipe()
+    try:
+        os.write(theirs, b"secret\n")
+        os.close(theirs)
+        name = f"/dev/fd/{ours}"
+        assert source_line(Place(name, 1, "main")) == ""
+        assert list(stack_lines([(name, 1, "ma\x1bin")])) == [rf'    File "{name}", line 1, in ma\x1bin']
+        assert os.read(ours, 100) == b"secret\n"
+    finally:
+        os.close(ours)
 
 
 def test_who_awaits_may_have_ended() -> None:

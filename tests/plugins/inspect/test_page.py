@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from loopcore_plugins.inspect.figures import Row
 from loopcore_plugins.inspect.observer import PARTS
-from loopcore_plugins.inspect.page.recording import _take_samples, make_page
+from loopcore_plugins.inspect.page.recording import _row, _stall, _take_samples, make_page
 from tests.plugins import browser
 from tests.plugins.inspect.processes import SERVER, client_of, loopcore, running, server_file
 
@@ -54,6 +55,16 @@ def test_the_page_stands_alone(page: Path) -> None:
     assert any(row["name"] == "blocker" and row["longest"] >= 0.3 for row in figures["slowest"])
     assert figures["stalls"][0]["task"] == "blocker"
     assert all(0.0 <= value <= 1.0 for values in figures["phases"].values() for value in values)
+
+
+def test_names_on_the_page_are_printable_and_not_without_end() -> None:
+    """Issue 32."""
+    stall = {"when": 1.0, "seconds": 2.0, "place": ["/srv/\u202eapp.py", 3, "m\x1bain"], "task": "t" * 10**6}
+    shown = _stall(stall, 0.0)
+    assert shown["place"] == r"/srv/\u202eapp.py:3, in m\x1bain"
+    assert len(shown["task"]) <= 300
+    row = _row(Row("task", "na\nme", 1, 1.0, 0.5, 0.1, 0.2, "/srv/app\u2028.py:1"))
+    assert (row["name"], row["place"]) == (r"na\nme", r"/srv/app\u2028.py:1")
 
 
 def test_the_command_writes_it(folder: Path, tmp_path: Path) -> None:

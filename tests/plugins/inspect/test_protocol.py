@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import selectors
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +16,9 @@ import pytest
 from loopcore import UsageError
 from loopcore_plugins.inspect import Inspect
 from loopcore_plugins.inspect.client import GoneError, connect, find
+from loopcore_plugins.inspect.places import Listener
 from loopcore_plugins.inspect.protocol import LONGEST_QUESTION, Lines, ProtocolError, decode
-from loopcore_plugins.inspect.server import MOST_CONNECTIONS
+from loopcore_plugins.inspect.server import MOST_CONNECTIONS, Connection, Server
 from tests.plugins.inspect.processes import PATIENCE
 
 pytestmark = pytest.mark.loopcore_only
@@ -120,6 +124,140 @@ def test_a_wrong_question_is_refused_and_the_next_is_answered(
     assert refused["id"] == 1
     assert error in refused["error"]
     assert answered["answer"]["tasks"]
+
+
+ODD: list[bytes] = [
+    b'{"id":' + b"[" * depth + b"]" * depth + b',"ask":"nothing"}' for depth in (1, 500, *range(960, 1000), 1500, 2000)
+]
+ODD += [b'{"ask":' + b"[" * depth + b"]" * depth + b"}" for depth in (1, 8, *range(960, 1000), 2000)]
+ODD += [b'{"ask":"watch","parts":' + b'{"":' * 900 + b"1" + b"}" * 900 + b"}"]
+ODD += [b'{"id":' + value + b',"ask":"ps"}' for value in (b"NaN", b"-Infinity", b"1e999", b"1.5", b"9" * 4050, b"{}")]
+ODD += [b'{"ask":"cancel","task":' + value + b"}" for value in (b"1e999", b"9" * 4050, b"-0", b"NaN", b'"\\ud800"')]
+ODD += [
+    b'{"id":"\\ud800\\u0000","ask":"\\udfff\\u001b[2J"}',
+    b'{"id":"\xed\xa0\x80"}',
+    b'{"id":"\xff"}',
+    b"\xef\xbb\xbf{}",
+]
+ODD += ['{"ask":"ps"}'.encode(encoding) for encoding in ("utf-16", "utf-32", "utf-16-be")]
+ODD += [b'{"id":1,"id":[],"ask":"ps"}', b'{"ask":"watch","parts":["\\ud800"]}', b'{"ask":true}', b"\0" * 4000, b""]
+"""Questions that are not meant to be asked."""
+
+
+def test_no_question_ends_more_than_its_own_visit(folder: Path, loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Issue 32: one that could be decoded, but not encoded again, ended the server."""
+
+    def look() -> Any:
+        for question in ODD:
+            with visitor() as sock:
+                sock.sendall(question + b"\n")
+                greeting, reply = lines_of(sock, 2)
+                assert greeting["pid"]
+                assert "answer" in reply or reply["error"], question
+        with connect(find("all")[0]) as client:
+            return client.ask("ps")
+
+    assert looked_at(loop, look)["running"]
+    assert caplog.text == ""
+
+
+def test_an_answer_that_fails_ends_the_visit_and_is_logged_once(
+    folder: Path, loop: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it fails for: tasks may be of a class of the program's."""
+
+    class Odd(asyncio.Task[None]):
+        def get_name(self) -> str:
+            raise MemoryError
+
+    async def main() -> Any:
+        task = Odd(asyncio.sleep(99), loop=asyncio.get_running_loop())
+        try:
+            return await asyncio.to_thread(look)
+        finally:
+            task.cancel()
+
+    def look() -> Any:
+        for _ in range(3):
+            with visitor() as sock:
+                sock.sendall(b'{"id":1,"ask":"ps"}\n' * 2)
+                (_, reply) = lines_of(sock)
+                assert "MemoryError" in reply["error"]
+        with connect(find("all")[0]) as client:
+            return client.ask("sample")["running"]
+
+    loop.probes.register(Inspect())
+    assert loop.run_until_complete(main())
+    assert caplog.text.count("inspect failed to answer") == 1
+
+
+class FakeHost:
+    """Answers with what it was asked; each answer waits until it is let go."""
+
+    def __init__(self, visitors: int) -> None:
+        self.asked: list[str] = []
+        self.may_answer = threading.Semaphore(0)
+        self.visitors = visitors
+        self.all_have_come = threading.Event()
+        self._looks = 0
+
+    def greeting(self) -> Any:
+        self.visitors -= 1
+        if not self.visitors:
+            self.all_have_come.set()
+        return {}
+
+    def answer(self, visitor: object, question: Any) -> Any:
+        self.may_answer.acquire()
+        self.asked.append(question["ask"])
+        return {}
+
+    def forget(self, visitor: object) -> None:
+        pass
+
+    def look(self) -> None:
+        self._looks += 1
+        if self._looks % 2:
+            raise RuntimeError("it fails every other time")
+
+
+@contextmanager
+def served(host: FakeHost) -> Iterator[None]:
+    listener = Listener(os.getpid(), 1)
+    server = Server(listener, host)
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()
+
+
+def test_connections_take_turns(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Issue 32: else one that asks without end has the server for itself. And a look that fails ends nothing."""
+    host = FakeHost(2)
+    with served(host), visitor() as many, visitor() as one:
+        assert host.all_have_come.wait(PATIENCE)
+        many.sendall(b'{"ask":"a"}\n' * 20)
+        one.sendall(b'{"ask":"b"}\n')
+        host.may_answer.release(30)
+        assert len(lines_of(many, 21)) == 21
+        assert len(lines_of(one, 2)) == 2
+    assert host.asked.index("b") <= 2
+    assert caplog.text.count("inspect failed to answer") == 1
+
+
+def test_nothing_is_received_while_a_question_waits() -> None:
+    """Issue 32: what a visitor has asked and not read would grow without end."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = Connection(ours)
+        theirs.sendall(b"1\n2\n")
+        assert connection.next_question() == b"1"
+        theirs.sendall(b"3\n")
+        assert connection.interest() == selectors.EVENT_WRITE
+        assert connection.next_question() == b"2"
+        assert connection.interest() == selectors.EVENT_READ
+        assert ours.recv(100) == b"3\n"
 
 
 def test_the_client_says_what_was_refused(folder: Path, loop: Any) -> None:

@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from loopcore_plugins.inspect.client import GoneError, connect, find
 from tests.plugins.inspect.processes import PATIENCE, SERVER, client_of, loopcore, running
 
 pytestmark = pytest.mark.loopcore_only
+
+NOBODY = 65534
+"""Another user."""
 
 
 def inspected(loop: Any, program: Any) -> Any:
@@ -51,7 +56,7 @@ def test_without_a_runtime_folder_the_one_for_temporary_files_is_taken(
     assert places.folder().name == f"loopcore-{os.geteuid()}"
 
 
-@pytest.mark.parametrize("flaw", ["open", "file", "link", "foreign"])
+@pytest.mark.parametrize("flaw", ["open", "file", "link", "foreign", "foreign to root"])
 def test_an_unsafe_folder_is_not_used(
     folder: Path, loop: Any, flaw: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -67,6 +72,11 @@ def test_an_unsafe_folder_is_not_used(
     if flaw == "foreign":
         owner = os.geteuid() + 1
         monkeypatch.setattr(os, "geteuid", lambda: owner)
+    if flaw == "foreign to root":
+        if os.geteuid() == 0:
+            os.chown(place, NOBODY, NOBODY)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("LOOPCORE_INSPECT_DIR", str(place))
     assert inspected(loop, lambda: asyncio.sleep(0, "it ran all the same")) == "it ran all the same"
     assert "nobody can look at" in caplog.text
@@ -74,8 +84,94 @@ def test_an_unsafe_folder_is_not_used(
         assert list(place.glob("*.sock")) == []
         with pytest.raises(UsageError, match="place"):
             find("all")
+        with pytest.raises(UsageError, match="place"):
+            connect(places.Address(os.getpid(), 1, place / f"{os.getpid()}.1.sock"))
 
 
+@pytest.fixture
+def without_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on systems where a descriptor has no path."""
+    monkeypatch.setattr(places, "_DESCRIPTORS", "/nonexistent")
+
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors have no path here")
+
+
+@LINUX
+@pytest.mark.parametrize("becomes", ["a link", "another folder"])
+def test_a_folder_that_is_replaced_after_it_was_checked_is_still_the_one_that_is_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, becomes: str
+) -> None:
+    """Issue 32: what others may rename is not looked up twice."""
+    place, moved, other = folder / "place", folder / "moved", folder / "other"
+    monkeypatch.setenv("LOOPCORE_INSPECT_DIR", str(place))
+    other.mkdir(mode=0o700)
+    check = places.Folder._check
+
+    def check_and_replace(self: places.Folder) -> None:
+        check(self)
+        if not moved.exists():
+            place.rename(moved)
+            if becomes == "a link":
+                place.symlink_to(other)
+            else:
+                place.mkdir(mode=0o700)
+
+    monkeypatch.setattr(places.Folder, "_check", check_and_replace)
+    listener = places.Listener(os.getpid(), 1)
+    try:
+        assert [path.name for path in moved.iterdir()] == [f"{os.getpid()}.1.sock"]
+        listener.remove()
+        assert list(moved.iterdir()) == []
+        assert list(other.iterdir()) == list(place.iterdir()) == []
+    finally:
+        listener.close()
+
+
+@LINUX
+def test_a_socket_is_closed_to_others_from_its_first_moment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 32: a mode that is set after bind(2) is set on whatever has that name by then."""
+    modes = []
+
+    class Watched(socket.socket):
+        def bind(self, address: Any) -> None:
+            super().bind(address)
+            modes.append(stat.S_IMODE(os.stat(address).st_mode))
+
+    monkeypatch.setattr(places.socket, "socket", Watched)
+    before = os.umask(0)
+    try:
+        listener = places.Listener(os.getpid(), 1)
+    finally:
+        os.umask(before)
+    listener.remove()
+    listener.close()
+    assert modes == [0o600]
+
+
+@pytest.mark.usefixtures("without_descriptors")
+def test_where_descriptors_have_no_path_sockets_are_reached_by_their_own(folder: Path, loop: Any) -> None:
+    def look() -> Any:
+        with connect(find("all")[0]) as client:
+            return client.ask("ps")["running"]
+
+    assert inspected(loop, lambda: asyncio.to_thread(look))
+    loop.close()
+    assert list(folder.iterdir()) == []
+
+
+@LINUX
+def test_a_long_path_is_no_obstacle(folder: Path, loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPCORE_INSPECT_DIR", str(folder / ("x" * 120)))
+
+    def look() -> Any:
+        with connect(find("all")[0]) as client:
+            return client.ask("ps")["running"]
+
+    assert inspected(loop, lambda: asyncio.to_thread(look))
+
+
+@pytest.mark.usefixtures("without_descriptors")
 def test_a_path_that_is_too_long_is_reported_and_the_program_goes_on(
     folder: Path, loop: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,6 +209,81 @@ def test_root_may_look_and_so_may_the_user_alone(monkeypatch: pytest.MonkeyPatch
         real = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: real + 1)
         assert places.may_connect(here) == (real == 0)
+
+
+AS_ROOT = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be another user")
+
+
+@AS_ROOT
+def test_another_user_cannot_reach_a_socket(folder: Path, loop: Any) -> None:
+    program = f"""
+import os, socket, sys
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+try:
+    socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+except PermissionError:
+    print("refused")
+"""
+
+    def visit() -> str:
+        (address,) = find("all")
+        command = [sys.executable, "-c", program, str(address.path)]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE).stdout
+
+    folder.chmod(0o700)
+    assert inspected(loop, lambda: asyncio.to_thread(visit)) == "refused\n"
+
+
+@AS_ROOT
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_that_gives_up_its_privileges_goes_on(folder: Path, when: str) -> None:
+    """The kernel hides the descriptors of such a process from others, and the socket may be root's."""
+    program = f"""
+import asyncio, logging, os, sys
+import loopcore, loopcore_plugins.inspect
+from loopcore_plugins.inspect.client import connect, find
+
+def drop():
+    os.setgid({NOBODY})
+    os.setuid({NOBODY})
+
+def look():
+    with connect(find("all")[0]) as client:
+        return client.ask("ps")["running"]
+
+async def main():
+    print(await asyncio.to_thread(look))
+    if sys.argv[1] == "after":
+        drop()
+
+logging.basicConfig()
+logging.getLogger("asyncio").setLevel("CRITICAL")
+loopcore.run(asyncio.sleep(0))  # all that is needed is imported
+if sys.argv[1] == "before":
+    drop()
+loopcore.run(main(), plugins=["inspect"])
+"""
+    folder.chmod(0o711)
+    open_to_all = folder / "tmp"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o1777)
+    environment = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+    environment |= {"LOOPCORE_INSPECT_DIR": "", "TMPDIR": str(open_to_all)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, when],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert "Traceback" not in done.stderr
+    owner = {"before": NOBODY, "after": 0}[when]
+    (place,) = open_to_all.iterdir()
+    assert (place.name, place.stat().st_uid) == (f"loopcore-{owner}", owner)
+    assert bool(list(place.iterdir())) == ("stays behind" in done.stderr) == (when == "after")
 
 
 def test_the_socket_goes_with_the_loop(folder: Path, loopcore_factory: Any) -> None:

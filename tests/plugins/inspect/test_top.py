@@ -20,7 +20,7 @@ from loopcore.errors import UsageError
 from loopcore_plugins.inspect import commands
 from loopcore_plugins.inspect.columns import count_of, share_of, size_of, time_of
 from loopcore_plugins.inspect.figures import compare
-from loopcore_plugins.inspect.screen import View, draw
+from loopcore_plugins.inspect.screen import View, _footer, _table, draw
 from tests.plugins.inspect.processes import SERVER, client_of, loopcore, running, server_file, until
 from tests.plugins.inspect.terminal import Terminal
 
@@ -132,6 +132,44 @@ def test_without_rich_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "rich", None)
     with pytest.raises(UsageError, match=r"loopcore\[cli\]"):
         commands._find_top()
+
+
+def a_task(**values: object) -> dict[str, object]:
+    plain = {"id": 1, "name": "worker", "state": "waiting", "age": 1.0, "coroutine": "work", "waits_for": "sleep"}
+    return {**plain, "stack": [["/srv/app.py", 3, "work"]], **values}
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("long", ["name", "coroutine", "waits_for"])
+def test_a_long_name_in_one_column_leaves_the_others_their_room(width: int, long: str) -> None:
+    """Issue 32: the names of all tasks vanished."""
+    tasks = [a_task(), a_task(id=2, **{long: "n" * 1000})]
+    view = View(shows_tasks=True)
+    out = StringIO()
+    Console(width=width, file=out).print(_table(tasks, view, width, 2))
+    heading, first, second = out.getvalue().splitlines()
+    assert heading.split()[:2] == ["TASK▲", "STATE"]
+    assert first.split() == [
+        "worker",
+        "waiting",
+        *["1.0s"] * (width >= 90),
+        "work",
+        *["sleep"] * (width >= 70),
+        "app.py:3",
+    ]
+    assert ("…" in second) or (long == "waits_for" and width < 70)
+    assert max(map(len, (heading, first, second))) <= width
+
+
+def test_a_name_on_the_screen_is_no_command_to_the_terminal() -> None:
+    odd = "re\x1b[2J\u202eport"
+    task = a_task(name=odd, coroutine=odd, waits_for=odd, stack=[[f"/srv/{odd}.py", 3, odd]])
+    view = View(shows_tasks=True, notice=odd)
+    out = StringIO()
+    console = Console(width=200, file=out)
+    console.print(_table([task], view, 200, 1), _footer(view, 1, 200))
+    assert out.getvalue().replace("\n", "").isprintable()
+    assert out.getvalue().count(r"re\x1b[2J\u202eport") == 5
 
 
 def test_figures_are_short() -> None:

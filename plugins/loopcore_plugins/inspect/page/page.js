@@ -228,7 +228,9 @@ function table(parent, columns, rows) {
   const body = element("tbody");
   for (const row of rows) {
     const line = element("tr");
-    columns.forEach(([, text, isNumber]) => line.append(element("td", { class: isNumber ? "number" : "" }, text(row))));
+    columns.forEach(([, text, isNumber]) => {
+      line.append(element("td", isNumber ? { class: "number" } : { title: text(row) }, text(row)));
+    });
     body.append(line);
   }
   parent.append(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), body)));

@@ -10,7 +10,8 @@ from typing import Final
 import loopcore
 from loopcore.errors import UsageError
 from loopcore_plugins.inspect.client import Client, GoneError, connect
-from loopcore_plugins.inspect.figures import Frame, compare
+from loopcore_plugins.inspect.figures import Frame, Row, compare
+from loopcore_plugins.inspect.listing import shorten
 from loopcore_plugins.inspect.observer import PARTS
 from loopcore_plugins.inspect.places import Address
 from loopcore_plugins.inspect.protocol import Message
@@ -20,6 +21,7 @@ FRAMES: Final = 60
 SHORTEST: Final = 0.1
 _SLOWEST: Final = 12
 _BUSIEST: Final = 40
+_LONGEST_NAME: Final = 300
 
 
 def record(address: Address, path: Path, seconds: float) -> None:
@@ -73,8 +75,8 @@ def describe(greeting: Message, frames: list[Frame], whole: Frame) -> Message:
     stalls = [stall for stall in seen if stall["when"] + stall["seconds"] >= began]
     rows = [row for row in whole.rows if row.rate]
     return {
-        "title": f"{greeting['program']} ({greeting['pid']}.{greeting['loop']})",
-        "facts": [greeting["backend"], greeting["python"], f"{whole.seconds:.1f} s", _date(began)],
+        "title": f"{_text(greeting['program'])} ({greeting['pid']}.{greeting['loop']})",
+        "facts": [_text(greeting["backend"]), _text(greeting["python"]), f"{whole.seconds:.1f} s", _date(began)],
         "times": [round(frame.now - began, 3) for frame in frames],
         "utilization": [frame.utilization for frame in frames],
         "delay50": [_percentile(frame.queue_time, 50) for frame in frames],
@@ -97,8 +99,8 @@ def describe(greeting: Message, frames: list[Frame], whole: Frame) -> Message:
             "bytes": whole.rates["bytes_received"] + whole.rates["bytes_sent"],
             "stalls": len(stalls),
         },
-        "slowest": [row._asdict() for row in sorted(rows, key=lambda row: -row.longest)[:_SLOWEST]],
-        "busiest": [row._asdict() for row in sorted(rows, key=lambda row: -row.busy)[:_BUSIEST]],
+        "slowest": [_row(row) for row in sorted(rows, key=lambda row: -row.longest)[:_SLOWEST]],
+        "busiest": [_row(row) for row in sorted(rows, key=lambda row: -row.busy)[:_BUSIEST]],
         "stalls": [_stall(stall, began) for stall in stalls],
     }
 
@@ -122,11 +124,20 @@ def _bars(histogram: loopcore.HistogramSnapshot) -> list[list[float]]:
     return bars
 
 
+def _row(row: Row) -> Message:
+    return {**row._asdict(), "name": _text(row.name), "place": _text(row.place)}
+
+
 def _stall(stall: Message, began: float) -> Message:
     place = stall["place"]
     return {
         "at": max(stall["when"] - began, 0.0),
         "seconds": stall["seconds"],
-        "place": "" if place is None else f"{place[0]}:{place[1]}, in {place[2]}",
-        "task": stall["task"] or "",
+        "place": "" if place is None else _text(f"{place[0]}:{place[1]}, in {place[2]}"),
+        "task": _text(stall["task"] or ""),
     }
+
+
+def _text(text: str) -> str:
+    """Return a name as the page shows it: printable, and not without end. The script sets it as text, never as HTML."""
+    return shorten(text, _LONGEST_NAME)
