@@ -48,9 +48,7 @@ class Case:
 
 CASES = (
     Case("call_soon", "LOOPCORE_POLL_SKIP_TIME", ("0", "", "1e-3")),
-    Case("io_busy", "LOOPCORE_POLL_SKIP_TIME", ("0", "", "1e-3")),
     Case("call_soon", "LOOPCORE_POLL_SKIP_TICKS", ("0", "8", "")),
-    Case("io_busy", "LOOPCORE_POLL_SKIP_TICKS", ("0", "8", "")),
     Case("split-1k-100", "LOOPCORE_FLUSH_LIMIT", ("0", "", "16777216")),
     Case("tcp-16k-400", "LOOPCORE_FLUSH_LIMIT", ("0", "", "16777216")),
     Case("tcp-100k-10", "LOOPCORE_RECEIVE_LIMIT", ("4096", "16384", "65536", "")),

@@ -40,8 +40,8 @@ BEHIND = (
     (
         "io_busy",
         (
-            "the poll may be put off for `poll_skip_time` while callbacks are ready: `LOOPCORE_POLL_SKIP_TICKS=0` has "
-            "one in every tick ([what that costs](../reference/environment.md#what-they-change))"
+            "measured while the poll could be put off for `poll_skip_time`; it no longer is while something is watched "
+            "([when the poll is left out](../reference/tick.md#when-the-poll-is-left-out))"
         ),
     ),
     (

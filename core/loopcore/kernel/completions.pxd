@@ -14,6 +14,7 @@ cdef class Completions:
     cdef public list late
     cdef public list handed
     cdef public bint submitted
+    cdef public bint is_used
     cdef public bint polls_cheaply
     cdef bint _is_closed
 

@@ -38,7 +38,7 @@ CHECKS_NUMBERS = os.name == "posix"
 class Completions:
     """What is in flight in a completion port. Thread: the loop's own."""
 
-    __slots__ = ("backend", "polls", "late", "handed", "submitted", "polls_cheaply", "_is_closed")
+    __slots__ = ("backend", "polls", "late", "handed", "submitted", "is_used", "polls_cheaply", "_is_closed")
 
     def __init__(self, backend: CompletionBackend) -> None:
         self.backend: CompletionBackend = backend
@@ -50,6 +50,8 @@ class Completions:
         another may begin in its middle; unlike readiness, a completion is told once."""
         self.submitted: bool = False
         """Something was submitted since the last wait: the next tick must not skip its poll."""
+        self.is_used: bool = False
+        """Something was submitted, at any time: a wait may find a completion."""
         self.polls_cheaply: bool = Capability.CHEAP_POLLS in backend.capabilities
         """A Poll and a receive of one's own cost little more than a Receive."""
         self._is_closed: bool = False
@@ -60,7 +62,7 @@ class Completions:
             raise TypeError("submit() takes an operation of loopcore.operations, not None")
         operation.pending = True
         operation.result = None
-        self.submitted = True
+        self.submitted = self.is_used = True
         try:
             self.backend.submit(operation)
         except BaseException:

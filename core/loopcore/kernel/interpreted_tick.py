@@ -100,7 +100,8 @@ class InterpretedReactor(Reactor):
             if self.timers.earliest == _NEVER:
                 if self._poll_observed or self._stopwatch is not None:
                     return Reactor._poll(self, -1.0)
-                self._waiting = True  # `_poll`, written out
+                self._waiting = self._rested = True  # `_poll`, written out
+                self.readiness.changed = False
                 events = self._port.wait(None)
                 self._waiting = False
                 self._skipped = 0
@@ -112,16 +113,18 @@ class InterpretedReactor(Reactor):
             timeout = self._time_to_deadline()
             return self._poll(0.0 if self._has_work() else timeout)  # what was let go of may have scheduled something
         self._skipped = skipped = self._skipped + 1
-        if self._stopping or skipped > self.poll_skip_ticks:
+        completions = self.completions
+        if self._stopping or skipped > self.poll_skip_ticks or (completions is not None and completions.submitted):
             return self._poll(0.0)
-        if skipped % _CLOCK_TICKS == 0 or not skipped & (skipped - 1):
+        if self.readiness._table if completions is None else completions.is_used:  # `_polls_now`, written out
+            if skipped > 1 or not self._rested or self.readiness.changed:
+                return self._poll(0.0)
+        elif skipped % _CLOCK_TICKS == 0 or not skipped & (skipped - 1):
             now = self._now()
             if skipped == 1:
                 self._skipping_since = now
             elif now - self._skipping_since >= self.poll_skip_time / (_LONG_TICKS if skipped == 2 else 1):
                 return self._poll(0.0)
-        if self.completions is not None and self.completions.submitted:
-            return self._poll(0.0)
         self.tally.polls_skipped += 1
         if self.timers.earliest < self._time_read + self._clock_resolution:
             self._collect_due(self._time_read)
@@ -131,6 +134,8 @@ class InterpretedReactor(Reactor):
         if self._poll_observed or self._stopwatch is not None:
             return Reactor._poll(self, timeout)
         self._waiting = True
+        self._rested = timeout != 0.0
+        self.readiness.changed = False
         events = self._port.wait(None if timeout < 0.0 else timeout)
         self._waiting = False
         self._skipped = 0

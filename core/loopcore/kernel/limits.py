@@ -1,10 +1,10 @@
 """What bounds a tick, a wait and a receive. Four are the defaults of settings of a loop (loopcore.environment)."""
 
 POLL_SKIP_TICKS = 61
-"""Ticks in a row that may leave out the poll while callbacks are ready; tokio's event interval is the same."""
+"""Ticks in a row without a poll, while callbacks are ready and nothing is watched; as tokio's event interval."""
 
 POLL_SKIP_TIME = 10e-6
-"""Seconds that a poll may be put off while callbacks are ready."""
+"""Seconds that a poll may be put off while callbacks are ready and nothing is watched."""
 
 LONGEST_WAIT = 24 * 3600.0
 """Seconds after which a wait without events returns; longer timeouts overflow some system calls. As in asyncio."""

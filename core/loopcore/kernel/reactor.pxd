@@ -23,6 +23,7 @@ cdef class Reactor(PolicyDispatcher):
     cdef bint _poll_observed
     cdef bint _shortens_waits
     cdef bint _stopping
+    cdef bint _rested
     cdef double _skipping_since
     cdef double _clock_resolution
 

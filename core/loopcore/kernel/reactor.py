@@ -9,9 +9,17 @@ A tick is three public steps, so that another loop can host it: `poll_events` (i
 `process_events` (hands over what the wait returned), `process_ready` (pending, io, check, timers, close).
 
 Skipping the poll: a wait costs a system call, and while callbacks are ready it could only look, not block.
-So it is left out for at most `poll_skip_ticks` ticks in a row, or fewer when the clock, which is looked at
-in the first, second, fourth and every eighth of them, shows that `poll_skip_time` seconds have passed. The
-first tick of a run always polls, and so does one that begins after `stop_ticks`.
+
+- While nothing is watched there is nothing to find. The poll is left out for at most `poll_skip_ticks` ticks in a
+  row, or fewer when the clock, read in the first, second, fourth and every eighth of them, shows that
+  `poll_skip_time` seconds have passed.
+- While something is watched, programs count ticks: asyncio polls in each, and a byte that is in a socket reaches its
+  protocol two turns of `sleep(0)` later. So one tick leaves the poll out, the one after a wait that began with nothing
+  to do: the callbacks that run in it are those that the wait's events and timers have scheduled. Not even that one
+  does if a registration has changed since the wait.
+
+The first tick of a run always polls, and so does one that begins after `stop_ticks`.
+docs/adr/0007-polls-and-clocks.md
 """
 
 import threading
@@ -57,7 +65,7 @@ class Reactor(PolicyDispatcher):
 
     __slots__ = (
         "backend", "_port", "poll_skip_ticks", "poll_skip_time", "_poll_observed", "_shortens_waits",
-        "_stopping", "_skipping_since", "_clock_resolution",
+        "_stopping", "_rested", "_skipping_since", "_clock_resolution",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +85,7 @@ class Reactor(PolicyDispatcher):
         self._poll_observed: bool = False
         self._shortens_waits: bool = False
         self._stopping: bool = False
+        self._rested: bool = False  # the last wait began with nothing to do
         self._skipping_since: float = 0.0
         self._clock_resolution: float = clock.resolution
         if probes is not None and probes.plugins():
@@ -241,6 +250,8 @@ class Reactor(PolicyDispatcher):
     def _polls_now(self) -> bool:
         if self._skipped > self.poll_skip_ticks or (self.completions is not None and self.completions.submitted):
             return True  # what was submitted begins with the wait
+        if self.readiness._table if self.completions is None else self.completions.is_used:
+            return self._skipped > 1 or not self._rested or self.readiness.changed
         # Reading the clock can cost as much as a callback (140 ns without a user-space clock), so it is read in the
         # ticks 1, 2 and 4 without a poll and then in every eighth: long ticks show at once.
         if self._skipped % _CLOCK_TICKS and self._skipped & (self._skipped - 1):
@@ -266,6 +277,8 @@ class Reactor(PolicyDispatcher):
         if self._task_left:
             self._hide_task()
         self._waiting = True  # for other threads; an interruption leaves it up until the next wait, which is soon
+        self._rested = timeout != 0.0
+        self.readiness.changed = False  # before the wait: a signal handler may register within it
         if self._poll_observed:
             events = self._poll_as_observed(timeout)
         elif self._stopwatch is not None:

@@ -26,6 +26,7 @@ cdef class Registration:
 @cython.final
 cdef class Readiness:
     cdef public long long tick
+    cdef public bint changed
     cdef public bint keeps
     cdef public bint parks
     cdef object _backend

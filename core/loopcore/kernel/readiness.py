@@ -78,11 +78,13 @@ class Registration:
 class Readiness:
     """The table of a loop. Thread: the loop's own."""
 
-    __slots__ = ("tick", "keeps", "parks", "_backend", "_table", "_near", "_kept", "_sweeps")
+    __slots__ = ("tick", "changed", "keeps", "parks", "_backend", "_table", "_near", "_kept", "_sweeps")
 
     def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
         """Number of the current tick, counted when its wait returns; kept by the reactor."""
+        self.changed: bool = False
+        """Somebody came or left since the last wait: the next tick must not skip its poll. Lowered by the reactor."""
         self.keeps: bool = False
         """Whether `keep_reader` does what it says; else it is `clear_reader`."""
         self.parks: bool = False
@@ -175,6 +177,7 @@ class Readiness:
         entry = self._table.get(fd)
         if entry is None or not entry._kept or entry._owner() is not owner:
             return False
+        self.changed = True
         if self.parks:
             self._backend.modify(fd, _READ)
         entry._kept = 0
@@ -208,6 +211,7 @@ class Readiness:
         """Stop watching `fd` altogether; to be called before it is closed. Unknown descriptors are fine."""
         entry = self._table.get(fd)
         if entry is not None:
+            self.changed = True
             self._take_out(fd)
             # The entry may be in the hands of a dispatch that is about to call the writer.
             entry.reader = None
@@ -263,6 +267,7 @@ class Readiness:
         return [fd for fd, entry in self._table.items() if entry.reader is not None or entry.writer is not None]
 
     def _entry(self, fd: int, interest: int) -> Registration:
+        self.changed = True
         entry = self._table.get(fd)
         if entry is not None and entry._kept:
             # For another file of the same number, as far as anybody knows.
@@ -283,6 +288,7 @@ class Readiness:
         return entry
 
     def _shrink(self, fd: int, interest: int) -> None:
+        self.changed = True
         if interest:
             try:
                 self._backend.modify(fd, interest)

@@ -83,9 +83,24 @@ def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Reac
     before = len(port.timeouts)
     reactor.completions.submit(receive(reactor, []))
     reactor.tick()
-    assert port.timeouts[before:] == [0.0]
+    assert before == 0, "nothing was submitted yet, so there was nothing to poll for"
+    assert port.timeouts == [0.0]
     reactor.tick()
-    assert len(port.timeouts) == before + 1, "there is nothing new, so the poll is skipped again"
+    assert port.timeouts == [0.0, 0.0], "what is in flight may have completed"
+
+
+def test_one_tick_after_an_idle_wait_is_without_a_poll(reactor: Reactor, port: ScriptedPort) -> None:
+    operation = receive(reactor, [])
+    reactor.completions.submit(operation)
+    operation.target = Handle(reactor.call_soon, (int,), reactor)
+    port.script.append([(operation, b"one", True)])
+    reactor.tick()
+    assert port.timeouts == [None]
+    reactor.tick()
+    assert port.timeouts == [None]
+    reactor.call_soon(int)
+    reactor.tick()
+    assert port.timeouts == [None, 0.0]
 
 
 def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: ScriptedPort) -> None:

@@ -1,4 +1,4 @@
-"""Leaving out the poll: bounded in ticks and in time, so that neither events nor timers are starved."""
+"""Leaving out the poll: hardly ever while something is watched, bounded in ticks and in time while nothing is."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -105,9 +105,55 @@ def test_a_busy_queue_does_not_starve_events(reactor: Reactor, backend: Scripted
     keep_busy(reactor, clock, 1e-6)
     for _ in range(1000):
         reactor.tick()
-    assert len(reads) >= 1000 // (POLL_SKIP_TICKS + 1)
     gaps = [later - earlier for earlier, later in pairwise(reads)]
-    assert max(gaps) <= reactor.poll_skip_time + 2 * CLOCK_TICKS * 1e-6
+    assert max(gaps) == pytest.approx(1e-6), "each tick polls while something is watched (issue 32)"
+
+
+def wake_out_of_a_wait(reactor: Reactor, backend: ScriptedBackend, callback: Callable[[], Any]) -> None:
+    """Have `callback` called by an event that ends a wait without limit."""
+    reactor.readiness.set_reader(5, Handle(callback, (), reactor))
+    backend.script.append([(5, READ)])
+    reactor.tick()
+    assert backend.timeouts == [None]
+
+
+@pytest.mark.parametrize("kind", [Reactor, Scheduler])
+def test_one_tick_after_an_idle_wait_is_without_a_poll(
+    kind: type[Reactor], backend: ScriptedBackend, clock: VirtualClock
+) -> None:
+    """Its callbacks are those that the events of the wait have scheduled."""
+    reactor = kind(backend, clock=clock)
+    wake_out_of_a_wait(reactor, backend, lambda: keep_busy(reactor, clock, 0.0))
+    for _ in range(4):
+        reactor.tick()
+    assert backend.timeouts == [None, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", [Reactor, Scheduler])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda readiness: readiness.set_reader(6, readiness.clear_reader(5)),
+        lambda readiness: readiness.set_reader(5, readiness.lookup(5).reader),
+        lambda readiness: readiness.set_writer(5, readiness.lookup(5).reader),
+        lambda readiness: readiness.clear_writer(7),
+        lambda readiness: readiness.forget(7),
+    ],
+    ids=["register", "replace", "modify", "unregister", "forget"],
+)
+def test_a_tick_after_a_change_of_registrations_polls(
+    kind: type[Reactor], backend: ScriptedBackend, clock: VirtualClock, change: Callable[[Any], object]
+) -> None:
+    reactor = kind(backend, clock=clock)
+    reactor.readiness.set_writer(7, Handle(int, (), reactor))
+
+    def callback() -> None:
+        change(reactor.readiness)
+        reactor.call_soon(int)
+
+    wake_out_of_a_wait(reactor, backend, callback)
+    reactor.tick()
+    assert backend.timeouts == [None, 0.0]
 
 
 @pytest.mark.parametrize("seconds_a_callback", [1e-7, 1e-5, 1e-3])
