@@ -25,8 +25,9 @@ from loopcore.completion import CompletionBackend
 from loopcore.discovery import load_plugins, take_backend
 from loopcore.endpoints.assembly import assemble
 from loopcore.environment import apply_settings, debug_is_asked_for, says_nothing, task_classes, thread_limit
-from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults, report_logger
+from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.log import logger
 from loopcore.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.attempts import Attempt
@@ -157,7 +158,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         if self.is_closed():
             return
         if self.get_debug():
-            report_logger.debug("Close %r", self)
+            logger.debug("Close %r", self)
         self.probes.cold("loopcore_loop_closing", loop=self)
         close_parts(self)
         self.close_scheduler()

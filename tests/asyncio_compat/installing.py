@@ -73,8 +73,8 @@ def install(backend: str) -> None:
 
 REDIRECTIONS = {
     "asyncio.base_events.logger": (
-        ("loopcore.kernel.faults", "report_logger"),
-        ("loopcore.kernel.watch", "slow_logger"),
+        ("loopcore.kernel.faults", "logger"),
+        ("loopcore.kernel.watch", "logger"),
         ("loopcore.services.resolver", "logger"),
     ),
     "asyncio.base_events.socket": (
@@ -85,7 +85,7 @@ REDIRECTIONS = {
         ("loopcore.services.resolver", "socket"),
     ),
     "asyncio.coroutines._is_debug_mode": (("loopcore.loop", "debug_is_asked_for"),),
-    "asyncio.unix_events.logger": (("loopcore.services.signals", "report_logger"),),
+    "asyncio.unix_events.logger": (("loopcore.services.signals", "logger"),),
     "asyncio.unix_events.signal": (("loopcore.services.signals", "signal"),),
     "asyncio.unix_events.socket": (("loopcore.endpoints.unix", "socket"),),
     "asyncio.unix_events.sys": (("loopcore.services.signals", "sys"),),

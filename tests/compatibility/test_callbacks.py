@@ -102,10 +102,7 @@ def test_timers_compare_by_their_deadlines(loop: Loop) -> None:
 
 
 @pytest.mark.covers("EventLoop.slow_callback_duration")
-@pytest.mark.differs(
-    "EventLoop.slow_callback_duration", why="The warning's logger is `loopcore.slow`; asyncio's is `asyncio`."
-)
-def test_debug_mode_warns_of_what_takes_longer(loop: Any, backend_name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_debug_mode_warns_of_what_takes_longer(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert loop.slow_callback_duration == 0.1
     loop.set_debug(True)
     messages = []
@@ -117,4 +114,4 @@ def test_debug_mode_warns_of_what_takes_longer(loop: Any, backend_name: str, cap
         with caplog.at_level(logging.WARNING):
             loop.run_forever()
         messages.append([record.name for record in caplog.records if "sum(" in record.getMessage()])
-    assert messages == [[], ["asyncio" if backend_name == "asyncio" else "loopcore.slow"]]
+    assert messages == [[], ["asyncio"]]

@@ -222,7 +222,6 @@ def test_a_unix_socket_can_have_an_abstract_name(loop: Loop) -> None:
 def test_debug_mode_logs_the_endpoint(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     loop.set_debug(True)
     caplog.set_level(logging.DEBUG, "asyncio")
-    caplog.set_level(logging.DEBUG, "loopcore")
 
     async def main() -> None:
         async with endpoint(DatagramRecorder(), ANY_PORT):

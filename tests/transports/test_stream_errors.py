@@ -247,7 +247,7 @@ def test_closing_after_the_loop_was_closed_says_so(loop_factory: Any) -> None:
 def test_nothing_is_sent_behind_a_flush_that_has_failed(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     """What is large is offered at once: that would fail as well, or leave a gap."""
     loop.set_debug(True)
-    caplog.set_level(logging.DEBUG, "loopcore")
+    caplog.set_level(logging.DEBUG, "asyncio")
     protocol = Recorder()
 
     async def main() -> None:

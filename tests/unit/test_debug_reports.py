@@ -117,3 +117,60 @@ def test_report_of_a_failing_protocol_names_transport_and_protocol(
     assert report.startswith("Fatal error: protocol.data_received() call failed.")
     assert "\nprotocol: <" in report
     assert "\ntransport: <" in report
+
+
+def test_warnings_of_slow_callbacks_are_those_of_asyncio(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    """Programs look for them on asyncio's logger, and name what took long by the record's first argument (issue 32)."""
+    loop.set_debug(True)
+    loop.slow_callback_duration = 0.0
+
+    async def work() -> None:
+        pass
+
+    def callback() -> None:
+        loop.create_task(work(), name="slow one")
+        loop.call_soon(loop.stop)
+
+    loop.call_soon(callback)
+    loop.run_forever()
+    slow = [each for each in caplog.records if each.getMessage().startswith("Executing ")]
+    assert {(each.name, each.levelname, each.msg) for each in slow} == {
+        ("asyncio", "WARNING", "Executing %s took %.3f seconds")
+    }
+    shown = [each.args[0] for each in slow]
+    assert any(text.startswith("<Handle ") and "callback" in text for text in shown)
+    assert any(text.startswith("<Task finished name='slow one'") for text in shown)
+
+
+def test_what_asyncio_logs_goes_to_its_logger(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    """No record of a transport's life, or of an exception that nobody catches, is anywhere else (issue 32)."""
+    loop.set_debug(True)
+    caplog.set_level("DEBUG")
+
+    async def main() -> None:
+        served = asyncio.get_running_loop().create_future()
+
+        def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.transport.pause_reading()
+            writer.transport.resume_reading()
+            writer.close()
+            served.set_result(None)
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        await served
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+    loop.run_until_complete(main())
+    loop.call_soon(lambda: 1 // 0)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert {each.name for each in caplog.records} == {"asyncio"}
+    said = caplog.text
+    for text in ("is serving", "got a new connection from", "connected to", "pauses reading", "received EOF"):
+        assert text in said
+    assert "ZeroDivisionError" in said

@@ -2,21 +2,17 @@
 
 The semantics are asyncio's: a handler set by the program, or else a report to the log; a handler that fails is
 itself reported; SystemExit and KeyboardInterrupt always pass and end the run.
-
-The report goes to the logger "asyncio", not "loopcore": what it tells of is the program's fault, not the
-loop's, and existing programs have configured, filtered and asserted on that name for years.
 """
 
-import logging
 import traceback
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Protocol, TypeAlias
 
+from loopcore.log import logger
+
 FaultContext: TypeAlias = dict[str, Any]
 ExceptionHandler: TypeAlias = Callable[[Any, FaultContext], object]
-
-report_logger = logging.getLogger("asyncio")
 
 _DESTROYED = "Task was destroyed but it is pending!"
 
@@ -87,7 +83,7 @@ class Faults:
         exc_info = (type(exception), exception, exception.__traceback__) if exception is not None else False
         # The text is the message itself, by which collectors of errors group records; without arguments it is not
         # formatted.
-        report_logger.error("\n".join(lines), exc_info=exc_info)
+        logger.error("\n".join(lines), exc_info=exc_info)
 
     def _call_handler(self, handler: ExceptionHandler, context: FaultContext) -> None:
         # Since 3.12 a handler sees the context variables of the task or the callback that failed. On 3.11 it
@@ -116,7 +112,7 @@ class Faults:
             raise
         except BaseException:
             # Only a logging handler or an overridden report can get here; there is nobody left to ask.
-            report_logger.exception(failure)
+            logger.exception(failure)
 
 
 def report_unseen(future: Any) -> None:

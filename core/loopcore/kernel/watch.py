@@ -3,11 +3,12 @@
 Kept out of the tick itself, which runs the same instructions as if none of this existed.
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.runnable import Runnable, run
-from loopcore.log import logger, slow_logger
+from loopcore.log import logger, own_logger
 
 if TYPE_CHECKING:
     from loopcore.kernel.dispatch import Dispatcher
@@ -48,16 +49,26 @@ def run_watched(reactor: "Dispatcher", runnable: Runnable) -> None:
             reactor.probes.fire(f"loopcore_{what}_end", reactor, shown)
     seconds = reactor.time() - begin
     if reactor.get_debug() and seconds >= reactor.slow_callback_duration:
-        slow_logger.warning("Executing %r took %.3f seconds", shown, seconds)
+        logger.warning("Executing %s took %.3f seconds", _describe(shown), seconds)
         reactor.probes.cold("loopcore_slow_callback", loop=reactor, runnable=shown, seconds=seconds)
     del runnable, shown  # this frame lives as long as the traceback of what was run, and would keep it alive
+
+
+def _describe(shown: Runnable) -> str:
+    """Return what asyncio's warning says of a callback: its handle, or the task whose step it is."""
+    try:
+        owner = getattr(getattr(shown, "_callback", None), "__self__", None)
+        is_step = isinstance(owner, asyncio.Task)
+    except Exception:  # a proxy that raises whatever is asked of it
+        is_step = False
+    return repr(owner if is_step else shown)
 
 
 def report_starvation(reactor: "Dispatcher") -> None:
     """Tell plugins that the urgent queues used up their budget; say so in the log the first time."""
     left = len(reactor.urgent)
     if reactor.starvations == 1:
-        logger.warning(
+        own_logger.warning(
             "next_tick or queue_microtask ran %d callbacks in a row and %d wait; others go first now. "
             "Further cases are counted in loop.starvations.",
             reactor.urgent.budget,

@@ -14,9 +14,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from loopcore.log import logger
 from loopcore.services.literals import AddressInfo, settle_literal
-
-logger = logging.getLogger("asyncio")
 
 _NUMERIC_NAMES = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
 

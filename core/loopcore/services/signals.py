@@ -24,11 +24,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from loopcore.kernel.faults import report_logger
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
+from loopcore.log import logger
 
 DRAIN_SIZE = 65536
 """Bytes read at once: all that the pipe can hold, so that one read empties it."""
@@ -233,7 +233,7 @@ class Signals:
             if self._channel is not None and taken_over not in (-1, self._channel.writing):
                 signal.set_wakeup_fd(taken_over)
         except (ValueError, OSError) as exc:
-            report_logger.info("set_wakeup_fd(-1) failed: %s", exc)
+            logger.info("set_wakeup_fd(-1) failed: %s", exc)
 
 
 def check_signal(sig: object) -> None:

@@ -38,10 +38,10 @@ def test_a_slow_callback_is_logged_and_told(caplog: pytest.LogCaptureFixture) ->
 
     for seconds in (0.1, 0.75, 0.4):
         reactor.call_soon(work, seconds)
-    with caplog.at_level(logging.WARNING, "loopcore.slow"):
+    with caplog.at_level(logging.WARNING, "asyncio"):
         reactor.tick()
     (record,) = caplog.records
-    assert record.name == "loopcore.slow"
+    assert record.name == "asyncio"
     assert record.getMessage().endswith("took 0.750 seconds")
     assert "work(0.75)" in record.getMessage()
 
