@@ -15,8 +15,9 @@ A session moves through six states and never back:
 
 `TRANSITIONS` is the whole of it; an event that it does not list is a mistake of the caller, and a RuntimeError.
 
-Renegotiation (TLS 1.2 and older) is refused in both directions: a peer that could demand it could make the two
-sides of a connection wait for each other, or spend our time (CVE-2009-3555, CVE-2011-1473).
+Renegotiation (TLS 1.2 and older) is what the context says: OpenSSL 3 refuses a client's unless it is told to allow it,
+and OP_NO_RENEGOTIATION refuses any. While it lasts, a write may have to hear the peer first, and a read makes
+ciphertext that has to be sent.
 
 Errors of TLS are `ssl.SSLError`, as OpenSSL words them. Those of reading do not interrupt: what was decrypted before is
 returned, and the error waits in `failure`. Sizes are in bytes. Thread: any, one at a time.
@@ -88,12 +89,6 @@ _RECORD, _WHOLE, _BATCH, _ROOM = RECORD_LIMIT, RECORD_LIMIT, BATCH_LIMIT, ROOM_L
 AGAIN: Final[Any] = () if ssl is None else (ssl.SSLWantReadError, ssl.SSLSyscallError)
 
 
-def refuse_renegotiation(context: "ssl.SSLContext") -> None:
-    """Set the option on `context`. It stays set: taking it back would race with other threads that use the context."""
-    if not context.options & ssl.OP_NO_RENEGOTIATION:
-        context.options |= ssl.OP_NO_RENEGOTIATION
-
-
 class TlsEngine:
     """One TLS session.
 
@@ -121,7 +116,6 @@ class TlsEngine:
     )
 
     def __init__(self, context: "ssl.SSLContext", server_side: bool, server_hostname: str | None) -> None:
-        refuse_renegotiation(context)
         self.state: int = IDLE
         self.agreed: bool = False
         """Whether there was a handshake, and so `fact` knows something."""
