@@ -93,6 +93,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     _files = part(lambda own: SendFiles(own, own._sockops))
     _endpoints = part(lambda own: assemble(own, resolver=own, sockops=own, children=own._children, files=own._files))
 
+    @property
+    def _closed(self) -> bool:
+        """`is_closed` by the name that libraries look up in asyncio's loop."""
+        return self.is_closed()
+
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} backend={self.backend.name} running={self.is_running()} "

@@ -19,7 +19,7 @@ from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
 from loopcore.transports.process import ProcessTransport
 from loopcore.transports.server import Server
 from loopcore.transports.stream import StreamTransport
-from loopcore.transports.tls import TlsTransport
+from loopcore.transports.tls import SSLTransport
 
 
 class Owner(NamedTuple):
@@ -40,7 +40,7 @@ OWNERS = {
     "TimerHandle": Owner((asyncio.TimerHandle,), loopcore.TimerHandle),
     "Server": Owner((base_events.Server,), Server),
     "Transport": Owner((selector_events._SelectorSocketTransport,), StreamTransport, transports.Transport),
-    "TlsTransport": Owner((sslproto._SSLProtocolTransport,), TlsTransport, transports.Transport),
+    "SSLTransport": Owner((sslproto._SSLProtocolTransport,), SSLTransport, transports.Transport),
     "DatagramTransport": Owner(
         (selector_events._SelectorDatagramTransport,), DatagramTransport, transports.DatagramTransport
     ),
@@ -68,7 +68,7 @@ NEWER = {
 
 EXTRA = {
     "Transport": ("peername", "sockname", "socket"),
-    "TlsTransport": (
+    "SSLTransport": (
         "cipher", "compression", "peercert", "peername", "sockname", "socket", "ssl_object", "sslcontext",
     ),
     "DatagramTransport": ("peername", "sockname", "socket"),

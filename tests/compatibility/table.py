@@ -59,7 +59,7 @@ OTHERS = {
     "TimerHandle": "TimerHandle",
     "Server": "Server",
     "Transport": "Transport, of sockets",
-    "TlsTransport": "Transport, of TLS connections",
+    "SSLTransport": "Transport, of TLS connections",
     "DatagramTransport": "DatagramTransport",
     "ReadPipeTransport": "ReadTransport, of pipes",
     "WritePipeTransport": "WriteTransport, of pipes",

@@ -59,7 +59,7 @@ async def process() -> AsyncIterator[Any]:
     ("owner", "opener"),
     [
         ("Transport", stream),
-        ("TlsTransport", tls),
+        ("SSLTransport", tls),
         ("DatagramTransport", datagrams),
         ("ReadPipeTransport", pipe(0, "connect_read_pipe")),
         ("WritePipeTransport", pipe(1, "connect_write_pipe")),

@@ -16,7 +16,7 @@ ONE_RECEIVE = 1 << 18
 """No transport takes more from the kernel at once."""
 
 
-@pytest.mark.covers("TlsTransport.set_read_buffer_limits(high, low)", "TlsTransport.get_read_buffer_limits")
+@pytest.mark.covers("SSLTransport.set_read_buffer_limits(high, low)", "SSLTransport.get_read_buffer_limits")
 def test_the_marks_of_reading_can_be_set(loop: Loop) -> None:
     async def main() -> None:
         async with secured(Recorder()) as (transport, _):
@@ -31,7 +31,7 @@ def test_the_marks_of_reading_can_be_set(loop: Loop) -> None:
 
 
 @pytest.mark.differs(
-    "TlsTransport.get_read_buffer_limits",
+    "SSLTransport.get_read_buffer_limits",
     why="They are 0 until they are set: pausing stops receiving at once; asyncio receives 256 KiB more.",
 )
 def test_by_default_nothing_is_received_while_paused(loop: Loop, backend_name: str) -> None:
@@ -47,7 +47,7 @@ async def received_while_paused(transport: Any, limit: int) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.covers("TlsTransport.get_read_buffer_size", "TlsTransport.set_read_buffer_limits(high)")
+@pytest.mark.covers("SSLTransport.get_read_buffer_size", "SSLTransport.set_read_buffer_limits(high)")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_up_to_the_mark_is_received_while_paused(loop: Loop, when: str) -> None:
     async def main() -> None:
@@ -70,7 +70,7 @@ def test_up_to_the_mark_is_received_while_paused(loop: Loop, when: str) -> None:
     run(loop, main())
 
 
-@pytest.mark.covers("TlsTransport.set_read_buffer_limits(high)", "TlsTransport.pause_reading")
+@pytest.mark.covers("SSLTransport.set_read_buffer_limits(high)", "SSLTransport.pause_reading")
 def test_beyond_the_mark_the_peer_is_held_up(loop: Loop) -> None:
     data = bytes(2_000_000)
 
@@ -91,7 +91,7 @@ def test_beyond_the_mark_the_peer_is_held_up(loop: Loop) -> None:
     run(loop, main())
 
 
-@pytest.mark.covers("TlsTransport.set_read_buffer_limits(high)", "TlsTransport.resume_reading")
+@pytest.mark.covers("SSLTransport.set_read_buffer_limits(high)", "SSLTransport.resume_reading")
 def test_an_end_that_is_received_while_paused_waits_for_the_protocol(loop: Loop) -> None:
     async def main() -> None:
         protocol = Recorder()

@@ -82,6 +82,45 @@ def test_a_replaced_write_may_call_the_real_one(loop: asyncio.AbstractEventLoop)
 
 
 @every_kind
+def test_libraries_can_look_at_what_asyncio_calls_closing(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
+    """By name, as asyncio's: `_closing`, and of TLS `_closed` (issue 32)."""
+    name = "_closed" if kind is tls else "_closing"
+
+    async def main() -> None:
+        async with kind() as transport:
+            assert getattr(transport, name) is False
+            transport.close()
+            assert getattr(transport, name) is True
+
+    run(loop, main())
+
+
+@pytest.mark.loopcore_only
+@every_kind
+def test_what_asyncio_calls_closing_cannot_be_set(loop: Any, kind: Opened) -> None:
+    async def main() -> None:
+        async with kind() as transport:
+            with pytest.raises(AttributeError):
+                setattr(transport, "_closed" if kind is tls else "_closing", True)
+        with pytest.raises(AttributeError):
+            loop._closed = True
+
+    run(loop, main())
+
+
+@every_kind
+def test_the_name_of_a_transports_type_says_whether_it_is_tls(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
+    """Libraries look for "SSL" in it (issue 32)."""
+
+    async def main() -> None:
+        async with kind() as transport:
+            assert ("SSL" in type(transport).__name__) is (kind is tls)
+            assert ("SSL" in transport.__class__.__name__) is (kind is tls)
+
+    run(loop, main())
+
+
+@every_kind
 def test_a_cycle_through_an_attribute_is_collected(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
     async def main() -> "weakref.ref[Any]":
         async with kind() as transport:

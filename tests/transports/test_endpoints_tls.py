@@ -77,7 +77,7 @@ def test_what_is_sent_over_tls_comes_back(
     run(loop, main())
 
 
-@pytest.mark.covers("TlsTransport.get_extra_info(default)")
+@pytest.mark.covers("SSLTransport.get_extra_info(default)")
 def test_the_transport_tells_of_its_tls(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
 ) -> None:

@@ -301,13 +301,19 @@ def test_facts(loop: asyncio.AbstractEventLoop) -> None:
         with made(pipe_pair) as (_, writing):
             transport, protocol = await connected(writing)
             assert isinstance(transport, asyncio.WriteTransport)
+            assert isinstance(transport, asyncio.Transport)
             assert transport.get_extra_info("pipe") is writing
             assert transport.get_protocol() is protocol
             assert transport.get_write_buffer_limits() == (16384, 65536)
             with pytest.raises(ValueError, match="must be >= low"):
                 transport.set_write_buffer_limits(high=1, low=2)
             assert "bufsize=0" in repr(transport)
+            for method in ("pause_reading", "resume_reading", "is_reading"):  # libraries catch it (issue 32)
+                with pytest.raises(NotImplementedError):
+                    getattr(transport, method)()
+            assert transport._closing is False
             transport.close()
+            assert transport._closing is True
             await protocol.seen("lost")
             await settle()
             assert "closed" in repr(transport)

@@ -140,6 +140,8 @@ def test_facts(loop: asyncio.AbstractEventLoop) -> None:
         assert transport.get_protocol() is protocol
         assert f"pid={process.pid} running" in repr(transport)
         assert "stdin=" in repr(transport)
+        with pytest.raises(NotImplementedError):
+            transport.get_pipe_transport(0).pause_reading()
         transport.get_pipe_transport(0).close()
         await ended(transport, protocol)
         assert process.returncode == 5

@@ -14,7 +14,7 @@ LARGE = bytes(range(256)) * 4096  # 1 MiB
 ROLES = pytest.mark.parametrize("server_side", [True, False], ids=["server", "client"])
 
 
-@pytest.mark.covers("TlsTransport.write")
+@pytest.mark.covers("SSLTransport.write")
 @ROLES
 @pytest.mark.parametrize("data", [b"x", b"y" * 16385, LARGE], ids=["a byte", "two records", "a mebibyte"])
 def test_what_is_written_arrives(loop: asyncio.AbstractEventLoop, server_side: bool, data: bytes) -> None:
@@ -56,7 +56,7 @@ def test_both_versions_of_tls_work(loop: asyncio.AbstractEventLoop, version: ssl
     run(loop, main())
 
 
-@pytest.mark.covers("TlsTransport.writelines")
+@pytest.mark.covers("SSLTransport.writelines")
 def test_any_bytes_like_object_can_be_written(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         async with secured(Recorder()) as (transport, peer):
@@ -266,7 +266,7 @@ def test_an_empty_buffer_ends_the_connection(loopcore_factory: Any) -> None:
     run(loopcore_factory(), main())
 
 
-@pytest.mark.covers("TlsTransport.set_protocol")
+@pytest.mark.covers("SSLTransport.set_protocol")
 @pytest.mark.parametrize("to_buffered", [True, False], ids=["to buffered", "from buffered"])
 def test_a_protocol_that_is_replaced_while_receiving_gets_no_more(
     loop: asyncio.AbstractEventLoop, to_buffered: bool

@@ -13,7 +13,7 @@ from tests.transports.tls_support import is_oracle, secured
 MUCH = 1 << 23
 
 
-@pytest.mark.covers("TlsTransport.close")
+@pytest.mark.covers("SSLTransport.close")
 def test_closing_sends_what_was_written_and_then_close_notify(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()
@@ -132,7 +132,7 @@ def test_a_tls_connection_cannot_be_kept_half_open(
 
 
 @pytest.mark.differs(
-    "TlsTransport.close",
+    "SSLTransport.close",
     why="The protocol receives nothing more; asyncio hands over what it has, then reports an error of TLS.",
 )
 def test_nothing_is_received_after_close(loopcore_factory: Any) -> None:
@@ -240,7 +240,7 @@ def test_a_peer_that_leaves_instead_of_saying_good_bye_is_not_waited_for(loop: a
     run(loop, main())
 
 
-@pytest.mark.covers("TlsTransport.abort")
+@pytest.mark.covers("SSLTransport.abort")
 def test_aborting_drops_what_was_written(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()
@@ -259,7 +259,7 @@ def test_aborting_drops_what_was_written(loop: asyncio.AbstractEventLoop) -> Non
     run(loop, main())
 
 
-@pytest.mark.covers("TlsTransport.abort")
+@pytest.mark.covers("SSLTransport.abort")
 def test_aborting_sends_what_the_kernel_takes(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()

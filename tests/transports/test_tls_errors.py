@@ -103,7 +103,7 @@ def test_the_peer_is_told_why_the_handshake_failed(loopcore_factory: Any) -> Non
     run(loopcore_factory(), main())
 
 
-@pytest.mark.covers("TlsTransport.is_closing")
+@pytest.mark.covers("SSLTransport.is_closing")
 def test_a_garbled_record_ends_the_connection(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()
@@ -150,7 +150,7 @@ def test_a_reset_is_handed_to_the_protocol(loop: asyncio.AbstractEventLoop) -> N
     run(loop, main())
 
 
-@pytest.mark.covers("TlsTransport.write")
+@pytest.mark.covers("SSLTransport.write")
 def test_one_write_to_a_peer_that_has_gone_is_one_write(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,8 +14,8 @@ NAMES = ("peercert", "cipher", "compression", "ssl_object", "sslcontext", "socke
 
 
 @pytest.mark.covers(
-    "TlsTransport.get_extra_info('cipher', 'compression', 'peercert', 'ssl_object', 'sslcontext')",
-    "TlsTransport.get_extra_info('peername', 'sockname', 'socket')",
+    "SSLTransport.get_extra_info('cipher', 'compression', 'peercert', 'ssl_object', 'sslcontext')",
+    "SSLTransport.get_extra_info('peername', 'sockname', 'socket')",
 )
 def test_extra_info_is_complete(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
@@ -44,7 +44,7 @@ def test_a_server_sees_no_certificate_it_has_not_asked_for(loop: asyncio.Abstrac
 
 
 @pytest.mark.differs(
-    "TlsTransport.get_extra_info",
+    "SSLTransport.get_extra_info",
     why="It answers after the connection is lost too; asyncio then forgets what it knew of TLS.",
 )
 def test_extra_info_outlives_the_connection(loopcore_factory: Any) -> None:
@@ -71,7 +71,7 @@ def test_the_context_is_found_where_libraries_look_for_it(loopcore_factory: Any)
     run(loopcore_factory(), main())
 
 
-@pytest.mark.covers("TlsTransport.get_protocol", "TlsTransport.is_reading")
+@pytest.mark.covers("SSLTransport.get_protocol", "SSLTransport.is_reading")
 def test_it_is_a_transport(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()
@@ -90,16 +90,16 @@ def test_its_representation_names_the_state_and_the_carrier(loopcore_factory: An
     async def main() -> None:
         protocol = Recorder()
         async with secured(protocol) as (transport, _):
-            assert repr(transport).startswith("<TlsTransport open over <StreamTransport fd=")
+            assert repr(transport).startswith("<SSLTransport open over <StreamTransport fd=")
             transport.abort()
-            assert repr(transport).startswith("<TlsTransport done over")
+            assert repr(transport).startswith("<SSLTransport done over")
             await protocol.seen("lost")
             assert repr(transport)
 
     run(loopcore_factory(), main())
 
 
-@pytest.mark.covers("TlsTransport.can_write_eof", "TlsTransport.write_eof")
+@pytest.mark.covers("SSLTransport.can_write_eof", "SSLTransport.write_eof")
 def test_one_half_cannot_be_closed(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         async with secured(Recorder()) as (transport, _):

@@ -12,7 +12,7 @@ MUCH = 1 << 24
 """More than all buffers on the way can hold."""
 
 
-@pytest.mark.covers("TlsTransport.pause_reading", "TlsTransport.resume_reading")
+@pytest.mark.covers("SSLTransport.pause_reading", "SSLTransport.resume_reading")
 def test_a_paused_protocol_gets_nothing_until_it_resumes(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()
@@ -121,7 +121,7 @@ def test_pausing_and_resuming_twice_has_no_effect(loop: asyncio.AbstractEventLoo
     run(loop, main())
 
 
-@pytest.mark.covers("TlsTransport.get_write_buffer_size")
+@pytest.mark.covers("SSLTransport.get_write_buffer_size")
 def test_a_slow_peer_pauses_the_protocol_and_a_quick_one_resumes_it(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         protocol = Recorder()
@@ -164,7 +164,7 @@ def test_the_marks_count_what_the_program_wrote(loopcore_factory: Any) -> None:
     run(loopcore_factory(), main())
 
 
-@pytest.mark.covers("TlsTransport.set_write_buffer_limits(high, low)", "TlsTransport.get_write_buffer_limits")
+@pytest.mark.covers("SSLTransport.set_write_buffer_limits(high, low)", "SSLTransport.get_write_buffer_limits")
 def test_the_default_marks_are_those_of_asyncio(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         async with secured(Recorder()) as (transport, _):

@@ -178,7 +178,7 @@ def test_many_connections_leave_no_descriptor_and_no_object(loopcore_factory: An
         await writer.wait_closed()
 
     def transports() -> int:
-        return sum(type(found).__name__ in ("TlsTransport", "StreamTransport") for found in gc.get_objects())
+        return sum(type(found).__name__ in ("SSLTransport", "StreamTransport") for found in gc.get_objects())
 
     async def main() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_context())
@@ -234,7 +234,7 @@ def test_a_transport_that_nobody_closed_says_so(loopcore_factory: Any) -> None:
                 warnings.simplefilter("always")
                 del transport
                 gc.collect()
-            assert any("unclosed transport <TlsTransport open" in str(warning.message) for warning in warned)
+            assert any("unclosed transport <SSLTransport open" in str(warning.message) for warning in warned)
             assert near.fileno() < 0
 
     run(loop, main())

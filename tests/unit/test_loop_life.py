@@ -183,9 +183,11 @@ def test_callback_scheduled_from_a_signal_handler_ends_the_wait(loop: Loop) -> N
 @pytest.mark.covers("EventLoop.close", "EventLoop.is_closed")
 def test_closed_loop_says_so(loop: Loop) -> None:
     assert not loop.is_closed()
+    assert loop._closed is False  # type: ignore[attr-defined]  # libraries look at it (issue 32)
     loop.close()
     loop.close()
     assert loop.is_closed()
+    assert loop._closed is True  # type: ignore[attr-defined]
     calls: list[Callable[[], Any]] = [
         loop.run_forever,
         lambda: loop.run_until_complete(future),

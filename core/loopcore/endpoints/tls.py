@@ -1,6 +1,6 @@
 """TLS: what `ssl=` and `start_tls` stand on.
 
-This is the one module of the endpoints that knows how TLS is done: by a `TlsTransport` over a plain one. The others
+This is the one module of the endpoints that knows how TLS is done: by a `SSLTransport` over a plain one. The others
 pass `TlsSettings` through and get a transport back.
 
 Thread: the loop's own. Timeouts are in seconds; None means asyncio's default (60 for the handshake, 30 for
@@ -12,7 +12,7 @@ import socket
 from typing import Any, NamedTuple, TypeAlias
 
 from loopcore.endpoints.needs import CallScheduler, CreateFuture, TransportFactory
-from loopcore.transports.tls import TlsTransport
+from loopcore.transports.tls import SSLTransport
 from loopcore.transports.tls_sending import HANDSHAKE_TIMEOUT, SHUTDOWN_TIMEOUT
 
 try:
@@ -199,7 +199,7 @@ class Tls:
     ) -> Any:
         # Any: it is an asyncio.Transport through `__class__`, which no type checker sees; so is the scheduler's type.
         scheduler: Any = self._scheduler
-        return TlsTransport(
+        return SSLTransport(
             scheduler,
             protocol,
             settings.context or default_context(settings),

@@ -206,6 +206,11 @@ class Connection(FlowControl):
         """Tell whether the transport is closing or closed."""
         return self._state != _OPEN
 
+    @property
+    def _closing(self) -> bool:
+        """`is_closing` by the name that libraries look up in asyncio's transports."""
+        return self._state != _OPEN
+
     def close(self) -> None:
         """Stop reading, send what was written, then close. Idempotent."""
         if self._state != _OPEN:

@@ -15,7 +15,8 @@ from the peer of a socket that is only written to do not end it (asyncio takes t
 loop that is closed already closes the file, where asyncio raises RuntimeError and leaks it.
 
 isinstance(transport, asyncio.ReadTransport / asyncio.WriteTransport) holds through `__class__`, for the reason told
-in `loopcore.transports.stream`. Thread: the loop's own. Errors end the connection; `connection_lost` says why.
+in `loopcore.transports.stream`; asyncio's write end is an asyncio.Transport that cannot read. Thread: the loop's own.
+Errors end the connection; `connection_lost` says why.
 """
 
 import asyncio
@@ -147,6 +148,11 @@ class PipeEnd:
 
     def is_closing(self) -> bool:
         """Tell whether the transport is closing or closed."""
+        return self._state != OPEN
+
+    @property
+    def _closing(self) -> bool:
+        """`is_closing` by the name that libraries look up in asyncio's transports."""
         return self._state != OPEN
 
     def _start_reading(self) -> None:
@@ -298,7 +304,19 @@ class WritePipeTransport(PipeEnd, FlowControl):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return asyncio.WriteTransport
+        return asyncio.Transport
+
+    def is_reading(self) -> bool:
+        """Raise NotImplementedError, as asyncio does."""
+        raise NotImplementedError
+
+    def pause_reading(self) -> None:
+        """Raise NotImplementedError, as asyncio does."""
+        raise NotImplementedError
+
+    def resume_reading(self) -> None:
+        """Raise NotImplementedError, as asyncio does."""
+        raise NotImplementedError
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Write `data`: at once as far as the kernel takes it, the rest when it takes more.

@@ -6,7 +6,7 @@ from loopcore.transports.tls_engine cimport TlsEngine
 cdef int _OPEN
 
 
-cdef class TlsTransport(TlsConnection):
+cdef class SSLTransport(TlsConnection):
     cdef public object _sslcontext
     cdef object _read_limits
 

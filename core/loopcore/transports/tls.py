@@ -1,4 +1,6 @@
-"""TlsTransport: what a program sees of a TLS connection; asyncio's TLS transport, with fewer surprises.
+"""SSLTransport: what a program sees of a TLS connection; asyncio's TLS transport, with fewer surprises.
+
+Its name says SSL because libraries look for that in the name of a transport's type.
 
 The differences from asyncio's are these (docs/adr/0008): writes of one tick are encrypted together at its end; after
 `close` no data is delivered any more, and a peer that goes on sending ends the connection without an error; who
@@ -39,7 +41,7 @@ TELLS: Final = ("peercert", "cipher", "compression")
 """What `get_extra_info` asks the TLS session for."""
 
 
-class TlsTransport(TlsConnection):
+class SSLTransport(TlsConnection):
     """A stream of bytes both ways that is encrypted over another transport, whose protocol this is.
 
     `connected` says that `protocol` knows of the connection (start_tls); else its `connection_made` is called after the
@@ -96,7 +98,7 @@ class TlsTransport(TlsConnection):
                 tell_of_dropped(self)
 
     @property
-    def _ssl_protocol(self) -> "TlsTransport":
+    def _ssl_protocol(self) -> "SSLTransport":
         """The protocol of the carrier, where libraries look for it in asyncio's TLS transport."""
         return self
 
@@ -245,6 +247,11 @@ class TlsTransport(TlsConnection):
 
     def is_closing(self) -> bool:
         """Tell whether the transport is closing or closed."""
+        return self._engine.state > _OPEN
+
+    @property
+    def _closed(self) -> bool:
+        """`is_closing` by the name that libraries look up in asyncio's TLS transport."""
         return self._engine.state > _OPEN
 
     def close(self) -> None:
