@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import loopcore
 from loopcore.errors import BackendClosedError
 from loopcore.interest import READ
 from loopcore.operations import Poll, Receive
@@ -100,9 +101,9 @@ def test_ring_does_not_move_while_its_owner_waits(port, pair, make_pair):
     thread.join()
 
 
-def test_writer_collected_in_another_thread_leaves_the_other_connections_alone(loopcore_factory):
+def test_writer_collected_in_another_thread_leaves_the_other_connections_alone():
     """Issue 32, as a program meets it: streams in a cycle are collected by an executor's thread."""
-    loop = loopcore_factory()
+    loop = loopcore.new_event_loop(backend="uring")
     server = socket.create_server(("127.0.0.1", 0))
     accepted: list[socket.socket] = []
 
