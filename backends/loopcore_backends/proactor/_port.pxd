@@ -27,6 +27,7 @@ cdef class CompletionPort:
     cpdef object cancel(self, object operation)
     @cython.locals(association=Association)
     cdef object _cancel(self, Overlapped overlapped)
+    @cython.locals(overlapped=Overlapped)
     cdef object _cancel_what_was_asked_for(self)
     cpdef list dequeue(self, object timeout)
     @cython.locals(association=Association)

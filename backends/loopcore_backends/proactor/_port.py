@@ -98,8 +98,8 @@ class CompletionPort:
         """What the next dequeue returns, and need not wait for."""
         self._silent: list[Completion] = []
         """The same of what was done at once and perhaps is quiet."""
-        self._asked: deque[Overlapped] = deque()
-        """What is to be cancelled between two steps of a dequeue."""
+        self._asked: deque[tuple[Operation, Overlapped | None]] = deque()
+        """What is to be cancelled between two steps of a dequeue, and how it was in flight then."""
         self._owner: int = 0
         """The thread that dequeued last; 0: none has yet."""
         self._is_busy: bool = False
@@ -153,10 +153,15 @@ class CompletionPort:
         if self._is_closed:
             raise _refusals.closed(self._name)
         overlapped: Overlapped | None = operation.slot
+        is_owner = self._owner in (0, get_ident())
+        if overlapped is None and self._is_busy and is_owner:
+            self._asked.append((operation, None))  # perhaps it is just being started
+            self.wake()
+            return
         if overlapped is None or overlapped.association is None:
             return
-        if self._is_busy or self._owner not in (0, get_ident()):
-            self._asked.append(overlapped)
+        if self._is_busy or not is_owner:
+            self._asked.append((operation, overlapped))
             self.wake()
             return
         self._is_busy = True
@@ -178,7 +183,10 @@ class CompletionPort:
     def _cancel_what_was_asked_for(self) -> None:
         asked = self._asked  # that of an open port: `close` replaces it
         while asked:
-            self._cancel(asked[0])
+            operation, before = asked[0]
+            overlapped: Overlapped | None = operation.slot
+            if overlapped is not None and (before is None or before is overlapped):
+                self._cancel(overlapped)
             asked.popleft()  # afterwards: what raises here must not lose it
 
     def dequeue(self, timeout: float | None) -> list[Completion]:

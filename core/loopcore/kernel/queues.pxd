@@ -51,6 +51,7 @@ cdef class Queues:
     cdef object __weakref__
 
     cdef double _now(self) except? -1
+    cpdef bint _is_elsewhere(self)
     cdef int schedule(self, object callback, tuple args, object context) except -1
     cdef int _flush_soon(self, Runnable runnable) except -1
     cpdef object close_soon(self, object resource)

@@ -144,6 +144,10 @@ class Queues:
         """Tell whether the loop is in the wait of its backend (or in a hook around it), in no callback. Thread: any."""
         return self._waiting and self._thread_id is not None
 
+    def _is_elsewhere(self) -> bool:
+        """Tell whether another thread runs the loop now. What that owns is then left to it. Thread: any."""
+        return self._owner != 0 and self._owner != get_ident()
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Report something that no caller can be told of. The loop on top overrides this; here it is only logged."""
         logger.error(context.get("message"), exc_info=context.get("exception"))

@@ -230,7 +230,10 @@ class Readiness:
 
     def register_all(self) -> None:
         """Register everything with a backend that knows nothing yet."""
-        for fd, entry in list(self._table.items()):
+        for fd in [*self._table]:
+            entry = self._table.get(fd)
+            if entry is None:
+                continue  # a finalizer has closed its transport
             entry._kept = 0
             interest = (_READ if entry.reader is not None else 0) | (_WRITE if entry.writer is not None else 0)
             if not interest:
@@ -257,14 +260,16 @@ class Readiness:
 
     def find(self, fileobj: object) -> int | None:
         """Return the descriptor that was given as `fileobj`, which may be closed by now, or None. Looks at all."""
-        for fd, entry in self._table.items():
-            if entry.fileobj is fileobj:
+        for fd in [*self._table]:
+            entry = self._table.get(fd)
+            if entry is not None and entry.fileobj is fileobj:
                 return fd
         return None
 
     def watched(self) -> list[int]:
         """Return the descriptors that somebody watches."""
-        return [fd for fd, entry in self._table.items() if entry.reader is not None or entry.writer is not None]
+        entries = [(fd, self._table.get(fd)) for fd in [*self._table]]
+        return [fd for fd, entry in entries if entry is not None and (entry.reader is not None or entry.writer is not None)]
 
     def _entry(self, fd: int, interest: int) -> Registration:
         self.changed = True

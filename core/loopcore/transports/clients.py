@@ -59,11 +59,19 @@ class Clients:
             return
         waiters, self._waiters = self._waiters, None
         for waiter in waiters or ():
-            if not waiter.done():
-                waiter.set_result(None)
+            loop: Any = waiter.get_loop()
+            if loop._is_elsewhere():  # the last connection was dropped, and the collector runs in another thread
+                loop.call_soon_threadsafe(_resolve, waiter)
+            else:
+                _resolve(waiter)
 
     def _transports(self) -> list[Any]:
         return [transport for reference in self._references.values() if (transport := reference()) is not None]
+
+
+def _resolve(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def note_no_delay(server: Clients, have: bool) -> None:

@@ -27,8 +27,9 @@ cdef class CompletionDriver(InflowDriver):
     cdef object _answer(self)
     cpdef object take_turn(self)
     cdef bint _submit_or_fail(self) except -1
-    @cython.locals(sending=Send, first=list, in_flight=Py_ssize_t)
     cdef object _submit(self)
+    @cython.locals(sending=Send, first=list, in_flight=Py_ssize_t)
+    cdef object _submit_queue(self)
     @cython.locals(sending=Send, is_dropped=bint, is_counted=bint)
     cpdef object _run(self)
     cdef bint _takes_note(self, object result) except -1

@@ -144,6 +144,16 @@ class CompletionDriver(InflowDriver):
 
     def _submit(self) -> None:
         """Give what is queued to the port, which has nothing of ours to send."""
+        # From here on: a finalizer that closes the transport inside this must neither send what is about to be
+        # submitted, nor anything that stands behind it.
+        self._is_sending = True
+        try:
+            self._submit_queue()
+        except BaseException:
+            self._is_sending = False
+            raise
+
+    def _submit_queue(self) -> None:
         sending = self._sending
         if (self._is_awaited and self.unsent > _AWAITED_LIMIT) or len(self._queue) > _VECTOR_LIMIT:
             first = self._take_first(_AWAITED_LIMIT)
@@ -164,7 +174,6 @@ class CompletionDriver(InflowDriver):
         in_flight, self._in_flight = self._in_flight, 0  # until the port has taken it: it may raise
         self._completions.submit(sending)
         self._in_flight = in_flight
-        self._is_sending = True
 
     def _takes_note(self, result: Any) -> bool:
         if self._in_flight == 0 or isinstance(result, OSError):
@@ -196,7 +205,9 @@ class CompletionDriver(InflowDriver):
             if not isinstance(result, OSError):
                 self.count_sent(result)  # nobody else wants to know
         elif not isinstance(result, OSError) or isinstance(result, BlockingIOError | InterruptedError):
+            self._is_sending = True  # a finalizer that closes the transport must not send what stands behind the rest
             self._note_sent(0 if isinstance(result, OSError) else result)  # not noted, if a signal came between
+            self._is_sending = False
             self._go_on()
         else:
             sending.buffers = ()

@@ -29,6 +29,8 @@ cdef class Connection(FlowControl):
     cpdef object set_protocol(self, object protocol)
     cdef object _find_out(self, object name)
     cpdef object close(self)
+    cpdef object _finish_closing(self)
+    cpdef object _abort(self, bint is_open)
     cpdef object _failed(self, object exc, object message)
     cpdef object _force_close(self, object exc)
     cdef object _stop_reading(self)

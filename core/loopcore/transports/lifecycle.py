@@ -15,7 +15,9 @@ A transport moves through four states and never back:
 The socket has one owner, the driver, and is closed once: by `release`, right after `connection_lost`.
 Only a transport that nobody closed does it in its finalizer, with a ResourceWarning.
 
-Thread: the loop's own. Errors of the protocol and of the socket end the connection; `connection_lost` says why.
+Thread: the loop's own, except `close` and `abort`. These are what finalizers call, and the collector runs in any
+thread: in another than the loop's they leave the work to that (see `close`). Errors of the protocol and of the socket
+end the connection; `connection_lost` says why.
 """
 
 import asyncio
@@ -212,11 +214,22 @@ class Connection(FlowControl):
         return self._state != _OPEN
 
     def close(self) -> None:
-        """Stop reading, send what was written, then close. Idempotent."""
+        """Stop reading, send what was written, then close. Idempotent.
+
+        Thread: any. While another thread runs the loop, that one does it, in its next tick.
+        """
         if self._state != _OPEN:
             return
         self._state = _CLOSING
+        if self._loop._is_elsewhere():
+            self._loop.call_soon_threadsafe(self._finish_closing, context=self._context)
+        else:
+            self._finish_closing()
+
+    def _finish_closing(self) -> None:
         self._stop_reading()
+        if self._state != _CLOSING:
+            return  # the connection was lost before the loop's thread got here
         self._driver.flush()
         if self._driver.unsent:
             self._awaits_drain = True
@@ -224,8 +237,16 @@ class Connection(FlowControl):
             self._lose(None)
 
     def abort(self) -> None:
-        """Close at once; what the kernel has no room for is dropped."""
-        if self._state == _OPEN:
+        """Close at once; what the kernel has no room for is dropped. Thread: as for `close`."""
+        is_open = self._state == _OPEN
+        if not self._loop._is_elsewhere():
+            self._abort(is_open)
+        elif self._state < _LOST:
+            self._state = _CLOSING
+            self._loop.call_soon_threadsafe(self._abort, is_open, context=self._context)
+
+    def _abort(self, is_open: bool) -> None:
+        if is_open and self._state < _LOST:
             self._driver.flush()  # asyncio's `write` would have sent it by now
         self._force_close(None)
 

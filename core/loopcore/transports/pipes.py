@@ -25,6 +25,7 @@ import os
 import stat
 import sys
 import warnings
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
@@ -179,6 +180,14 @@ class PipeEnd:
             {"message": message, "exception": exc, "transport": self, "protocol": self._protocol}
         )
 
+    def _in_owner(self, call: Callable[..., None], *args: Any) -> None:
+        """Call it in the loop's thread: now, or in the next tick if this is another, where a finalizer may run."""
+        if self._loop._is_elsewhere():
+            self._state = CLOSING
+            self._loop.call_soon_threadsafe(call, *args, context=self._context)
+        else:
+            call(*args)
+
     def _end(self, exc: BaseException | None) -> None:
         """Neither read nor write any more; `connection_lost` comes next, once."""
         if self._state >= LOST:
@@ -254,8 +263,9 @@ class ReadPipeTransport(PipeEnd, Sink):
                 logger.debug("%r resumes reading", self)
 
     def close(self) -> None:
-        """Stop reading and close. Idempotent."""
-        self._end(None)
+        """Stop reading and close. Idempotent. Thread: any; while another runs the loop, that one does it."""
+        if self._state < LOST:
+            self._in_owner(self._end, None)
 
     def _start_reading(self) -> None:
         if not self._paused:
@@ -351,19 +361,23 @@ class WritePipeTransport(PipeEnd, FlowControl):
         return True
 
     def write_eof(self) -> None:
-        """Close when all is written. Idempotent."""
+        """Close when all is written. Idempotent. Thread: any; while another runs the loop, that one does it."""
         if self._state == OPEN:
             self._state = CLOSING
-            if not self._driver.unsent or self._loop.is_closed():
-                self._end(None)
+            self._in_owner(self._end_if_written)
+
+    def _end_if_written(self) -> None:
+        if not self._driver.unsent or self._loop.is_closed():
+            self._end(None)
 
     def close(self) -> None:
-        """Close when all is written. Idempotent."""
+        """Close when all is written. Idempotent. Thread: as for `write_eof`."""
         self.write_eof()
 
     def abort(self) -> None:
-        """Close at once; what was not written yet is dropped."""
-        self._end(None)
+        """Close at once; what was not written yet is dropped. Thread: as for `write_eof`."""
+        if self._state < LOST:
+            self._in_owner(self._end, None)
 
     def _start_reading(self) -> None:
         if self._has_reader:

@@ -200,10 +200,19 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self.send_signal(KILL)
 
     def close(self) -> None:
-        """Close the pipes and kill the process if it is running. Idempotent."""
+        """Close the pipes and kill the process if it is running. Idempotent.
+
+        Thread: any, as for finalizers. While another thread runs the loop, that one does it, in its next tick.
+        """
         if self._closed:
             return
         self._closed = True
+        if self._loop._is_elsewhere():
+            self._loop.call_soon_threadsafe(self._finish_closing, context=self._context)
+        else:
+            self._finish_closing()
+
+    def _finish_closing(self) -> None:
         self._survive_no_more()
         for pipe in self._pipes.values():
             pipe.close()

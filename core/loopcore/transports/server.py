@@ -39,10 +39,12 @@ class ServingLoop(Protocol):
     """0 where nothing out of the ordinary is to be done."""
 
     def create_future(self) -> "asyncio.Future[Any]": ...
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> Any: ...
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Any: ...
     def call_exception_handler(self, context: dict[str, Any]) -> None: ...
     def get_debug(self) -> bool: ...
     def is_closed(self) -> bool: ...
+    def _is_elsewhere(self) -> bool: ...
 
 
 class MakeTransport(Protocol):
@@ -163,8 +165,14 @@ class Server(Clients, asyncio.AbstractServer):
     # Closing
 
     def close(self) -> None:
-        """Stop accepting and close the listening sockets, at once. Connections live on. Idempotent."""
+        """Stop accepting and close the listening sockets, at once. Connections live on. Idempotent.
+
+        Thread: any, as for finalizers. While another thread runs the loop, that one does it, in its next tick.
+        """
         if self._sockets is None:
+            return
+        if self._loop._is_elsewhere():
+            self._loop.call_soon_threadsafe(self.close)
             return
         sockets, self._sockets = self._sockets, None
         acceptors, self._acceptors = self._acceptors, []

@@ -247,7 +247,7 @@ class SSLTransport(TlsConnection):
 
     def is_closing(self) -> bool:
         """Tell whether the transport is closing or closed."""
-        return self._engine.state > _OPEN
+        return self._close_asked or self._engine.state > _OPEN
 
     @property
     def _closed(self) -> bool:
@@ -255,11 +255,22 @@ class SSLTransport(TlsConnection):
         return self._engine.state > _OPEN
 
     def close(self) -> None:
-        """Send what was written, end the TLS session, then close; nothing is received any more. Idempotent."""
-        self._begin_closing()
+        """Send what was written, end the TLS session, then close; nothing is received any more. Idempotent.
+
+        Thread: any, as for finalizers. While another thread runs the loop, that one does it, in its next tick.
+        """
+        if not self._loop._is_elsewhere():
+            self._begin_closing()
+        elif not self.is_closing():
+            self._close_asked = True
+            self._loop.call_soon_threadsafe(self.close, context=self._context)
 
     def abort(self) -> None:
-        """Close at once; what the kernel has no room for is dropped."""
+        """Close at once; what the kernel has no room for is dropped. Thread: as for `close`."""
+        if self._loop._is_elsewhere():
+            self._close_asked = True
+            self._loop.call_soon_threadsafe(self.abort, context=self._context)
+            return
         if self._engine.state == _OPEN:
             self._flush()  # asyncio's `write` would have sent it by now
         self._force_close(None)

@@ -33,6 +33,7 @@ cdef class TlsSending(Runnable):
     cdef public bint _carrier_ended
     cdef public bint _carrier_full
     cdef public bint _lost
+    cdef public bint _close_asked
     cdef public bint _paused
     cdef public Py_ssize_t _read_high_water
     cdef public bint _buffered

@@ -93,6 +93,7 @@ class TlsSending(Runnable):
         "_carrier_ended",
         "_carrier_full",
         "_lost",
+        "_close_asked",
         "_paused",
         "_read_high_water",
         "_buffered",
@@ -134,6 +135,8 @@ class TlsSending(Runnable):
         self._carrier_full: bool = False
         """Whether the carrier asked not to be written to."""
         self._lost: bool = False
+        self._close_asked: bool = False
+        """Another thread has closed it, and the loop's has not got there yet."""
         self._paused: bool = False
         self._read_high_water: int = 0
         self._buffered: bool = False
