@@ -1,7 +1,8 @@
 """The port: what a backend implements, and all it needs to know of core.
 
 A backend waits for the operating system and does nothing else. It owns no timer, no callback and no
-descriptor but its own. Core calls it from the loop's thread; only `wake` may come from elsewhere.
+descriptor but its own. Core calls it from the loop's thread; `wake` may come from any, and so may what a finalizer asks
+for, at any moment: `unregister` and `close`.
 
 A backend is a class, published as an entry point in the group `loopcore.backends` under its name:
 
@@ -62,6 +63,8 @@ class ReadinessBackend(Protocol):
 
     Guaranteed: events are level-triggered: a descriptor stays reported while it is ready and
     registered. A registration survives until `unregister`. Nothing is called back.
+    `unregister` and `close` may be called in the middle of `wait`, by a finalizer, a signal handler or another thread:
+    the collector runs in whichever thread allocates.
     Allowed: an event that turns out to be spurious; core tries, gets EAGAIN, and waits again.
     Errors of the operating system are plain `OSError`; any call after `close` except `close` and
     `wake` raises BackendClosedError.
@@ -95,6 +98,9 @@ class ReadinessBackend(Protocol):
 
         Never fails for a registered descriptor that was closed meanwhile: the kernel may have
         forgotten it already.
+
+        Thread: any, also in the middle of `wait`. The wait goes on for the others, or ends early as after a wake. It does
+        not report `fd`, unless the event was on its way to the caller (core drops it), and does not keep the file open.
         """
         ...
 
@@ -118,7 +124,11 @@ class ReadinessBackend(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the backend's own descriptors; the registered ones belong to others. Idempotent."""
+        """Release the backend's own descriptors; the registered ones belong to others. Idempotent.
+
+        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError, and until it has
+        ended it may keep what it stands on.
+        """
         ...
 
 

@@ -13,7 +13,9 @@ What holds, each with a test in `loopcore.testing.conformance`:
 - An operation keeps its buffers alive and unchanged memory in use until its terminal completion.
 - Completions of one operation come in the order of its results. Sends of one descriptor are not reordered if
   one is in flight at a time, which is what core's drivers see to.
-- Timers stay in core; timeouts round up; only `wake` may come from another thread or a signal handler.
+- Timers stay in core; timeouts round up.
+- `wake` may come from any thread and from a signal handler; so may `cancel` and `close`, in the middle of `wait`, because
+  finalizers call them and the collector runs in whichever thread allocates.
 """
 
 from collections.abc import Sequence
@@ -27,8 +29,9 @@ Completion: TypeAlias = tuple[Operation, Any, bool]
 
 
 class CompletionBackend(Protocol):
-    """A multiplexer that completes operations. Thread: the loop's own, except `wake`.
+    """A multiplexer that completes operations. Thread: the loop's own, except `wake`, `cancel` and `close`.
 
+    The loop's thread is the one that called `wait` last; until the first wait any is taken for it.
     Any call after `close`, except `close` and `wake`, raises BackendClosedError.
     """
 
@@ -54,6 +57,11 @@ class CompletionBackend(Protocol):
         That is OSError(ECANCELED), or its result if it was done by then; core deals with either. When this returns the
         operation keeps no file open: who closes the descriptor now, closes it. An operation that is not in
         flight, for its terminal completion has been handed out, is left alone.
+
+        Thread: any, also in the middle of `wait`. In another thread than the loop's it is a request, which the current
+        `wait` carries out, or else the next; so it may be if a finalizer or a signal handler calls it in the middle of
+        another call. A wait that blocks ends with it. Until then the operation may keep its file open. What the wait
+        has just taken for it comes before its terminal completion.
         """
         ...
 
@@ -76,6 +84,9 @@ class CompletionBackend(Protocol):
 
         They may be submitted to another backend. What they have brought and nobody was told of is dropped, and an
         accepted connection closed. In a forked child it gives up what is the parent's, without touching that.
+
+        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError. No operation is
+        both told by it and returned here. What the kernel may still write to stays until the kernel is done with it.
         """
         ...
 

@@ -3,11 +3,14 @@
 import errno
 import os
 import socket
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from loopcore.completion import Completion
+from loopcore.errors import BackendClosedError
 from loopcore.operations import ACCEPT, CONNECT, POLL, RECEIVE, RECEIVE_FROM, SEND, Operation
+from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.proactor import ProactorBackend
 
 
@@ -340,3 +343,64 @@ class AcceptedIsLost(ProactorBackend):
     def close(self) -> Sequence[Operation]:
         self.extra = socket.socket()
         return super().close()
+
+
+class ForgetsForeignCancels(ProactorBackend):
+    """What another thread wants cancelled is not its business, and goes on."""
+
+    breaks = "any-thread"
+    owner = 0
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        self.owner = threading.get_ident()
+        return super().wait(timeout)
+
+    def cancel(self, operation: Operation) -> None:
+        if self.owner in (0, threading.get_ident()):
+            super().cancel(operation)
+
+
+class Deaf(PollBackend):
+    """Does not hear the wakes of a `cancel`."""
+
+    is_deaf = False
+
+    def wake(self) -> None:
+        if not self.is_deaf:
+            super().wake()
+
+
+class CancelWakesNobody(ProactorBackend):
+    """What is cancelled in the middle of a wait has ended, but the wait blocks on."""
+
+    breaks = "any-thread"
+
+    def __init__(self) -> None:
+        self.deaf = Deaf()
+        super().__init__(self.deaf)
+
+    def cancel(self, operation: Operation) -> None:
+        self.deaf.is_deaf = True
+        super().cancel(operation)
+        self.deaf.is_deaf = False
+
+
+class TellsAndReturns(ProactorBackend):
+    """What `close` returns is told by the wait that was under way, too."""
+
+    breaks = "any-thread"
+    returned: Sequence[Operation] = ()
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        try:
+            return super().wait(timeout)
+        except BackendClosedError:
+            told, self.returned = self.returned, ()
+            if not told:
+                raise
+            return [(operation, OSError(errno.ECANCELED, "closed"), False) for operation in told]
+
+    def close(self) -> Sequence[Operation]:
+        returned = super().close()
+        self.returned = self.returned or returned
+        return returned

@@ -305,3 +305,24 @@ class BoastsOfNumbers(SelectBackend):
 
     breaks = "large-descriptors"
     capabilities = SelectBackend.capabilities | {Capability.LARGE_DESCRIPTORS}
+
+
+class KeepsLooking(PollBackend):
+    """A wait goes on with the descriptors that it was given, also with one that is unregistered meanwhile."""
+
+    breaks = "any-thread"
+
+    def unregister(self, fd: int) -> None:
+        waiting, self._waker.waiting = self._waker.waiting, False
+        super().unregister(fd)
+        self._waker.waiting = waiting
+
+
+class ClosedUnderTheWait(EpollBackend):
+    """`close` closes what another thread waits in, which nobody wakes."""
+
+    breaks = "any-thread"
+
+    def close(self) -> None:
+        self._waiting = False
+        super().close()
