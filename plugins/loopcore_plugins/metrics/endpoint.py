@@ -15,8 +15,9 @@ import socketserver
 import sys
 import threading
 import time
+from collections import deque
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from loopcore.log import plugin_logger
@@ -37,6 +38,15 @@ _REFUSAL: Final = (
 )
 
 
+class _Client(NamedTuple):
+    """A client that is served."""
+
+    sock: socket.socket
+    """A duplicate: what its thread has may be closed at any moment, and its descriptor be another connection's."""
+    deadline: float
+    """When it is hung up on, in time.monotonic; infinite once it was."""
+
+
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 64  # connections that come at once are refused with an answer, not by a full queue
@@ -45,9 +55,10 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
     def __init__(self, host: str, port: int) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.refused = 0
-        self._deadlines: dict[socket.socket, float] = {}
-        """When each client that is served is hung up on, in time.monotonic; infinite once it was."""
-        self._lock = threading.Lock()
+        self._served: dict[socket.socket, _Client] = {}
+        """By its thread's socket. Thread: the one that accepts."""
+        self._ended: deque[socket.socket] = deque()
+        """Those whose threads have ended. No lock guards this: a collection under it may close a loop, and wait for us."""
         super().__init__((host, port), _Handler)
         self.set_app(make_app())
 
@@ -65,15 +76,23 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
     def _hang_up(self) -> float | None:
         """Hang up on who is too slow; return the seconds until the next one is, None if nobody is served."""
+        self._sweep()
         now = time.monotonic()
-        with self._lock:  # what is in the table is not closed: its descriptor is no other connection's yet
-            for sock, deadline in self._deadlines.items():
-                if deadline <= now:
-                    self._deadlines[sock] = math.inf  # it counts until its thread has seen the end
-                    with suppress(OSError):  # the client was faster
-                        sock.shutdown(socket.SHUT_RDWR)
-            earliest = min(self._deadlines.values(), default=math.inf)
+        for request, client in self._served.items():
+            if client.deadline <= now:
+                self._served[request] = client._replace(
+                    deadline=math.inf
+                )  # it counts until its thread has seen the end
+                with suppress(OSError):  # the client was faster
+                    client.sock.shutdown(socket.SHUT_RDWR)
+        earliest = min((client.deadline for client in self._served.values()), default=math.inf)
         return None if earliest == math.inf else max(earliest - now, 0.0)
+
+    def _sweep(self) -> None:
+        while self._ended:
+            client = self._served.pop(self._ended.popleft(), None)
+            if client is not None:
+                client.sock.close()
 
     def get_request(self) -> tuple[socket.socket, Any]:
         try:
@@ -83,11 +102,9 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            is_full = len(self._deadlines) >= MOST_CLIENTS
-            if not is_full:
-                self._deadlines[request] = time.monotonic() + REQUEST_TIMEOUT
-        if not is_full:
+        self._sweep()
+        if len(self._served) < MOST_CLIENTS:
+            self._served[request] = _Client(request.dup(), time.monotonic() + REQUEST_TIMEOUT)
             super().process_request(request, client_address)
             return
         if not self.refused:
@@ -100,18 +117,23 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._deadlines.pop(request, None)
         super().shutdown_request(request)
+        self._ended.append(request)
+
+    def server_close(self) -> None:
+        super().server_close()
+        for client in list(self._served.values()):  # their threads go on with their own
+            client.sock.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         logger.debug("%s was not answered", client_address, exc_info=sys.exc_info())
 
     def drop(self) -> None:
-        """In a forked child: close the copies. The lock is as it happened to be, and there is no other thread."""
-        self.socket.close()
-        for sock in self._deadlines:
-            os.close(sock.detach())  # files of its handler hold it open otherwise
+        """In a forked child: close the copies."""
+        self.server_close()
+        for request in self._served:
+            if request.fileno() >= 0:
+                os.close(request.detach())  # the files of its handler hold it open otherwise
 
 
 class _Handler(WSGIRequestHandler):

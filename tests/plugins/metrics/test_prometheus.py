@@ -354,6 +354,28 @@ def test_a_forked_child_begins_anew(loop: Any) -> None:
     assert b"loopcore_tasks_live" in scrape(address)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_child_keeps_no_client(loop: Any) -> None:
+    """Issue 32: a client whose copy a child has would wait for its end."""
+    before = set(endpoint._endpoints.values())
+    metrics = Metrics(port=0)
+    loop.probes.register(metrics)
+    assert metrics.address is not None
+    (served,) = set(endpoint._endpoints.values()) - before
+    with socket.create_connection(metrics.address):
+        scrape(metrics.address)  # the client before it has been accepted, too
+        child = os.fork()
+        if child == 0:
+            try:
+                copies = list(served._server._served.items())
+                left = [request for request, client in copies if (request.fileno(), client.sock.fileno()) != (-1, -1)]
+                os._exit(0 if copies and not left else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 @pytest.mark.parametrize("name", [7, None, "a\nb", "a\udcff"])
 def test_a_name_that_no_export_can_show_is_refused(name: Any) -> None:
     # From the environment, bytes that are no text come as surrogates: every scrape of the process would fail.
