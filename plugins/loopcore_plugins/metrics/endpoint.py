@@ -58,7 +58,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self._served: dict[socket.socket, _Client] = {}
         """By its thread's socket. Thread: the one that accepts."""
         self._ended: deque[socket.socket] = deque()
-        """Those whose threads have ended. No lock guards this: a collection under it may close a loop, and wait for us."""
+        """Those whose threads have ended. Without a lock: a collection under it may close a loop, and wait for us."""
         super().__init__((host, port), _Handler)
         self.set_app(make_app())
 
