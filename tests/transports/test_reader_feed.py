@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.transports import reader_feed
 from tests.transports.recorder import Handled, run, settle, tcp_pair, unix_pair
 from tests.transports.tls_support import client_context, server_context
@@ -287,23 +286,28 @@ def test_a_method_of_one_reader_is_called(loop: Loop) -> None:
     run(loop, main())
 
 
-@pytest.mark.differs(
-    "Transport.set_protocol",
-    why=(
-        "Compiled, `feed_data` of asyncio's StreamReader is looked up on one reader with its first message, and on its "
-        "class with each. asyncio looks it up on the reader with each."
-    ),
-)
-@pytest.mark.loopcore_only
-@pytest.mark.skipif(INTERPRETED, reason="the pure build calls what asyncio calls")
-def test_a_method_put_on_one_reader_in_mid_connection_is_not_called(loop: Loop) -> None:
+@pytest.mark.parametrize("name", ["feed_data", "_wakeup_waiter"])
+@pytest.mark.parametrize("size", [1, LARGE])
+def test_a_method_put_on_one_reader_in_mid_connection_is_called(loop: Loop, name: str, size: int) -> None:
+    """Compiled, it was looked up with the first message only (issue 32)."""
+    calls: list[str] = []
+
     async def main() -> None:
         async with streams(loop) as (reader, _, peer):
-            await loop.sock_sendall(peer, b"one")
-            assert await reader.readexactly(3) == b"one"
-            reader.feed_data = None
-            await loop.sock_sendall(peer, b"two")
-            assert await reader.readexactly(3) == b"two"
+            await exchange(loop, reader, peer, size)
+            original = getattr(reader, name)
+
+            def spy(*args: Any) -> None:
+                calls.append(name)
+                original(*args)
+
+            setattr(reader, name, spy)
+            await exchange(loop, reader, peer, size)
+            assert calls
+            calls.clear()
+            delattr(reader, name)
+            await exchange(loop, reader, peer, size)
+            assert not calls
 
     run(loop, main())
 

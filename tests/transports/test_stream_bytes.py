@@ -85,6 +85,25 @@ def test_writelines_larger_than_the_kernel_takes_arrives_whole(loop: Loop) -> No
     run(loop, main())
 
 
+@pytest.mark.parametrize("method", ["write", "writelines"])
+def test_many_small_items_between_large_ones_arrive_whole(loop: Loop, method: str) -> None:
+    """They are joined while the kernel takes nothing (issue 32)."""
+    items = [bytes([65 + i % 26]) * (1 if i % 9000 else 700_000) for i in range(20_000)]
+
+    async def main() -> None:
+        async with opened(Recorder()) as (transport, peer):
+            if method == "writelines":
+                transport.writelines(items)
+            else:
+                for item in items:
+                    transport.write(item)
+            transport.writelines(items)
+            transport.close()
+            assert await receive_all(peer) == b"".join(items) * 2
+
+    run(loop, main())
+
+
 def test_writelines_takes_a_generator_and_skips_empty_buffers(loop: Loop) -> None:
     async def main() -> None:
         async with opened(Recorder()) as (transport, peer):

@@ -357,6 +357,45 @@ def test_task_factory_must_be_callable(loop: Loop) -> None:
         loop.set_task_factory(1)  # type: ignore[arg-type]
 
 
+def test_a_task_factory_is_given_the_name_where_asyncio_gives_it(loop: Loop) -> None:
+    """Since 3.14, so that the first step of an eager task has it (issue 32). Before, the task is named afterwards."""
+    given: list[Any] = []
+
+    def factory(where: Any, coro: Any, **kwargs: Any) -> Any:
+        given.append(kwargs)
+        return asyncio.Task(coro, loop=where, **kwargs)
+
+    async def main() -> None: ...
+
+    loop.set_task_factory(factory)
+    tasks = [loop.create_task(main(), name="it"), loop.create_task(main())]
+    loop.run_until_complete(asyncio.gather(*tasks))
+    assert tasks[0].get_name() == "it"
+    assert given == [{"name": "it"} if sys.version_info >= (3, 14) else {}, {}]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
+@pytest.mark.parametrize("kind", [asyncio.Task, loopcore.Task])
+def test_an_eager_task_runs_its_first_step_with_its_name(loop: Loop, kind: Any) -> None:
+    """On 3.14 (issue 32); before, asyncio names it when it has run."""
+    names: list[str] = []
+
+    async def child() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        names.append(task.get_name())
+        await asyncio.sleep(0)
+        names.append(task.get_name())
+
+    async def main() -> None:
+        await asyncio.create_task(child(), name="its own")
+
+    loop.set_task_factory(asyncio.create_eager_task_factory(kind))  # type: ignore[attr-defined]
+    loop.run_until_complete(main())
+    assert names[1] == "its own"
+    assert (names[0] == "its own") is (sys.version_info >= (3, 14))
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
 def test_eager_task_factory_of_asyncio_works(loop: Loop) -> None:
     seen: list[str] = []

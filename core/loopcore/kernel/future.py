@@ -50,6 +50,7 @@ else:
     from loopcore.kernel.interpreted_ready import push_last
 
 _PENDING, _CANCELLED, _FINISHED = 0, 1, 2
+_CLOSED = 1  # of a loop
 STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
 
 
@@ -291,6 +292,8 @@ class Future(Runnable):
             if not cython.compiled or not notify_directly(self, callback, context):
                 self._loop.call_soon(callback, self, context=context)
             return 0
+        if self._reactor._attention & _CLOSED:
+            self._reactor._check_closed()  # raises: the task that waits would never hear of it (issue 32)
         push_last(self._reactor.ready, callback)  # a task: this is how one hands over to another
         if self._reactor.watching:
             self._reactor.probes.fire("loopcore_task_woken", self._loop, callback, self)

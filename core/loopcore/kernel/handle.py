@@ -6,6 +6,7 @@ cannot inherit them, since a compiled class has no room for an interpreted base 
 """
 
 import asyncio
+import inspect
 import traceback
 from collections.abc import Callable
 from contextvars import Context
@@ -33,6 +34,9 @@ else:
 
 if TYPE_CHECKING:
     from loopcore.kernel.queues import Queues
+
+_IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
+"""What old libraries, and mocks, mark a function with."""
 
 
 class Handle(Runnable):
@@ -384,9 +388,14 @@ def make_timer(
     return timer
 
 
+def is_coroutine_function(callback: object) -> bool:
+    """Tell whether asyncio takes `callback` for a function with `async def`; 3.14 deprecates its own way to ask."""
+    return inspect.iscoroutinefunction(callback) or getattr(callback, "_is_coroutine", None) is _IS_COROUTINE
+
+
 def check_callback(callback: object, method: str) -> None:
     """Raise TypeError, with asyncio's text, for what cannot be a callback."""
-    if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
+    if asyncio.iscoroutine(callback) or is_coroutine_function(callback):
         raise TypeError(f"coroutines cannot be used with {method}()")
     if not callable(callback):
         raise TypeError(f"a callable object was expected by {method}(), got {callback!r}")

@@ -4,6 +4,7 @@ Kept apart from the reactor because Future and Task stand between the two: they 
 reactor's queue, and what the scheduler makes.
 """
 
+import sys
 from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any
@@ -34,6 +35,9 @@ else:
 
 
 _IDLE = 2
+
+FACTORIES_NAME = sys.version_info >= (3, 14)
+"""Whether a task factory is given the name, as by asyncio: an eager task runs its first step with it."""
 
 INTERPRETED = not cython.compiled
 """Whether this is the pure build."""
@@ -102,9 +106,12 @@ class Scheduler(Reactor):
             return self._task_class(coro, loop=self, name=name, context=context, **options)
         if context is not None:
             options["context"] = context  # left out otherwise: factories need not know it
+        if name is None:
+            return self._task_factory(self, coro, **options)
+        if FACTORIES_NAME:
+            return self._task_factory(self, coro, name=name, **options)
         task = self._task_factory(self, coro, **options)
-        if name is not None:
-            task.set_name(name)
+        task.set_name(name)
         return task
 
     def set_task_factory(self, factory: Any) -> None:

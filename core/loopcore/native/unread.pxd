@@ -39,12 +39,29 @@ cdef extern from *:
         return longer;
     }
 
+    /* Whether to call `name` of `object` is to call `function` with it. */
+    static inline int
+    loopcore_calls(PyObject *object, PyObject *name, PyObject *function)
+    {
+        PyObject *method = PyObject_GetAttr(object, name);
+        int same;
+        if (method == NULL) {
+            if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+                return -1;
+            }
+            PyErr_Clear();
+            return 0;
+        }
+        same = PyMethod_Check(method) && PyMethod_GET_FUNCTION(method) == function && PyMethod_GET_SELF(method) == object;
+        Py_DECREF(method);
+        return same;
+    }
+
     /* What a class has another of as soon as an attribute of it, or of one of its bases, is another; 0 until somebody has
      * looked one up. */
-    #define loopcore_place_of(object) ((Py_ssize_t)(object))
     #define loopcore_version_of(type) (((PyTypeObject *)(type))->tp_version_tag)
     """
     int append "loopcore_append" (bytearray buffer, bytes data) except -1
     bint is_longer_than_twice "loopcore_is_longer_than_twice" (bytearray buffer, object limit) except -1
-    Py_ssize_t place_of "loopcore_place_of" (object object) noexcept
+    bint calls "loopcore_calls" (object object, str name, object function) except -1
     unsigned int version_of "loopcore_version_of" (object type) noexcept

@@ -66,10 +66,7 @@ class CompletionDriver(InflowDriver):
         if self.unsent == self._in_flight:
             self._single = item
         else:
-            if self._single is not None:
-                self._queue.append(self._single)
-                self._single = None
-            self._queue.append(item)
+            self._append(item)
         self.unsent += size
         if self._is_sending:
             self._sending.quiet = False

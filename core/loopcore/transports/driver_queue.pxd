@@ -22,6 +22,8 @@ cdef class QueueingDriver(StreamDriver):
     cdef int _cut
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
+    @cython.locals(queue=list)
+    cdef object _append(self, object item)
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_some(self, object item) except -1
     cpdef object shut_down_writing(self)

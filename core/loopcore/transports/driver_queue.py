@@ -9,6 +9,7 @@ Thread: the loop's own.
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
+from loopcore.transports.buffers import MANY, join_last
 from loopcore.transports.driver import Buffer, Sink, StreamDriver
 
 try:
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 
     from loopcore.kernel.scheduler import Scheduler
 
-VECTOR_LIMIT = 1024
-"""Buffers that one vectored send takes at most (IOV_MAX on Linux, the BSDs and macOS)."""
+VECTOR_LIMIT = MANY
 _VECTOR_LIMIT = VECTOR_LIMIT
 EXPECT_FROM: Final = 8 * 1024
 """A message this long is expected to come again, and received into `bytes` of that size, without a copy."""
@@ -65,6 +65,16 @@ class QueueingDriver(StreamDriver):
         """Bytes of the largest message of late: each smaller one halves it. Compiled only."""
         self._cut: int = -1
         """Whether the last receive stopped short of what there is, or less than 0: nobody asks. Compiled only."""
+
+    def _append(self, item: Buffer) -> None:
+        """Queue `item` behind what is unsent already."""
+        queue = self._queue
+        if self._single is not None:
+            queue.append(self._single)
+            self._single = None
+        queue.append(item)
+        if len(queue) % _VECTOR_LIMIT == 0:
+            join_last(queue)
 
     def _send_some(self, item: Buffer) -> int:
         """Send some of `item` now, if nothing is unsent; return how many bytes have gone."""

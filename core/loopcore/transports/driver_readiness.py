@@ -96,10 +96,7 @@ class ReadinessDriver(QueueingDriver):
         if self.unsent == 0:
             self._single = item
         else:
-            if self._single is not None:
-                self._queue.append(self._single)
-                self._single = None
-            self._queue.append(item)
+            self._append(item)
         self.unsent = self.unsent + size  # compiled, `+=` takes a reference first
         if self._blocked:
             return

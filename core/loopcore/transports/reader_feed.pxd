@@ -6,14 +6,13 @@ from loopcore.kernel.future cimport Future
 cdef class ReaderFeed:
     cdef object _protocol
     cdef unsigned int _version
-    cdef Py_ssize_t _place
 
     @cython.locals(feed=ReaderFeed, unread=bytearray)
     cpdef object data_received(self, bytes data)
     cdef bytearray get_unread(self)
-    @cython.locals(version=cython.uint, is_known=bint)
+    @cython.locals(version=cython.uint)
     cdef bytearray _unread_of(self, object reader)
-    cdef bint _is_known(self, object reader) except -1
+    cdef bint _is_known(self, object kind) except -1
 
 
 cdef object reader_of(object protocol)

@@ -23,7 +23,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.unread import append, is_longer_than_twice, place_of, version_of
+    from cython.cimports.loopcore.native.unread import append, calls, is_longer_than_twice, version_of
 
 _DATA_RECEIVED: Any = StreamReaderProtocol.data_received
 _READER_OF: Any = vars(StreamReaderProtocol).get("_stream_reader")
@@ -54,14 +54,12 @@ _FIELDS: Final = ("_buffer", "_eof", "_limit", "_paused", "_transport", "_waiter
 class ReaderFeed:
     """Feeds the reader of one StreamReaderProtocol."""
 
-    __slots__ = ("_protocol", "_version", "_place")
+    __slots__ = ("_protocol", "_version")
 
     def __init__(self, protocol: Any) -> None:
         self._protocol: Any = protocol
         self._version: int = 0
         """That of the reader's class when `_is_known` looked at it; 0 is of none."""
-        self._place: int = 0
-        """Where the reader is that it has looked at."""
 
     def data_received(self, data: bytes) -> None:
         """Take in `data`, as the protocol's."""
@@ -82,25 +80,24 @@ class ReaderFeed:
             return None  # the protocol says so, with what has come in
 
     def _unread_of(self, reader: Any) -> bytearray | None:
+        if reader is None:
+            return None
         version = version_of(type(reader))
-        is_known = version == self._version and place_of(reader) == self._place and version != 0
-        if not is_known and not self._is_known(reader):
+        if (version == 0 or version != self._version) and not self._is_known(type(reader)):
+            return None
+        # What a program has put on the reader itself is called, also if that was in mid connection (issue 32).
+        if not calls(reader, "feed_data", _FEED_DATA) or not calls(reader, "_wakeup_waiter", _WAKE):
             return None
         if reader._eof is not False:  # feed_data() complains, unless assertions are off
             return None
         unread = reader._buffer
         return unread if type(unread) is bytearray else None
 
-    def _is_known(self, reader: Any) -> bool:
-        """Tell whether feeding `reader`, which may be None, is what it is in asyncio."""
-        kind: Any = type(reader)
+    def _is_known(self, kind: Any) -> bool:
+        """Tell whether a reader of this class keeps what it has as asyncio's does."""
         if kind.__getattribute__ is not object.__getattribute__ or any(hasattr(kind, name) for name in _FIELDS):
             return False
-        feed, wake = getattr(reader, "feed_data", None), getattr(reader, "_wakeup_waiter", None)
-        if not is_method(feed, _FEED_DATA, reader) or not is_method(wake, _WAKE, reader):
-            return False
-        self._version = version_of(type(reader))
-        self._place = place_of(reader)
+        self._version = version_of(kind)
         return True
 
 

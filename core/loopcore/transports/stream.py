@@ -18,7 +18,7 @@ from asyncio import BufferedProtocol, constants
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.transports.buffers import immutable
+from loopcore.transports.buffers import MANY, immutable, join_small
 from loopcore.transports.clients import attach, needs_no_delay
 from loopcore.transports.driver import StreamDriver
 from loopcore.transports.flow import tell_of
@@ -278,7 +278,7 @@ class StreamTransport(Connection):
         if self._refuses and self._refuse("writelines()", "writelines", len(items)):
             return
         driver = self._driver
-        for item in items:
+        for item in items if len(items) <= MANY else join_small(items):
             size = len(item)
             if size:
                 driver.write(item, size)

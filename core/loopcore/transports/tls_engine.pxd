@@ -2,6 +2,7 @@ cimport cython
 
 
 cdef int _OPEN, _FLUSHING
+cdef int _MANY
 cdef Py_ssize_t _RECORD, _BATCH, _ROOM
 cdef object _WHOLE
 
@@ -40,6 +41,7 @@ cdef class TlsEngine:
     @cython.locals(size=Py_ssize_t, filled=Py_ssize_t, count=Py_ssize_t)
     cpdef Py_ssize_t read_into(self, object view) except -1
     cdef object _read_record(self, object view)
+    @cython.locals(queue=list)
     cpdef object write(self, object item, Py_ssize_t size)
     cpdef bint sendable(self) except -1
     cpdef bytes ciphertext(self)

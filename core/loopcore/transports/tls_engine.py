@@ -25,6 +25,8 @@ returned, and the error waits in `failure`. Sizes are in bytes. Thread: any, one
 
 from typing import Any, Final, TypeAlias
 
+from loopcore.transports.buffers import MANY, join_last
+
 try:
     import cython
 except ImportError:
@@ -83,6 +85,7 @@ ROOM_LIMIT = 120 * 1024
 
 # For each message, of C when compiled: what others import is looked up by name.
 _OPEN, _FLUSHING = OPEN, FLUSHING
+_MANY = MANY
 _RECORD, _WHOLE, _BATCH, _ROOM = RECORD_LIMIT, RECORD_LIMIT, BATCH_LIMIT, ROOM_LIMIT
 
 # SSLSyscallError without an error of the system: OpenSSL found the BIO empty and said so in another way.
@@ -264,8 +267,11 @@ class TlsEngine:
 
     def write(self, item: Buffer, size: int) -> None:
         """Queue `item`, which is `size` bytes long and not empty, to be encrypted."""
-        self._queue.append(item)
+        queue = self._queue
+        queue.append(item)
         self.unencrypted += size
+        if len(queue) % _MANY == 0:
+            join_last(queue)
 
     def sendable(self) -> bool:
         """Tell whether `ciphertext` would return something without encrypting anything: handshake, alerts, answers."""

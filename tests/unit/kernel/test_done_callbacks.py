@@ -322,3 +322,24 @@ def test_a_comparison_may_finish_the_future(loop: Any) -> None:
         assert future._callbacks is None
 
     loop.run_until_complete(main())
+
+
+@pytest.mark.parametrize("end", ["set_result", "set_exception", "cancel"])
+def test_a_future_that_a_task_waits_for_cannot_end_on_a_closed_loop(loop: asyncio.AbstractEventLoop, end: str) -> None:
+    """The task could not be told (issue 32)."""
+
+    async def wait() -> None:
+        await future
+
+    future = loop.create_future()
+    task = loop.create_task(wait())
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    arguments = {"set_result": (1,), "set_exception": (OSError(),), "cancel": ()}[end]
+    with pytest.raises(RuntimeError, match=r"^Event loop is closed$"):
+        getattr(future, end)(*arguments)
+    assert future.done()
+    if end == "set_exception":
+        assert isinstance(future.exception(), OSError)
+    task.get_coro().close()  # type: ignore[union-attr]
