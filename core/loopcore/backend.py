@@ -99,8 +99,9 @@ class ReadinessBackend(Protocol):
         Never fails for a registered descriptor that was closed meanwhile: the kernel may have
         forgotten it already.
 
-        Thread: any, also in the middle of `wait`. The wait goes on for the others, or ends early as after a wake. It does
-        not report `fd`, unless the event was on its way to the caller (core drops it), and does not keep the file open.
+        Thread: any, also in the middle of `wait`. The wait goes on for the others, or ends early as after a wake.
+        It does not report `fd`, unless the event was on its way to the caller (core drops it), and does not keep
+        the file open.
         """
         ...
 
@@ -126,8 +127,8 @@ class ReadinessBackend(Protocol):
     def close(self) -> None:
         """Release the backend's own descriptors; the registered ones belong to others. Idempotent.
 
-        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError, and until it has
-        ended it may keep what it stands on.
+        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError, and may
+        keep what it stands on until it has ended.
         """
         ...
 

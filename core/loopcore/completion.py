@@ -14,8 +14,8 @@ What holds, each with a test in `loopcore.testing.conformance`:
 - Completions of one operation come in the order of its results. Sends of one descriptor are not reordered if
   one is in flight at a time, which is what core's drivers see to.
 - Timers stay in core; timeouts round up.
-- `wake` may come from any thread and from a signal handler; so may `cancel` and `close`, in the middle of `wait`, because
-  finalizers call them and the collector runs in whichever thread allocates.
+- `wake` may come from any thread and from a signal handler; so may `cancel` and `close`, in the middle of `wait`,
+  because finalizers call them and the collector runs in whichever thread allocates.
 """
 
 from collections.abc import Sequence
@@ -85,8 +85,8 @@ class CompletionBackend(Protocol):
         They may be submitted to another backend. What they have brought and nobody was told of is dropped, and an
         accepted connection closed. In a forked child it gives up what is the parent's, without touching that.
 
-        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError. No operation is
-        both told by it and returned here. What the kernel may still write to stays until the kernel is done with it.
+        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError. No operation
+        is both told by it and returned here. What the kernel may still write to stays until the kernel is done with it.
         """
         ...
 

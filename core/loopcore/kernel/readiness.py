@@ -269,7 +269,9 @@ class Readiness:
     def watched(self) -> list[int]:
         """Return the descriptors that somebody watches."""
         entries = [(fd, self._table.get(fd)) for fd in [*self._table]]
-        return [fd for fd, entry in entries if entry is not None and (entry.reader is not None or entry.writer is not None)]
+        return [
+            fd for fd, entry in entries if entry is not None and (entry.reader is not None or entry.writer is not None)
+        ]
 
     def _entry(self, fd: int, interest: int) -> Registration:
         self.changed = True

@@ -172,7 +172,8 @@ def open_files() -> set[str]:
 def beside(call: Callable[[], Any]) -> Iterator[list[Any]]:
     """Make `call` in another thread while the body runs; what it returns is in the list afterwards.
 
-    The thread is let go at the last moment, so that it mostly gets the GIL when the body waits. What it raises is raised.
+    The thread is let go at the last moment, so that it mostly gets the GIL when the body waits. What it raises is
+    raised here.
     """
     gate = threading.Event()
     returned: list[Any] = []

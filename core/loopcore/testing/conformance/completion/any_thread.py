@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ class CompletionFromAnywhere(Level):
             ledger.wait(0.0)
             for number, (_, other) in enumerate(pairs):
                 other.send(b"%d" % number)
-            with collected_inside(lambda victim=victim: port.cancel(victim), allocations):
+            with collected_inside(partial(port.cancel, victim), allocations):
                 ledger.wait(0.0)
             for number, receiving in enumerate(receives):
                 assert ledger.result_of(receiving) == b"%d" % number
@@ -62,7 +63,7 @@ class CompletionFromAnywhere(Level):
             goes: Any = Receive(one.fileno(), 100) if number % 2 else Poll(one.fileno(), READ)
             ledger.submit(goes)
             ledger.wait(0.0)
-            with beside(lambda goes=goes: port.cancel(goes)):
+            with beside(partial(port.cancel, goes)):
                 while goes in ledger.in_flight:
                     ledger.wait(None)
             assert [was_cancelled(result) for result in ledger.results[goes]] == [True]

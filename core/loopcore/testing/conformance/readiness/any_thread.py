@@ -1,7 +1,7 @@
 """Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads, inside a wait."""
 
 import os
-import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ class ReadinessFromAnywhere(Level):
             goes, other = make_pair()
             other.send(b"y")
             port.register(goes.fileno(), READ)
-            with collected_inside(lambda fd=goes.fileno(): port.unregister(fd), allocations):
+            with collected_inside(partial(port.unregister, goes.fileno()), allocations):
                 events = dict(port.wait(0.0))
             assert events.get(stays.fileno()) == READ
             assert events.keys() <= {stays.fileno(), goes.fileno()}
