@@ -2,7 +2,7 @@
 
 It knows nothing of loopcore but the port (`loopcore.backend`), the bits of an interest, which are poll's own on
 Linux, and one error; it inherits nothing. Threads: `wake` may be called from any, and from a signal handler;
-all else is the loop's.
+so may `unregister` and `close`, in the middle of a wait, which they then end. All else is the loop's.
 """
 
 import math
@@ -65,6 +65,9 @@ class TemplateBackend:
         self._wakes: _Wakes | None = _Wakes()
         self._wake_fd = self._wakes.reader
         self._poll.register(self._wake_fd, select.POLLIN)
+        self._is_closed = False
+        self._is_waiting = False
+        self._owner = os.getpid()
 
     def register(self, fd: int, interest: int) -> None:
         self._must_be_open()
@@ -88,12 +91,21 @@ class TemplateBackend:
             raise FileNotFoundError(f"descriptor {fd} is not registered")
         self._registered.remove(fd)
         self._poll.unregister(fd)
+        if self._is_waiting:  # poll(2) was given `fd`, and holds its file
+            self.wake()
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self._is_waiting = True
+        try:
+            self._must_be_open()
+            # Rounded up, because a wait that ends early spins until the deadline.
+            ready = self._poll.poll(None if timeout is None else math.ceil(min(timeout * 1e3, LONGEST_MS)))
+        finally:
+            self._is_waiting = False
+            if self._is_closed:
+                self._wakes = None
         self._must_be_open()
-        # Rounded up, because a wait that ends early spins until the deadline.
-        ready = self._poll.poll(None if timeout is None else math.ceil(min(timeout * 1e3, LONGEST_MS)))
-        events = [(fd, _from_poll(bits)) for fd, bits in ready if fd != self._wake_fd]
+        events = [(fd, _from_poll(bits)) for fd, bits in ready if fd in self._registered]
         if len(events) < len(ready) and self._wakes is not None:
             self._wakes.absorb()
         return events
@@ -105,10 +117,14 @@ class TemplateBackend:
 
     def close(self) -> None:
         self._registered.clear()
-        self._wakes = None
+        self._is_closed = True
+        if self._is_waiting and os.getpid() == self._owner:  # in a forked child nobody waits
+            self.wake()  # the wait lets go of the pipe when it has ended
+        else:
+            self._wakes = None
 
     def _must_be_open(self) -> None:
-        if self._wakes is None:
+        if self._is_closed:
             raise BackendClosedError("the backend 'template' is closed")
 
 
