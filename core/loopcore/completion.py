@@ -85,8 +85,9 @@ class CompletionBackend(Protocol):
         They may be submitted to another backend. What they have brought and nobody was told of is dropped, and an
         accepted connection closed. In a forked child it gives up what is the parent's, without touching that.
 
-        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError. No operation
-        is both told by it and returned here. What the kernel may still write to stays until the kernel is done with it.
+        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError. Such a close
+        may return nothing: what had not ended is then returned by the next one. No operation is both told by the wait
+        and returned by a close. What the kernel may still write to stays until the kernel is done with it.
         """
         ...
 
