@@ -6,6 +6,7 @@ packet is for, that each ends once, what is begun again, and what a wait that is
 
 import errno
 import socket
+import threading
 
 import pytest
 
@@ -48,6 +49,7 @@ class System:
         self.wakes = 0
         self.closed = False
         self.cancels_complete = True
+        self.inside = self.beginning = None
 
     def knows(self, operation):
         return not isinstance(operation, Close)
@@ -59,6 +61,9 @@ class System:
                 raise result
             return None, result
         self.calls.append(Call(100 + len(self.calls), operation, before))
+        beginning, self.beginning = self.beginning, None
+        if beginning is not None:
+            beginning()
         return self.calls[-1], None
 
     def take(self, timeout_ms):
@@ -66,6 +71,9 @@ class System:
         if self.interrupt is not None:
             interrupt, self.interrupt = self.interrupt, None
             raise interrupt
+        inside, self.inside = self.inside, None
+        if inside is not None:
+            inside()
         if self.cancels_complete:
             for call in self.calls:
                 if call.cancelled and call.outcome is None:
@@ -273,3 +281,52 @@ def test_errors_are_said_in_winsocks_words():
     assert translated(windows_error(6)).errno == translated(windows_error(10038)).errno == errno.EBADF
     plain = OSError(errno.EBADF, "no")
     assert translated(plain) is plain
+
+
+# Finalizers, signal handlers and other threads (issue 32)
+
+
+def test_cancel_inside_a_wait_is_carried_out_there_and_ends_it(backend, system):
+    operation = Receive(3, 100)
+    backend.submit(operation)
+    system.inside = lambda: backend.cancel(operation)
+    assert backend.wait(None) == []
+    [(ended, result, more)] = backend.wait(0.0)
+    assert (ended, result.errno, more) == (operation, errno.ECANCELED, False)
+
+
+def test_cancel_in_another_thread_is_a_request(backend, system):
+    operation = Receive(3, 100)
+    backend.submit(operation)
+    backend.wait(0.0)
+    thread = threading.Thread(target=backend.cancel, args=(operation,))
+    thread.start()
+    thread.join()
+    assert system.wakes == 1
+    assert not system.calls[0].cancelled
+    backend.wait(None)
+    assert system.calls[0].cancelled == 1
+
+
+def test_cancel_while_the_next_call_begins_ends_the_operation_once(backend, system):
+    operation = Accept(3)
+    backend.submit(operation)
+    system.post(0, socket.socket().detach())
+    system.beginning = lambda: backend.cancel(operation)
+    [(_, accepted, _)] = backend.wait(0.0)
+    socket.close(accepted)
+    assert system.beginning is None
+    ended = [*backend.wait(0.0), *backend.wait(0.0), *backend.wait(0.0)]
+    assert [(each, more) for each, _, more in ended] == [(operation, False)]
+
+
+def test_close_inside_a_wait_returns_what_is_in_flight_and_ends_the_wait(backend, system):
+    operation = Receive(3, 100)
+    returned = []
+    backend.submit(operation)
+    system.inside = lambda: returned.extend(backend.close())
+    with pytest.raises(BackendClosedError):
+        backend.wait(None)
+    assert returned == [operation]
+    assert system.closed
+    assert system.calls[0].dropped == 1

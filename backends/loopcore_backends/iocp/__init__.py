@@ -22,8 +22,10 @@ Threads: see `loopcore.completion`. Sources: Microsoft's documentation of the ca
 import importlib
 import socket
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from math import ceil
+from threading import get_ident
 from time import monotonic
 from typing import Any, Final, Protocol
 
@@ -150,9 +152,19 @@ class IocpBackend:
         self._done: list[Completion] = []
         self._to_begin: dict[_Flight, None] = {}
         self._wake_is_posted = False
+        self._asked: deque[_Flight] = deque()  # to be cancelled between two steps of a wait
+        self._owner = 0  # the thread that waited last; 0: none has yet
+        self._is_busy = False  # some call is at work on the books, in whichever thread
+        self._left: System | None = None  # what `close` has left to the call that was under way
 
     def submit(self, operation: Operation) -> None:
-        system = self._open()
+        self._is_busy = True
+        try:
+            self._submit(self._open(), operation)
+        finally:
+            self._leave()
+
+    def _submit(self, system: System, operation: Operation) -> None:
         if operation.slot is not None:
             raise ValueError(f"{operation!r} is in flight already")
         if not system.knows(operation):
@@ -169,6 +181,16 @@ class IocpBackend:
         flight: _Flight | None = operation.slot
         if flight is None or flight.is_cancelled:
             return
+        if self._is_busy or self._owner not in (0, get_ident()):
+            # A finalizer, a signal handler or another thread: between two steps, the books are whole.
+            self._asked.append(flight)
+            self.wake()
+        else:
+            self._cancel(flight)
+
+    def _cancel(self, flight: _Flight) -> None:
+        if flight.is_cancelled or flight.operation.slot is not flight:
+            return  # it has ended since
         flight.is_cancelled = True
         if flight in self._to_begin:
             del self._to_begin[flight]
@@ -177,20 +199,44 @@ class IocpBackend:
             flight.call.cancel()
 
     def wait(self, timeout: float | None) -> Sequence[Completion]:
-        system = self._open()
+        self._owner = get_ident()
+        self._is_busy = True
+        try:
+            self._wait(self._open(), timeout)
+            self._open()  # unless it was closed meanwhile
+            done, self._done = self._done, []
+            return done
+        finally:
+            self._leave()
+
+    def _wait(self, system: System, timeout: float | None) -> None:
+        self._cancel_what_was_asked_for()
         self._begin_again(system, MULTISHOT)
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             left = 0.0 if self._done else LONGEST if deadline is None else min(deadline - monotonic(), LONGEST)
             woken = self._packets(system.take(max(ceil(left * 1000.0), 0)))
+            self._cancel_what_was_asked_for()
             if self._done or woken or (deadline is not None and monotonic() >= deadline):
                 break
         for _ in range(ROUNDS):
             if not self._begin_again(system, CROWDS):
                 break
             self._packets(system.take(0))
-        done, self._done = self._done, []
-        return done
+
+    def _cancel_what_was_asked_for(self) -> None:
+        while self._asked:
+            self._cancel(self._asked[0])
+            self._asked.popleft()  # afterwards: what raises here must not lose it
+
+    def _leave(self) -> None:
+        """A call has ended: do what `close` has left to it."""
+        self._is_busy = False
+        system, self._left = self._left, None
+        if system is not None:
+            self._drop_done()
+            self._drain(system)
+            system.close()
 
     def wake(self) -> None:
         # A local reference: another thread may close the backend meanwhile.
@@ -203,25 +249,30 @@ class IocpBackend:
         system, self._system = self._system, None
         if system is None:
             return []
-        ended = []
-        for operation, result, more in self._done:
-            if not more:
-                ended.append(operation)
-            if operation.code == ACCEPT and isinstance(result, int):
-                socket.close(result)  # nobody will get it
-        self._done.clear()
-        ended += [flight.operation for flight in self._to_begin]
-        self._to_begin.clear()
-        ended += [flight.operation for flight in self._flights.values()]
+        ended = dict.fromkeys(self._drop_done())  # what is just ending may be in two places
+        for flight in [*self._to_begin, *self._flights.values()]:
+            ended[flight.operation] = None
         for operation in ended:
             operation.slot = None
-        self._drain(system)
-        system.close()
-        return ended
+        self._left = system
+        if self._is_busy:
+            system.wake()  # the call that is under way does the rest, when it has ended
+        else:
+            self._leave()
+        return [*ended]
+
+    def _drop_done(self) -> list[Operation]:
+        """Drop what nobody will be told of; return the operations that ended with it."""
+        done, self._done = self._done, []
+        for operation, result, _ in done:
+            if operation.code == ACCEPT and isinstance(result, int):
+                socket.close(result)
+        return [operation for operation, _, more in done if not more]
 
     def _drain(self, system: System) -> None:
         """Cancel what is in flight, and wait until the kernel has let go of its memory."""
-        for each in self._flights.values():
+        self._to_begin.clear()
+        for each in [*self._flights.values()]:
             if each.call is not None and not each.is_cancelled:
                 each.call.cancel()
         deadline = monotonic() + CLOSING_PATIENCE
@@ -236,7 +287,7 @@ class IocpBackend:
 
     def _begin_again(self, system: System, codes: frozenset[int]) -> int:
         """Begin the next call of multishot operations; return of how many."""
-        waiting = [flight for flight in self._to_begin if flight.operation.code in codes]
+        waiting = [flight for flight in [*self._to_begin] if flight.operation.code in codes]
         for flight in waiting:
             self._begin(system, flight)
             self._to_begin.pop(flight, None)  # afterwards: what raises here must not lose it
