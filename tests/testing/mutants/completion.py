@@ -335,16 +335,6 @@ class LostCompletionWake(ProactorBackend):
             super().wake()
 
 
-class AcceptedIsLost(ProactorBackend):
-    """A connection that was accepted, and told to nobody, stays open when the port is closed."""
-
-    breaks = "descriptors"
-
-    def close(self) -> Sequence[Operation]:
-        self.extra = socket.socket()
-        return super().close()
-
-
 class ForgetsForeignCancels(ProactorBackend):
     """What another thread wants cancelled is not its business, and goes on."""
 
@@ -404,3 +394,13 @@ class TellsAndReturns(ProactorBackend):
         returned = super().close()
         self.returned = self.returned or returned
         return returned
+
+
+class AcceptedIsLost(ProactorBackend):
+    """A connection that was accepted, and told to nobody, stays open when the port is closed."""
+
+    breaks = "descriptors"
+
+    def close(self) -> Sequence[Operation]:
+        self.extra = socket.socket()
+        return super().close()
