@@ -241,6 +241,7 @@ def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, por
     assert log == [b"late"]
 
 
+@pytest.mark.reports_errors
 def test_port_that_fails_after_a_run_that_failed_is_told_of(
     reactor: Reactor, port: ScriptedPort, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -136,6 +136,7 @@ def test_other_phases_take_no_callbacks(reactor: Reactor) -> None:
         reactor.add_phase_callback("poll", print)
 
 
+@pytest.mark.reports_errors
 def test_a_phase_callback_that_raises_is_reported_and_called_again(
     reactor: Reactor, log: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -312,6 +313,7 @@ def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it
     assert reactor.unflushed == 0
 
 
+@pytest.mark.reports_errors
 def test_a_close_that_fails_is_reported_and_the_others_are_closed(
     reactor: Reactor, log: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
