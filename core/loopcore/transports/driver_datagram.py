@@ -255,7 +255,8 @@ class ReadinessDatagramDriver(DatagramDriver):
             return
         self.reading = False
         self.discard()
-        self._readiness.forget(self._fileno)
+        if sock.fileno() >= 0:  # or else its finalizer was before us, and the number may be another's
+            self._readiness.forget(self._fileno)
         self.sock = None  # type: ignore[assignment]
         self.sink = None  # type: ignore[assignment]
         sock.close()

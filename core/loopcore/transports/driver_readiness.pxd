@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.native.flushes cimport add_borrowed, take_only_borrowed
-from loopcore.transports.accepted cimport close_socket
+from loopcore.transports.accepted cimport close_socket, number_of
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_queue cimport QueueingDriver
 

@@ -17,7 +17,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from loopcore.kernel.readiness import Readiness
-from loopcore.transports.accepted import close_socket
+from loopcore.transports.accepted import close_socket, number_of
 from loopcore.transports.driver import Buffer, Sink
 from loopcore.transports.driver_queue import WRITE_FAILED, QueueingDriver
 
@@ -177,7 +177,8 @@ class ReadinessDriver(QueueingDriver):
         self.reading = False
         self._drop_all()
         self._blocked = False
-        self._readiness.forget(self._fileno)
+        if number_of(sock) >= 0:  # or else its finalizer was before us, and the number may be another's
+            self._readiness.forget(self._fileno)
         self.sock = None  # type: ignore[assignment]
         self.sink = None  # type: ignore[assignment]
         close_socket(sock)
