@@ -343,6 +343,8 @@ def compiler_flags(scratch: Path) -> list[str]:
     """
     if os.name == "nt":
         return ["/O2"]
+    if "-fsanitize" in os.environ.get("CFLAGS", ""):
+        return []  # a sanitizer's report names lines, and its code is slow to optimise: CFLAGS says how
     # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
     if sys.platform != "linux":
         return ["-O3", "-g0"]

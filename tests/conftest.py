@@ -3,7 +3,8 @@
 `loop_factory` makes loops, `loop` is one of them, `backend_name` says of which kind: a test that uses one of
 these runs once for each available backend and once on asyncio's own loop, the oracle ("asyncio"). A test of
 what only loopcore has takes `loopcore_factory` instead, or is marked `loopcore_only`, and has no oracle.
-LOOPCORE_BACKEND narrows the backends to those it names; LOOPCORE_TEST_KQUEUE adds one (tests/backends/kqueues.py).
+LOOPCORE_BACKEND narrows the backends to those it names; LOOPCORE_TEST_KQUEUE adds one (tests/backends/kqueues.py);
+LOOPCORE_TEST_COLLECTOR says how often, and in which thread, garbage is collected meanwhile (tests/collecting.py).
 
 After each test `_nothing_left_behind` looks for descriptors, threads, pending tasks, unraisable exceptions and errors
 that a loop reported through its default exception handler (`loopcore.testing.leaks`); the test that left one of these
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from loopcore.testing.leaks import Watch
-from tests import interpreter
+from tests import collecting, interpreter
 from tests.backends import kqueues, ports
 
 interpreter.install()
@@ -33,6 +34,7 @@ _tests_begun = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    collecting.install(config)
     config.addinivalue_line("markers", "loopcore_only: tests what only loopcore has, so asyncio's loop is left out")
     config.addinivalue_line("markers", "reports_errors: the loop's default exception handler is expected to log")
     config.addinivalue_line(
@@ -71,7 +73,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend_name" not in metafunc.fixturenames:
         return
-    alone = "loopcore_factory" in metafunc.fixturenames or metafunc.definition.get_closest_marker("loopcore_only")
+    alone = (
+        "loopcore_factory" in metafunc.fixturenames
+        or metafunc.definition.get_closest_marker("loopcore_only")
+        or collecting.is_on()  # asyncio's transports are not made for finalizers at any moment
+    )
     names = ports.backends_for(metafunc.definition.path)
     metafunc.parametrize("backend_name", names if alone else [*names, ORACLE], indirect=True)
 
