@@ -59,9 +59,11 @@ DIRECTIVES: Final = {
     "binding": False,
     "embedsignature": True,
     "embedsignature.format": "clinic",
-    # Hot modules index only what they have measured, and never from the end (tests/architecture looks for
-    # negative literals), so the checks are paid for nothing.
-    "boundscheck": False,
+    # None or an index out of range where the kernel would never put one is an exception, not the end of the process:
+    # programs reach the kernel's objects, also before `__init__` has run, and may set what is in them.
+    "nonecheck": True,
+    "boundscheck": True,
+    # Hot modules never index from the end (tests/architecture looks for negative literals).
     "wraparound": False,
     "initializedcheck": False,
     "cdivision": True,
@@ -71,9 +73,6 @@ DIRECTIVES: Final = {
     # A future or a transport is no value to be pickled; what Cython adds for it does not check what it is given.
     "auto_pickle": False,
 }
-UNCHECKED: Final = "loopcore.kernel."
-"""Where attributes of C types are taken as set, without a look whether they are None. The kernel sees to it; of other
-objects a program may get hold before `__init__` has run, or without: they raise AttributeError, and do not crash."""
 COMPLAINT: Final = re.compile(r"[^ :]+:\d+(:\d+)?: ")
 """`loopcore/x.py:3:4: ...` is how Cython begins a complaint, `loopcore/x.c:3:4: error: ...` a C compiler."""
 NOT_CPYTHON: Final = "runs the pure build, which its own compiler speeds up; extensions are for CPython"
@@ -371,15 +370,13 @@ def build(modules: list[str], out: Path) -> None:
         )
         for module in modules
     ]
-    translated = []
-    for checked in (False, True):
-        translated += cythonize(
-            [each for each in extensions if each.name.startswith(UNCHECKED) is not checked],
-            nthreads=workers if sys.platform == "linux" else 0,  # elsewhere Cython would have to spawn interpreters
-            include_path=["."],
-            compiler_directives=DIRECTIVES | {"nonecheck": checked},
-            show_all_warnings=False,
-        )
+    translated = cythonize(
+        extensions,
+        nthreads=workers if sys.platform == "linux" else 0,  # elsewhere Cython would have to spawn interpreters
+        include_path=["."],
+        compiler_directives=DIRECTIVES,
+        show_all_warnings=False,
+    )
     command = build_ext(Distribution({"name": "loopcore", "ext_modules": translated}))
     command.build_lib = str(out)
     command.build_temp = str(out.parent / "objects")

@@ -44,6 +44,14 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+def leave_running_loop() -> None:
+    """Note that no loop runs in this thread any more. Up to 3.13 that takes memory, of which there may be none."""
+    try:
+        asyncio_events._set_running_loop(None)
+    except MemoryError:
+        asyncio_events._set_running_loop(None)  # what failed was one of many: a second time is nearly sure
+
+
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     """An asyncio event loop on a backend."""
 
@@ -115,19 +123,19 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     def run_forever(self) -> None:
         self._check_can_run()
-        if self.get_debug():
-            self._origins.track(True)
         asyncgens = self._asyncgens
-        asyncgens.install()
-        asyncio_events._set_running_loop(self)
         try:
+            if self.get_debug():
+                self._origins.track(True)
+            asyncgens.install()
+            asyncio_events._set_running_loop(self)
             if RUNS_LISTEN:
                 self._signals.begin_run()
             self.run_ticks()
         finally:
+            leave_running_loop()
             if RUNS_LISTEN:
                 self._signals.end_run()
-            asyncio_events._set_running_loop(None)
             if "_origins" in self._parts:
                 self._origins.track(False)
             asyncgens.restore()

@@ -3,8 +3,8 @@ cimport cython
 
 @cython.final
 cdef class Buffers:
-    cdef public object memory
-    cdef public object table
+    cdef readonly object memory
+    cdef readonly object table
     cdef public int group
     cdef public Py_ssize_t size
     cdef public Py_ssize_t available

@@ -235,8 +235,12 @@ class Buffers:
 
     def reclaim(self) -> None:
         """Put back what was given back since."""
+        if not self.returned:
+            return
         while self.returned:
             number = self.returned.pop()
+            if number >= self.provided:
+                raise ValueError(f"there is no buffer {number}")
             if self.incremental:
                 left = self.loans[number] - 1
                 if left:

@@ -3,7 +3,7 @@ cimport cython
 
 @cython.final
 cdef class Life:
-    cdef public object page
+    cdef readonly object page
     cdef unsigned long long *word
 
     cdef bint is_here(self) except -1

@@ -26,4 +26,4 @@ cdef class Requests(Sockets):
     cpdef object cancel(self, Slot slot)
     cpdef object cancel_all(self)
     cpdef object watch(self, int fd)
-    cpdef object give_up(self)
+    cdef object give_up(self)

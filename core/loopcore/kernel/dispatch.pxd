@@ -34,6 +34,7 @@ cdef object _NO_EVENTS
 
 
 # Between two ticks nothing keeps the variables of callbacks that have run.
+@cython.nonecheck(False)
 cdef inline int settle_contexts(Dispatcher dispatcher) except -1:
     if is_left(dispatcher._contexts):
         if dispatcher._task_left:
@@ -43,6 +44,7 @@ cdef inline int settle_contexts(Dispatcher dispatcher) except -1:
 
 
 # Whether there is anything for the pending phase, also contexts to settle.
+@cython.nonecheck(False)
 cdef inline bint is_pending(Dispatcher dispatcher) noexcept:
     return (
         dispatcher.ready._count > 0

@@ -131,7 +131,7 @@ class Dispatcher(TaskQueues):
             return self._run_phase_callbacks(phase)
         self._source = _SOURCES[phase - _PENDING_PHASE]
         if phase == _PENDING_PHASE:
-            return self._run_pending()
+            return self._run_pending()  # type: ignore[no-any-return]
         if phase == _IO_PHASE:
             return self._run_io()
         if phase == _CHECK_PHASE:
@@ -154,6 +154,7 @@ class Dispatcher(TaskQueues):
 
     # Pending, io, check, timers, close: each returns how many callbacks it ran
 
+    @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _run_pending(self) -> int:
         # Perhaps in vain: who has raised the flag lost the race for the handle, which the last tick has taken.
         if self.inbox._woken:
@@ -375,6 +376,7 @@ class Dispatcher(TaskQueues):
         self._tick_observed = self._window_is_open or bool(self._attention & _WATCHING_TICKS)
 
 
+@cython.nonecheck(False)  # type: ignore[untyped-decorator]
 def run_phases(dispatcher: Dispatcher) -> int:
     """Run the phases from pending to close."""
     if dispatcher._tick_observed:

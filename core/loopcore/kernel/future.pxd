@@ -98,6 +98,7 @@ cdef extern from *:
 
 
 # Whether a future that goes has nothing to say; then it is emptied, for `make_future`.
+@cython.nonecheck(False)
 cdef inline bint end_future(PyObject *ended) noexcept:
     future = <Future>ended
     if future._log_traceback_flag:
@@ -109,12 +110,14 @@ cdef inline bint end_future(PyObject *ended) noexcept:
 
 # Whether callbacks of a future that is done need no `call_soon`: nobody looks on, and nobody has replaced it
 # (docs/adr/0039).
+@cython.nonecheck(False)
 cdef inline bint goes_directly(Future future) except -1:
     cdef Reactor reactor = future._reactor
     return not (reactor is None or reactor._attention or not reactor._has_own_call_soon or has_itself(reactor, "call_soon"))
 
 
 # What `call_soon` does with one of them; False if it has to be called.
+@cython.nonecheck(False)
 cdef inline bint notify_directly(Future future, object callback, object context) except -1:
     cdef Reactor reactor = future._reactor
     if not goes_directly(future):
@@ -125,6 +128,7 @@ cdef inline bint notify_directly(Future future, object callback, object context)
 
 # The first callback, if it is the only one so far and its loop runs, shares a copy of the current context until it is due
 # (docs/adr/0037); False if it shall have one of its own.
+@cython.nonecheck(False)
 cdef inline bint share_first(Future future, object callback) except -1:
     cdef Reactor reactor = future._reactor
     if reactor is None or reactor._attention or future._waiter is not None or future._callback_list is not None:
@@ -151,6 +155,7 @@ cdef inline int own_first(Future future) except -1:
 
 # Have the only callback that shares its context run: the future stands in the ready queue itself, in place of a Handle
 # (docs/adr/0048). False if it takes a `call_soon`, or is of another class, which may run for something else.
+@cython.nonecheck(False)
 cdef inline bint notify_first(Future future) except -1:
     cdef Reactor reactor = future._reactor
     if not future._waiter_shares or future._is_due or reactor._observed or not goes_directly(future):

@@ -80,6 +80,7 @@ cpdef TimerHandle make_timer(
 )
 
 
+@cython.nonecheck(False)
 cdef inline object begin_turn_of(Handle handle, SharedContexts contexts):
     context = begin_turn(contexts, <PyObject *>handle._kept_context)
     if context is handle._kept_context:
@@ -88,6 +89,7 @@ cdef inline object begin_turn_of(Handle handle, SharedContexts contexts):
 
 
 # As `end_turn`, for timers that shared the same: they come in groups, maybe long after their snapshot has gone.
+@cython.nonecheck(False)
 cdef inline void end_turn_of(TimerHandle timer, SharedContexts contexts, object context) noexcept:
     if timer._kept_context is not None and is_as_new(context, <PyObject *>timer._kept_context):
         contexts._turn = context

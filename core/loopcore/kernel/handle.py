@@ -399,3 +399,9 @@ def check_callback(callback: object, method: str) -> None:
         raise TypeError(f"coroutines cannot be used with {method}()")
     if not callable(callback):
         raise TypeError(f"a callable object was expected by {method}(), got {callback!r}")
+
+
+def check_context(context: object) -> None:
+    """Raise TypeError for what is no context: a task would fail at each step, and never end."""
+    if not isinstance(context, Context):
+        raise TypeError(f"context must be a contextvars.Context, not {type(context).__name__}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from loopcore.kernel import registry
 from loopcore.kernel.future import Future as InterpretedFuture
+from loopcore.kernel.handle import check_context
 from loopcore.kernel.interpreted_steps import IS_COMPILED, CountedTask, TaskNumbers
 from loopcore.kernel.interpreted_steps import Task as ChosenTask
 from loopcore.kernel.task import Task as InterpretedTask
@@ -47,6 +48,8 @@ def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
     """Return a new task of `loop` that runs `coro`. Raises TypeError if `coro` is no coroutine."""
     if not IS_COMPILED or loop._order is not None:
         return InterpretedTask(coro, loop=loop, name=name, context=context)
+    if context is not None:
+        check_context(context)
     task = ChosenTask(coro, loop=loop, name=name, context=context)
     loop.tally.tasks_created += 1
     return task
@@ -59,6 +62,8 @@ def create_task(self: Any, coro: Any, *, name: Any = None, context: Context | No
     if name is None and context is None:
         task = ChosenTask(coro, loop=self)
     else:
+        if context is not None:
+            check_context(context)
         task = ChosenTask(coro, loop=self, name=name, context=context)
     self.tally.tasks_created += 1
     return task

@@ -18,7 +18,7 @@ cdef int _THREADSAFE
 
 
 cdef class Queues:
-    cdef public ReadyQueue ready
+    cdef readonly ReadyQueue ready
     cdef readonly TimerHeap timers
     cdef readonly Inbox inbox
     cdef readonly UrgentQueues urgent

@@ -122,8 +122,12 @@ class Queues:
 
     def __cinit__(self) -> None:
         # Compiled only, where attributes are C's: a loop whose `__init__` never ran counts as closed, and cannot crash.
+        # What is made here is never None: the tick and what schedules use it without a look.
         self._attention = _CLOSED
         self.ready = ReadyQueue()
+        self.timers = TimerHeap()
+        self.inbox = Inbox.__new__(Inbox)
+        self.urgent = UrgentQueues(URGENT_BUDGET)
         self.tally = Tally()
         self._contexts: SharedContexts = SharedContexts()
 
@@ -367,7 +371,7 @@ class Queues:
         self._thread_id = None
         self._owner = 0
         self._attention |= _IDLE
-        if cython.compiled and self.inbox is not None:  # else its constructor has not run
+        if cython.compiled and self.probes is not None:  # else its constructor has not run
             self.ready.track_all()
             self.inbox.track_all()
             self._contexts.end()

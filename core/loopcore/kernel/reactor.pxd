@@ -51,6 +51,7 @@ cdef class Reactor(PolicyDispatcher):
 
 
 # Whether a wait without limit can begin at once: nothing is to be done, as `_has_work` says it, and nothing goes with the wait.
+@cython.nonecheck(False)
 cdef inline bint is_at_rest(Reactor reactor) noexcept:
     return not (
         reactor.ready._count

@@ -98,13 +98,13 @@ class Reactor(PolicyDispatcher):
 
         Nothing is lost then: callbacks that had not run yet stay in the queue.
         """
-        self._owner = get_ident()
-        self._thread_id = threading.get_ident()
-        self._attention &= ~_IDLE
-        self._skipped = self.poll_skip_ticks
-        if self._stopwatch is not None:
-            self._stopwatch.resume()
         try:
+            self._thread_id = threading.get_ident()
+            self._owner = get_ident()
+            self._attention &= ~_IDLE
+            self._skipped = self.poll_skip_ticks
+            if self._stopwatch is not None:
+                self._stopwatch.resume()
             self.probes.cold("loopcore_run_started", loop=self)
             if cython.compiled:
                 self._contexts.begin()
@@ -122,9 +122,11 @@ class Reactor(PolicyDispatcher):
         finally:
             self._stopping = False
             self._put_off = None  # they are told of again
-            if self._task_left:
-                self._hide_task()
-            self._rest()
+            try:
+                if self._task_left:
+                    self._hide_task()
+            finally:
+                self._rest()
             if self._stopwatch is not None:
                 self._stopwatch.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)
@@ -211,9 +213,10 @@ class Reactor(PolicyDispatcher):
             self._hide_task()
 
     def _demand_init(self) -> None:
-        if cython.compiled and self.inbox is None:
+        if cython.compiled and self.probes is None:
             raise AttributeError(f"{type(self).__name__}.__init__() has not run")
 
+    @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _begin_tick(self) -> Any:
         if self._tick_observed or self._has_phase_callbacks:
             if self._attention & _WATCHING_TICKS:
@@ -239,6 +242,7 @@ class Reactor(PolicyDispatcher):
 
     # Idle, prepare, poll
 
+    @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _has_work(self) -> bool:
         # First what runs Python code, within which a signal's handler or a finalizer may schedule something.
         if self._has_phase_callbacks and self.phase_callbacks.has(phases.IDLE):

@@ -74,6 +74,7 @@ cdef class Readiness:
 
 
 # An entry out of the list for small descriptors, or None. Nothing but entries and None is in there.
+@cython.nonecheck(False)
 cdef inline Registration near_entry(Readiness readiness, object fd):
     cdef PyObject *found = find_near(<PyObject *>readiness._near, <PyObject *>fd)
     return None if found is NULL else <Registration>found
@@ -81,6 +82,7 @@ cdef inline Registration near_entry(Readiness readiness, object fd):
 
 # Whom an event is for that has those bits and no others, as nearly all have: the reader of a small descriptor, if it came
 # before this tick. None: `lookup` has to tell.
+@cython.nonecheck(False)
 cdef inline Runnable near_reader(Readiness readiness, object event, int bits, long long tick):
     cdef PyObject *found = find_near_for(<PyObject *>readiness._near, <PyObject *>event, bits)
     if found is NULL or (<Registration>found).reader_tick >= tick:

@@ -281,9 +281,14 @@ class Readiness:
             self._let_go(fd, entry)
             entry = self._table.get(fd)
         if entry is None:
-            self._backend.register(fd, interest)
             entry = Registration.__new__(Registration) if cython.compiled else Registration()  # all zero, or None
-            self._put_in(fd, entry)
+            self._backend.register(fd, interest)
+            try:
+                self._put_in(fd, entry)
+            except MemoryError:
+                self._table.pop(fd, None)
+                self._backend.unregister(fd)  # what the table does not know is never unregistered
+                raise
             return entry
         wanted = interest
         if entry.reader is not None:

@@ -47,6 +47,7 @@ cdef class ReadyQueue:
 
 
 # `push`, for who schedules much.
+@cython.nonecheck(False)
 cdef inline int push_last(ReadyQueue ready, Runnable runnable) except -1:
     if ready._count > ready._limit:
         ready._prepare_for(runnable)
@@ -56,6 +57,7 @@ cdef inline int push_last(ReadyQueue ready, Runnable runnable) except -1:
 
 
 # `pop_as_is`, for where a loop spends its time.
+@cython.nonecheck(False)
 cdef inline Runnable pop_first(ReadyQueue ready):
     if ready._count == 0:
         return None

@@ -53,11 +53,17 @@ class ReadyQueue:
         self._is_large: bool = False
         self._stopwatch: Stopwatch | None = None
 
+    def __cinit__(self) -> None:
+        self._ring = [None] * SMALL_RING  # compiled only: `push` writes into it without a look
+        self._mask = self._limit = SMALL_RING - 1
+
     def __len__(self) -> int:
         return self._count
 
     def push(self, runnable: Runnable) -> None:
-        """Put `runnable` at the end."""
+        """Put `runnable` at the end. Raises TypeError for None."""
+        if runnable is None:  # compiled, it would pass for a Runnable
+            raise TypeError("push() takes what is to be run, not None")
         if cython.compiled:
             push_last(self, runnable)
             return

@@ -19,7 +19,7 @@ cdef object _COROUTINE
 
 cdef class Task(Future):
     cdef public object _coro
-    cdef public object _context
+    cdef readonly object _context
     cdef object _name
     cdef long long _number
     cdef public object _fut_waiter
@@ -70,6 +70,7 @@ cdef extern from *:
 
 
 # As `end_future`, for `make_task`.
+@cython.nonecheck(False)
 cdef inline bint end_task(PyObject *ended) noexcept:
     task = <Task>ended
     if task._log_traceback_flag or task._registration or (task._status == _PENDING and task._log_destroy_pending):
@@ -97,11 +98,13 @@ cdef inline object set_class_up():
 # Here and below, attributes are read where they are used: a variable of C would be a reference, taken and given back.
 
 
+@cython.nonecheck(False)
 cdef inline bint went_well(Future future) noexcept:
     return future._status == _FINISHED and future._exception is None
 
 
 # Whether the next step is one without an exception, as nearly all are; what it has waited for is let go of then.
+@cython.nonecheck(False)
 cdef inline bint resumes_plainly(Task task) noexcept:
     if task._thrown is not None or task._must_cancel:
         return False
@@ -113,6 +116,7 @@ cdef inline bint resumes_plainly(Task task) noexcept:
 
 
 # `enter_task` in a step of the pending phase, after another that was left as the current one.
+@cython.nonecheck(False)
 cdef inline object enter_after(Task task):
     task._reactor._steps_task = False
     if not task._reactor._task_left:
@@ -122,22 +126,26 @@ cdef inline object enter_after(Task task):
     return None
 
 
+@cython.nonecheck(False)
 cdef inline bint may_stay(Reactor reactor) noexcept:
     return not reactor._observed and not reactor._tick_observed  # the step may have begun to watch
 
 
+@cython.nonecheck(False)
 cdef inline void leave_late(Task task) noexcept:
     task._reactor._task_left = True
     task._reactor._left = <PyObject *>task
 
 
 # Whether the task may be left as the current one: it is not done, or has nothing to tell.
+@cython.nonecheck(False)
 cdef inline bint ends_quietly(Task task) noexcept:
     return task._status == _PENDING or (task._result is None and task._exception is None and task._status == _FINISHED)
 
 
 # A step in which nothing is thrown: `advance` in loopcore/native/interpreted.py and what follows it, over PyIter_Send. No
 # StopIteration is raised and caught, and nothing is set up to catch: what the coroutine raises is `_advance`'s.
+@cython.nonecheck(False)
 cdef inline int resume(Task task) except -1:
     cdef PyObject *outcome = NULL
     cdef PySendResult status = send(task._coro, None, &outcome)

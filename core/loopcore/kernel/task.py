@@ -21,6 +21,7 @@ from loopcore.kernel.exceptions import error_of_yield
 from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
+from loopcore.kernel.handle import check_context
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.registry import LISTS_BY_ITSELF, show_tasks
 
@@ -95,6 +96,8 @@ class Task(Future):
         self._registration: Any = self._registration if cython.compiled else 0  # of an earlier `__init__`, or 0
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
+        if context is not None:
+            check_context(context)
         self._log_destroy_pending = True
         self._coro: Any = coro
         self._context: Context = copy_context() if context is None else context
@@ -379,6 +382,8 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
     """Make a Task as its constructor does outside debug mode, without the price of its call. Compiled only."""
     if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")
+    if context is not None:
+        check_context(context)
     task: Task = take_reusable() if has_reusable() else Task.__new__(Task)
     task._loop = task._reactor = loop  # what is not set here is zero or None already
     task._coro = coro

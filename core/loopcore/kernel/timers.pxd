@@ -49,7 +49,8 @@ cdef class TimerHeap(TimerKeeper):
     cdef int _leave(self, TimerHandle timer) except -1
     @cython.locals(first=Py_ssize_t)
     cdef object _trim(self)
-    @cython.locals(timer=TimerHandle, dropped=list, kept=Py_ssize_t, position=Py_ssize_t)
-    cdef object _compact(self, TimerHandle cancelling)
+    cdef int _compact(self, TimerHandle cancelling) except -1
+    @cython.locals(timer=TimerHandle, dropped=list, kept=Py_ssize_t, found=Py_ssize_t, position=Py_ssize_t)
+    cdef object _rebuild(self, TimerHandle cancelling)
     @cython.locals(timer=TimerHandle, kept=Py_ssize_t, position=Py_ssize_t)
-    cdef int _compact_run(self, TimerHandle cancelling, list dropped) except -1
+    cdef int _compact_run(self, TimerHandle cancelling, list dropped, Py_ssize_t found) except -1

@@ -46,7 +46,7 @@ if cython.compiled:
         timer_at,
         trim_run,
     )
-    from cython.cimports.loopcore.native.ring import put_item, take_item
+    from cython.cimports.loopcore.native.ring import put_item, take_item, take_last
 else:
     from loopcore.native.interpreted_deadlines import (
         Deadlines,
@@ -162,13 +162,22 @@ class TimerHeap(TimerKeeper):
     def pop_due(self, limit: float) -> list[TimerHandle]:
         """Take out and return the timers with a deadline before `limit`, in the order in which they fire."""
         due: list[TimerHandle] = []
-        while self.earliest < limit:
-            if self._fresh_count:
-                self._sort_in()  # and there may be none that is due
-                continue
-            timer = self._pop()
-            if not timer._cancelled:
-                due.append(timer)
+        timer: TimerHandle | None = None
+        try:
+            while self.earliest < limit:
+                timer = None
+                if self._fresh_count:
+                    self._sort_in()  # and there may be none that is due
+                    continue
+                timer = self._pop()
+                if not timer._cancelled:
+                    due.append(timer)
+        except MemoryError:
+            if timer is not None and not timer._cancelled:
+                self.push(timer)
+            if not due:
+                raise
+            # They fire now. The others are due in the next tick.
         if cython.compiled:
             self._trim()
         if self._is_mostly_cancelled():
@@ -296,7 +305,7 @@ class TimerHeap(TimerKeeper):
 
     def _leave(self, timer: TimerHandle) -> None:
         if cython.compiled:
-            last = self._timers.pop()
+            last: TimerHandle = take_last(self._timers)
             if last is not timer:
                 self._timers[-1 - timer._place] = last
                 last._place = timer._place
@@ -315,44 +324,56 @@ class TimerHeap(TimerKeeper):
 
     def _compact(self, cancelling: TimerHandle | None) -> None:
         # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others.
-        dropped: list[TimerHandle] = []
+        try:
+            self._rebuild(cancelling)
+        except MemoryError:
+            pass  # nothing has changed: the heap stays as large as it is until the next cancellation
+
+    def _rebuild(self, cancelling: TimerHandle | None) -> None:
         if not cython.compiled:
             # Finalizers and signal handlers may run between any two lines of this, and set or cancel timers.
+            gone: list[TimerHandle] = []
             sequence, cancelled = self._next_sequence, self.cancelled_count
-            live = split_deadlines(self._heap, cancelling, dropped)
+            live = split_deadlines(self._heap, cancelling, gone)
             earliest = first_deadline(live)
             if self._next_sequence != sequence or self.cancelled_count != cancelled:
                 return  # the next cancellation tries again
             self._heap = live
             self.earliest = earliest
             self.cancelled_count = 0
-            for timer in dropped:
+            for timer in gone:
                 timer._scheduled = False
             return
-        # From here to the last line nothing is made that the collector counts, and nothing is freed: no finalizer runs.
-        kept = 0
+        dropped: list[TimerHandle | None] = [None] * self._sorted_count()
+        if len(dropped) < self._sorted_count():
+            return  # a finalizer has set timers while the list was made; the next cancellation tries again
+        # From here to the last line nothing is made and nothing is freed: nothing fails, and no finalizer runs.
+        kept = found = 0
         for position in range(count_deadlines(self._heap)):
             timer = timer_at(self._heap, position)
             if timer._cancelled or timer is cancelling:
-                dropped.append(timer)
+                put_item(dropped, found, timer)
+                found += 1
             else:
                 keep_deadline(self._heap, kept, position)
                 kept += 1
         cut_deadlines(self._heap, kept)
-        for timer in dropped:
+        for position in range(found):
+            timer = dropped[position]  # type: ignore[assignment]  # the first `found` are set
             self._leave(timer)
-        self._compact_run(cancelling, dropped)
+        self._compact_run(cancelling, dropped, found)
         if self._fresh_count == 0:
             self.earliest = first_deadline(self._heap)
         self.cancelled_count = 0
 
-    def _compact_run(self, cancelling: TimerHandle | None, dropped: list[TimerHandle]) -> None:
+    def _compact_run(self, cancelling: TimerHandle | None, dropped: list[TimerHandle | None], found: int) -> None:
         kept = first_of_run(self._heap)
         for position in range(kept, kept + count_run(self._heap)):
             timer: TimerHandle = take_item(self._run, position)
             if timer._cancelled or timer is cancelling:
                 timer._scheduled = False
-                dropped.append(timer)
+                put_item(dropped, found, timer)
+                found += 1
             else:
                 put_item(self._run, kept, timer)
                 keep_of_run(self._heap, kept, position)

@@ -223,6 +223,10 @@ cdef extern from *:
     loopcore_call_in_context(void *thread, PyObject *context, void *callback, void *args)
     {
         PyObject *result;
+        if (!PyTuple_Check((PyObject *)args)) {
+            PyErr_SetString(PyExc_TypeError, "the arguments of a handle must be a tuple");  /* a program has set None */
+            return -1;
+        }
         if (loopcore_enter(thread, context) < 0) {
             return -1;
         }

@@ -25,6 +25,16 @@ cdef extern from *:
     #endif
     }
 
+    /* The last item, as list.pop() of a list that is not empty, but the list keeps its room, and so nothing can fail. */
+    static inline PyObject *
+    loopcore_take_last(PyObject *list)
+    {
+        Py_ssize_t last = PyList_GET_SIZE(list) - 1;
+        PyObject *item = PyList_GET_ITEM(list, last);
+        Py_SET_SIZE((PyVarObject *)list, last);
+        return item;
+    }
+
     /* As list.clear(), but the list keeps its room. */
     static inline void
     loopcore_empty(PyObject *list)
@@ -38,5 +48,6 @@ cdef extern from *:
     }
     """
     object take_item "loopcore_take_item" (list ring, Py_ssize_t index)
+    object take_last "loopcore_take_last" (list items)
     void put_item "loopcore_put_item" (list ring, Py_ssize_t index, object item) noexcept
     void empty "loopcore_empty" (list items) noexcept
