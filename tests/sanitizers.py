@@ -22,6 +22,7 @@ from pathlib import Path
 LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
 """libstdc++ so that exceptions of other extension modules find the functions that AddressSanitizer wraps."""
 OPTIONS = {
+    "LOOPCORE_TEST_PATIENCE": "60",
     "PYTHONMALLOC": "malloc",
     "ASAN_OPTIONS": "detect_leaks=0:handle_segv=2:allocator_may_return_null=1:quarantine_size_mb=64",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",

@@ -1,6 +1,7 @@
 """The programs of this folder, small: they work, and what they show at length is so in short as well."""
 
 import asyncio
+import subprocess
 import sys
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.backends.ports import available_backends
 from tests.soak.children import make_loop, rounds
-from tests.soak.hostile import attack
+from tests.soak.hostile import ROOT, attack
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
 
@@ -22,6 +23,13 @@ def test_children_at_once_lose_no_byte_and_no_code(backend_name: str, watch: str
 
     with asyncio.Runner(loop_factory=make) as runner:
         assert runner.run(rounds(count=20, times=2)) > 0
+
+
+@pytest.mark.loopcore_only
+def test_random_traffic_arrives_whole_whatever_the_collector_does(backend_name: str) -> None:
+    command = [sys.executable, "-m", "tests.soak.traffic", backend_name, "--seconds", "2", "--workers", "8"]
+    ran = subprocess.run([*command, "--patience", "30"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def withstand(server: str, backend: str) -> None:

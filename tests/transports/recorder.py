@@ -7,13 +7,14 @@ test and the kernel.
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-PATIENCE = 10.0
+PATIENCE = float(os.environ.get("LOOPCORE_TEST_PATIENCE", "10"))
 """Seconds until a test that waits for something that does not come has failed."""
 
 

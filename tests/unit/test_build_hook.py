@@ -65,3 +65,10 @@ def test_a_compiler_behind_a_cache_is_noted_by_its_own_name(
 def test_a_blank_variable_counts_as_unset(hook: Any, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("LOOPCORE_COMPILE", value)
     assert hook.compile_mode() == "auto"
+
+
+def test_flags_for_a_sanitizer_are_left_as_they_are(hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CFLAGS", "-g -O1 -fsanitize=address")
+    assert hook.compiler_flags(tmp_path) == []
+    monkeypatch.delenv("CFLAGS")
+    assert hook.compiler_flags(tmp_path) != []
