@@ -25,7 +25,6 @@ import os
 import random
 import socket
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -52,7 +51,6 @@ MAGIC = b"traffic!"
 class Run:
     """What a run has seen, and what its connections share."""
 
-    folder: str
     serving: Any = field(default_factory=server_context)
     trusting: Any = field(default_factory=client_context)
     connections: Counter[str] = field(default_factory=Counter)
@@ -68,8 +66,9 @@ class Run:
             self.errors[type(exc).__name__] += 1
 
     def path(self) -> str:
+        """Return an abstract Unix address, of which no file stays."""
         self.names += 1
-        return f"{self.folder}/{self.names}"
+        return f"\0loopcore-traffic-{os.getpid()}-{self.names}"
 
     def judge(self, *ends: End, must_be_whole: bool) -> None:
         """Look at ends whose connection is over."""
@@ -702,32 +701,27 @@ def traffic(options: argparse.Namespace) -> Run:
     """Run it; `faults` of what is returned is empty if all was well."""
     warnings.simplefilter("ignore", ResourceWarning)  # dropped on purpose
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # writes after the end of a connection are warned of
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(folder)
-        hook, sys.unraisablehook = sys.unraisablehook, lambda event: run.faults.append(f"unraisable: {event}")
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(0.0002)
-        collector = Collector(run)
-        make = asyncio.SelectorEventLoop if options.backend == ORACLE else lambda: new_event_loop(options.backend)
-        before = descriptors()
-        started = time.monotonic()
-        gc.collect()
-        gc.freeze()
-        collector.start()
-        try:
-            with asyncio.Runner(loop_factory=make) as runner:
-                runner.run(load(run, options))
-        finally:
-            collector.ending.set()
-            collector.join()
-            faulthandler.cancel_dump_traceback_later()
-            gc.unfreeze()
-            gc.collect()
-            sys.unraisablehook = hook
-            sys.setswitchinterval(interval)
-        if (left := descriptors() - before) > 0:
-            run.faults.append(f"{left} descriptors are left")
-        print(line(run, options, time.monotonic() - started), flush=True)
+    run = Run()
+    sys.unraisablehook = lambda event: run.faults.append(f"unraisable: {event}")
+    sys.setswitchinterval(0.0002)
+    make = asyncio.SelectorEventLoop if options.backend == ORACLE else lambda: new_event_loop(options.backend)
+    before = descriptors()
+    started = time.monotonic()
+    gc.collect()
+    gc.freeze()  # what lives as long as the program costs the collector nothing
+    collector = Collector(run)
+    collector.start()
+    try:
+        with asyncio.Runner(loop_factory=make) as runner:
+            runner.run(load(run, options))
+    finally:
+        collector.ending.set()
+        collector.join()
+        faulthandler.cancel_dump_traceback_later()
+    gc.collect()
+    if (left := descriptors() - before) > 0:
+        run.faults.append(f"{left} descriptors are left")
+    print(line(run, options, time.monotonic() - started), flush=True)
     for fault in run.faults:
         print("  " + fault, flush=True)
     return run
@@ -739,9 +733,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--workers", type=int, default=24, help="connections at a time (default: %(default)s)")
-    parser.add_argument(
-        "--patience", type=float, default=120.0, help="seconds for one connection (default: %(default)s)"
-    )
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds a connection (default: %(default)s)")
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS), help="kinds of traffic")
     return parser.parse_args(arguments)
 
