@@ -225,6 +225,7 @@ class UringBackend(DirectPort):
     def _submit(self, operation: Any) -> None:
         requests = self._requests
         slot = self._slots.take(operation)
+        operation.slot = slot  # before it is begun: a finalizer may cancel it meanwhile
         try:
             slot.code = operation.code
             slot.fd = operation.fd
@@ -234,14 +235,13 @@ class UringBackend(DirectPort):
                 self._results.again.append(slot)  # there is no room in the queue, or others were first
             else:
                 requests.begin(slot)
-            operation.slot = slot
         except OSError as exc:
-            operation.slot = slot
             if exc.errno == errno.EEXIST and slot.code == operations.RECEIVE_FROM:
                 self._move()  # buffers can be registered by the ring's own thread only
             else:
                 self._results.end(slot, exc)
         except BaseException:
+            operation.slot = None
             self._slots.give(slot)
             raise
 
