@@ -26,7 +26,9 @@ SWITCH = 0.0005
 """Seconds after which a thread that runs gives way to another; by default ten times that."""
 LARGEST = 7
 """The largest N."""
-UNSUITED = {"test_forked_past_hooks.py": "a process with threads cannot be forked past Python's hooks"}
+UNSUITED = dict.fromkeys(
+    ("test_forked_past_hooks.py", "test_forked.py"), "a process with threads cannot be forked past Python's hooks"
+)
 """Tests that another thread makes impossible, by file."""
 
 

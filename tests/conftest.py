@@ -108,8 +108,11 @@ def loop_factory(backend_name: str, made_loops: weakref.WeakSet[asyncio.Abstract
 
             made = new_event_loop(backend_name)
         made_loops.add(made)
+        if collecting.is_on():
+            held.append(made)  # or else it may be collected before it is closed below
         return made
 
+    held: list[asyncio.AbstractEventLoop] = []
     yield make
     pending = [task for made in made_loops for task in asyncio.all_tasks(made)]
     for made in list(made_loops):
