@@ -196,7 +196,7 @@ class KqueueBackend:
         for event in events:
             fd = event.ident
             ready[fd] = ready.get(fd, 0) | ready_for(self._directions[event.filter], event.flags, event.fflags)
-        if waker.raised:
+        if waker.raised or waker.fd in ready:  # readable a moment before the thread that wakes has raised the flag
             self._must_be_open()
             waker.absorb()
             return [event for event in ready.items() if event[0] in self._registered]

@@ -119,7 +119,8 @@ class PollBackend:
             waker.waiting = False
             if waker.closed:  # meanwhile, by a finalizer or another thread
                 waker.close()
-        if waker.raised:
+        # It is the first of the list, and readable a moment before the thread that wakes has raised its flag.
+        if waker.raised or (events and events[0][0] == waker.fd):
             self._must_be_open()
             waker.absorb()
             events = [event for event in events if event[0] in self._registered]

@@ -87,7 +87,7 @@ class SelectBackend:
             if waker.closed:  # meanwhile, by a finalizer or another thread
                 self.close()
         self._must_be_open()
-        if waker.raised:
+        if waker.raised or waker.fd in events:  # readable a moment before the thread that wakes has raised the flag
             waker.absorb()
             return [event for event in events.items() if event[0] in self._registered]
         return list(events.items())

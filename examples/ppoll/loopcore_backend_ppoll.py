@@ -97,6 +97,9 @@ class PpollBackend:
         self._list: ctypes.Array[_PollFd] | None = None
         self._wakes: _Wakes | None = _Wakes()
         self._wake_fd = self._wakes.reader
+        self._is_closed = False
+        self._is_waiting = False
+        self._owner = os.getpid()
 
     def register(self, fd: int, interest: int) -> None:
         self._must_be_open()
@@ -121,24 +124,34 @@ class PpollBackend:
             raise FileNotFoundError(f"descriptor {fd} is not registered")
         del self._interests[fd]
         self._list = None
+        if self._is_waiting:  # ppoll(2) was given `fd`, and holds its file
+            self.wake()
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self._is_waiting = True
+        try:
+            self._must_be_open()
+            entries = self._wait(timeout)
+        finally:
+            self._is_waiting = False
+            if self._is_closed:  # meanwhile, by a finalizer or another thread
+                self._wakes = None
         self._must_be_open()
+        events = [(entry.fd, _from_poll(entry.revents)) for entry in entries if entry.revents]
+        if events and events[0][0] == self._wake_fd and self._wakes is not None:
+            self._wakes.absorb()
+        return [event for event in events if event[0] in self._interests]
+
+    def _wait(self, timeout: float | None) -> "ctypes.Array[_PollFd]":
         deadline = None if timeout is None else monotonic() + min(timeout, LONGEST)
         entries = self._entries()
         remaining = None if timeout is None else min(timeout, LONGEST)
-        while (found := self._ppoll(entries, remaining)) < 0:
+        while self._ppoll(entries, remaining) < 0:
             # A signal. Its Python handler has run by now; if that raised, this line is not come to. The rest of the
             # time is waited for (PEP 475).
             if deadline is not None:
                 remaining = max(0.0, deadline - monotonic())
-        if not found:
-            return []
-        events = [(entry.fd, _from_poll(entry.revents)) for entry in entries if entry.revents]
-        if events[0][0] == self._wake_fd and self._wakes is not None:
-            self._wakes.absorb()
-            del events[0]
-        return events
+        return entries
 
     def wake(self) -> None:
         wakes = self._wakes
@@ -147,18 +160,25 @@ class PpollBackend:
 
     def close(self) -> None:
         self._interests.clear()
-        self._wakes = None
+        self._is_closed = True
+        if self._is_waiting and os.getpid() == self._owner:  # in a forked child nobody waits
+            self.wake()  # the wait lets go of the pipe when it has ended
+        else:
+            self._wakes = None
 
     def _must_be_open(self) -> None:
-        if self._wakes is None:
+        if self._is_closed:
             raise BackendClosedError("the backend 'ppoll' is closed")
 
     def _entries(self) -> "ctypes.Array[_PollFd]":
         """Return what is waited for, as the C library wants it; the wakes come first."""
-        if self._list is None:
+        while self._list is None:
+            interests = self._interests.copy()
             entries = [_PollFd(self._wake_fd, select.POLLIN, 0)]
-            entries += [_PollFd(fd, _to_poll(interest), 0) for fd, interest in self._interests.items()]
-            self._list = (_PollFd * len(entries))(*entries)
+            entries += [_PollFd(fd, _to_poll(interest), 0) for fd, interest in interests.items()]
+            table = (_PollFd * len(entries))(*entries)
+            if interests == self._interests:  # or else a finalizer has unregistered something meanwhile
+                self._list = table
         return self._list
 
     def _ppoll(self, entries: "ctypes.Array[_PollFd]", timeout: float | None) -> int:

@@ -479,6 +479,9 @@ class UringBackend(DirectPort):
         unfinished, self._unfinished = self._unfinished, []
         return unfinished
 
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+
     def __del__(self) -> None:
         # Of one that nobody has closed: the descriptor and the memory would stay, in use by the kernel.
         if getattr(self, "_has_ring", False):
