@@ -25,7 +25,7 @@ from loopcore.transports.driver_datagram import WRITE_FAILED
 from loopcore.transports.flow import tell_of
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection
 from loopcore.transports.ports import make_datagram_driver
-from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, resolve
+from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 
 try:
     import cython
@@ -92,11 +92,7 @@ class DatagramTransport(Connection):
         self._paused: bool = False
         self._driver: DatagramDriver = make_datagram_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
-        self._own_descriptor()
-        scheduler.call_soon(connection_made, self, context=self._context)
-        scheduler.call_soon(self._start_reading, context=self._context)
-        if waiter is not None:
-            scheduler.call_soon(resolve, waiter, context=self._context)
+        self._open_soon(connection_made, self._start_reading, waiter)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

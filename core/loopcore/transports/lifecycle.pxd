@@ -26,6 +26,7 @@ cdef class Connection(FlowControl):
 
     cdef object _begin(self, Scheduler loop, object sock, dict extra)
     cdef object _own_descriptor(self)
+    cdef object _open_soon(self, object connection_made, object start_reading, object waiter)
     cpdef object set_protocol(self, object protocol)
     cdef object _find_out(self, object name)
     cpdef object close(self)

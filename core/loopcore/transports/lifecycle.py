@@ -106,6 +106,12 @@ def known_facts(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, 
     return facts
 
 
+def resolve(waiter: "asyncio.Future[None]") -> None:
+    """Resolve the future, unless it was cancelled meanwhile."""
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 class Connection(FlowControl):
     """What a transport is beside reading and writing. Subclasses make the driver."""
 
@@ -137,6 +143,18 @@ class Connection(FlowControl):
         self._owners = getattr(self._loop, "_transports", None)  # the facade's
         if self._owners is not None:
             self._owners[self._driver.fd] = self
+
+    def _open_soon(self, connection_made: Any, start_reading: Any, waiter: "asyncio.Future[None] | None") -> None:
+        """Enter the descriptor and schedule what a connection begins with; if that fails, give up the socket."""
+        try:
+            self._own_descriptor()
+            self._loop.schedule(connection_made, (self,), self._context)
+            self._loop.schedule(start_reading, (), self._context)
+            if waiter is not None:
+                self._loop.schedule(resolve, (waiter,), self._context)
+        except BaseException:
+            self._let_go()
+            raise
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

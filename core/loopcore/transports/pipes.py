@@ -33,9 +33,9 @@ from loopcore.log import logger
 from loopcore.transports.buffers import immutable
 from loopcore.transports.driver import Sink
 from loopcore.transports.flow import FlowControl, tell_of, tell_of_dropped
-from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES
+from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES, resolve
 from loopcore.transports.ports import make_pipe_reader, make_pipe_writer
-from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING, resolve
+from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from loopcore.log import logger
 from loopcore.services.children import Children, Process
 from loopcore.transports.flow import tell_of
-from loopcore.transports.stream import resolve
+from loopcore.transports.lifecycle import resolve
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler

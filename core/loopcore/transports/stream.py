@@ -22,7 +22,7 @@ from loopcore.transports.buffers import MANY, immutable, join_small
 from loopcore.transports.clients import attach, needs_no_delay
 from loopcore.transports.driver import StreamDriver
 from loopcore.transports.flow import tell_of
-from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle
+from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle, resolve
 from loopcore.transports.reader_feed import ReaderFeed, feed_of
 
 try:
@@ -43,12 +43,6 @@ if TYPE_CHECKING:
 
 LOST_WRITES_BEFORE_WARNING: Final = 5
 """Writes to a lost connection that pass silently: the protocol may not have heard of the loss yet."""
-
-
-def resolve(waiter: "asyncio.Future[None]") -> None:
-    """Resolve the future, unless it was cancelled meanwhile."""
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 class StreamTransport(Connection):
@@ -110,11 +104,7 @@ class StreamTransport(Connection):
         if server is not None:
             attach(server, self)
             self._server = server
-        self._own_descriptor()
-        self._loop.schedule(connection_made, (self,), self._context)
-        self._loop.schedule(self._start_reading, (), self._context)
-        if waiter is not None:
-            self._loop.schedule(resolve, (waiter,), self._context)
+        self._open_soon(connection_made, self._start_reading, waiter)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Call `protocol` from now on; what was received and not handed over yet goes to it."""

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
 from loopcore.transports.flow import tell_of
-from loopcore.transports.lifecycle import LOST
-from loopcore.transports.stream import StreamTransport, resolve
+from loopcore.transports.lifecycle import LOST, resolve
+from loopcore.transports.stream import StreamTransport
 from loopcore.transports.tls_engine import TlsEngine
 
 try:
