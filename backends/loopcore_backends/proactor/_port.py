@@ -114,6 +114,8 @@ class CompletionPort:
             self._start(operation)
         finally:
             self._is_busy = was_busy
+        if was_busy:
+            self.wake()  # by a finalizer or a signal handler inside a wait, which may be about to block
 
     def _start(self, operation: Operation) -> None:
         if self._is_closed:

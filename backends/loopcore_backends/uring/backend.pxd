@@ -26,13 +26,13 @@ cdef class UringBackend(DirectPort):
     cdef object _ending
 
     cpdef object submit(self, Operation operation)
+    @cython.locals(slot=Slot)
     cpdef object cancel(self, Operation operation)
-    cdef object _post(self, bint submits, Operation operation)
+    cdef object _post(self, bint submits, Operation operation, Slot slot)
     @cython.locals(operation=Operation)
     cdef object _do_posted(self)
     @cython.locals(slot=Slot)
     cdef object _submit_posted(self, Operation operation)
-    cdef object _leave(self)
     @cython.locals(slot=Slot, requests=Requests)
     cdef object _submit(self, Operation operation)
     @cython.locals(slot=Slot)

@@ -6,9 +6,10 @@ One call at a time
 ------------------
 The queues are shared with the kernel and belong to one thread, the owner: the one that waited last. A finalizer or a
 signal handler may call the port in the middle of a call of the owner's, a collection may run a finalizer in any
-thread. Such a `submit` or `cancel` is posted: the owner does it before its call returns, or in its next one. So
-nothing changes under the hands of a call, and no other thread touches the ring. A `close` that comes in the middle
-of a call is done when that call ends; the operations that it ends are returned by the next `close`.
+thread. Such a `submit` or `cancel` is posted, and wakes the port: the current or the next `wait` does it. So nothing
+changes under the hands of a call, and no other thread touches the ring. What cannot be submitted then ends with
+EINVAL, because its caller has gone on. A `close` in the middle of a call is done when that call ends; the operations
+that it ends are returned by the next `close`.
 
 Threads
 -------
@@ -40,6 +41,7 @@ Sources: io_uring(7), io_uring_enter(2), io_uring_prep_cancel(3). Thread: any, a
 """
 
 import errno
+import itertools
 import os
 import threading
 from collections import deque
@@ -50,7 +52,7 @@ from loopcore import operations
 from loopcore.backend import Capability, ProbeResult
 from loopcore.completion import Completion
 from loopcore.direct import DirectPort
-from loopcore.errors import BackendClosedError, BackendUnavailableError, UsageError
+from loopcore.errors import BackendClosedError, BackendUnavailableError
 from loopcore_backends import _refusals
 from loopcore_backends._waker import Waker, make_waker
 from loopcore_backends.uring import features, report, slots, status
@@ -77,15 +79,19 @@ ROUND_NS: Final = 10_000_000
 _ONCE: Final = (operations.OPEN, operations.CLOSE, operations.SEND_FILE, operations.WRITE_FILE)
 """Calls that must not be made a second time."""
 
-_left: list[tuple[int, Any]] = []
-"""The threads of rings that are gone, and memory that their requests may still be about to fill."""
+_kept: dict[int, tuple[Ring, Any]] = {}
+"""Rings that are gone, and memory that their requests may still be about to fill. Any thread may add and remove."""
+_numbers = itertools.count()
 
 
 def _keep_memory(ring: Ring, memory: Any) -> None:
     """Keep `memory` until the thread of `ring` has ended; let go of what was kept for threads that have."""
-    _left[:] = [(thread, kept) for thread, kept in _left if os.path.exists(f"/proc/self/task/{thread}")]
     if ring.enabled and memory is not None:
-        _left.append((ring.owner, memory))
+        _kept[next(_numbers)] = (ring, memory)
+    for number in [*_kept]:
+        entry = _kept.get(number)
+        if entry is not None and entry[0].owner_has_ended():
+            _kept.pop(number, None)
 
 
 class UringBackend(DirectPort):
@@ -118,8 +124,8 @@ class UringBackend(DirectPort):
         """The thread that waited last, or has made the port."""
         self._inside: bool = False
         """The owner is in the middle of a call."""
-        self._posted: deque[tuple[bool, Any]] = deque()
-        """What the owner is to submit (true) or cancel, in the order of the calls."""
+        self._posted: deque[tuple[bool, Any, int]] = deque()
+        """What the owner is to submit (true) or cancel, in the order of the calls, and the generation of the slot."""
         self._closed: bool = False
         """`close` was called."""
         self._unfinished: list[Any] = []
@@ -155,70 +161,62 @@ class UringBackend(DirectPort):
             raise ValueError(f"{operation!r} is in flight already")
         if self._inside or get_ident() != self._owner:
             operation.slot = slots.POSTED
-            self._post(True, operation)
+            self._post(True, operation, slots.POSTED)
             return
         self._inside = True
         try:
             self._submit(operation)
         finally:
-            self._leave()
+            self._inside = False
+            if self._closed:
+                self._end()
 
     def cancel(self, operation: Any) -> None:
         if self._closed or not self._life.is_here():
             raise self._refusal()
-        if operation.slot is None:
+        slot = operation.slot
+        if slot is None:
             return
-        if self._inside or get_ident() != self._owner:
-            self._post(False, operation)
+        if self._inside or slot is slots.POSTED or get_ident() != self._owner:
+            self._post(False, operation, slot)
             return
         self._inside = True
         try:
-            self._do_posted()  # `operation` may be among it
             self._cancel(operation)
         finally:
-            self._leave()
+            self._inside = False
+            if self._closed:
+                self._end()
 
     # One call at a time
 
-    def _post(self, submits: bool, operation: Any) -> None:
-        self._posted.append((submits, operation))
-        if get_ident() != self._owner:
-            self.wake()
+    def _post(self, submits: bool, operation: Any, slot: Slot) -> None:
+        self._posted.append((submits, operation, slot.generation if slot is not slots.POSTED else 0))
+        self.wake()  # also in the owner's thread: it may be about to block
 
     def _do_posted(self) -> None:
         while self._posted:
-            submits, operation = self._posted.popleft()
+            submits, operation, generation = posted = self._posted.popleft()
             try:
                 if submits:
                     self._submit_posted(operation)
-                else:
-                    self._cancel(operation)
+                elif generation in (0, operation.slot.generation if operation.slot is not None else 0):
+                    self._cancel(operation)  # of this flight, and not of one that began since
             except BaseException:
-                self._posted.appendleft((submits, operation))
+                self._posted.appendleft(posted)
                 raise
 
     def _submit_posted(self, operation: Any) -> None:
         if operation.slot is not slots.POSTED:
             return  # begun before something was raised
-        operation.slot = None
         try:
             self._submit(operation)
-        except UsageError as exc:
-            operation.slot = slot = self._slots.take(operation)
-            self._results.end(slot, OSError(errno.EINVAL, str(exc)))
-        except BaseException:
+        except MemoryError:
             operation.slot = slots.POSTED
             raise
-
-    def _leave(self) -> None:
-        """End a call of the owner's; what came in its middle is done now."""
-        try:
-            if self._posted and not self._closed:
-                self._do_posted()
-        finally:
-            self._inside = False
-            if self._closed and self._has_ring:
-                self._end()
+        except Exception as exc:  # there is no caller to be told
+            operation.slot = slot = self._slots.take(operation)
+            self._results.end(slot, OSError(errno.EINVAL, str(exc)))
 
     # What is done
 
@@ -237,7 +235,7 @@ class UringBackend(DirectPort):
                 requests.begin(slot)
         except OSError as exc:
             if exc.errno == errno.EEXIST and slot.code == operations.RECEIVE_FROM:
-                self._move()  # buffers can be registered by the ring's own thread only
+                self._results.again.append(slot)  # buffers can be registered by the ring's own thread only: it moves
             else:
                 self._results.end(slot, exc)
         except BaseException:
@@ -298,7 +296,9 @@ class UringBackend(DirectPort):
             self._wait(limit)
             done: list[Completion] = self._take()
         finally:
-            self._leave()
+            self._inside = False
+            if self._closed:
+                self._end()
         return done
 
     def _wait(self, limit: int) -> None:
@@ -474,8 +474,7 @@ class UringBackend(DirectPort):
         if self._inside and self._life.is_here():
             self.wake()
             return []
-        if self._has_ring:
-            self._end()
+        self._end()
         unfinished, self._unfinished = self._unfinished, []
         return unfinished
 
@@ -488,7 +487,7 @@ class UringBackend(DirectPort):
             self.close()
 
     def _end(self) -> None:
-        if not self._ending.acquire(False):
+        if not self._has_ring or not self._ending.acquire(False):
             return  # interpreted, another thread may come between any two steps
         self._has_ring = False
         self._waker = None
@@ -509,7 +508,7 @@ class UringBackend(DirectPort):
             self._unfinished.append(slot.operation)
             slot.operation.slot = None
             self._slots.give(slot)
-        for submits, operation in self._posted:
+        for submits, operation, _ in self._posted:
             if submits:
                 operation.slot = None
                 self._unfinished.append(operation)

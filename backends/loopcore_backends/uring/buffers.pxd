@@ -1,5 +1,7 @@
 cimport cython
 
+cdef unsigned int _SPENT, _ENTRY_SIZE
+
 
 @cython.final
 cdef class Buffers:
@@ -12,14 +14,13 @@ cdef class Buffers:
     cdef public Py_ssize_t limit
     cdef public unsigned int mask
     cdef public bint incremental
-    cdef public dict loans
-    cdef public set spent
     cdef public list returned
     cdef unsigned long long tail
     cdef unsigned long long address
     cdef unsigned long long *entries
     cdef unsigned short *tails
     cdef unsigned int *places
+    cdef unsigned int *lent
 
     cpdef Py_ssize_t portions(self) except -1
     cpdef object grow(self, Py_ssize_t wanted)

@@ -69,6 +69,7 @@ DATAGRAM_LIMIT = 64
 
 _REGISTRATION_SIZE = 40  # struct io_uring_buf_reg
 _ENTRY_SIZE = 16  # struct io_uring_buf
+_SPENT = 0xFFFFFFFF
 
 
 class Buffers:
@@ -84,14 +85,13 @@ class Buffers:
         "limit",
         "mask",
         "incremental",
-        "loans",
-        "spent",
         "returned",
         "tail",
         "address",
         "entries",
         "tails",
         "places",
+        "lent",
     )
 
     def __init__(self, ring_fd: int, group: int, size: int, first: int, limit: int, incremental: bool = False) -> None:
@@ -106,23 +106,20 @@ class Buffers:
         self.mask: int = limit - 1
         self.tail: int = 0
         self.incremental: bool = incremental
-        self.loans: dict[int, int] = {}
-        """How many pieces of a buffer are lent, if it is filled incrementally."""
-        self.spent: set[int] = set()
-        """Full buffers of which some pieces are lent."""
         self.returned: list[int] = []
         """Buffers that were lent and are not needed any more, once for each piece. Any thread may append; the loop's
         own puts them back."""
         self.memory: mmap.mmap = mmap.mmap(-1, size * limit)
-        # The table itself; then for each buffer its place in the table, or how much of it is used; then the
-        # registration.
-        self.table: mmap.mmap = mmap.mmap(-1, _ENTRY_SIZE * limit + 4 * limit + 4096)
+        # The table itself; then for each buffer its place in the table, or how much of it is used (_SPENT: all), and
+        # how many pieces of it are lent, if it is filled incrementally; then the registration.
+        self.table: mmap.mmap = mmap.mmap(-1, (_ENTRY_SIZE + 8) * limit + 4096)
         start = address_of(self.table)
         self.address: int = address_of(self.memory)
         self.entries: Any = words64(start, 2 * limit)
         self.tails: Any = words16(start + 14, 1)  # where the first entry has two bytes to spare
         self.places: Any = words32(start + _ENTRY_SIZE * limit, limit)
-        registration_at = start + _ENTRY_SIZE * limit + 4 * limit
+        self.lent: Any = words32(start + (_ENTRY_SIZE + 4) * limit, limit)
+        registration_at = start + (_ENTRY_SIZE + 8) * limit
         registration: Any = words64(registration_at, _REGISTRATION_SIZE // 8)
         registration[0] = start
         registration[1] = limit | group << 32 | (layout.PBUF_RING_INC << 48 if incremental else 0)
@@ -184,15 +181,17 @@ class Buffers:
     def release(self, number: int, size: int, more: bool, lent: bool) -> None:
         """Note that `size` bytes of buffer `number` were copied or lent, and put back what is not in use any more.
 
-        With `more` the kernel goes on filling it. Needs no memory, except that a spent buffer of loans is noted.
+        With `more` the kernel goes on filling it. Needs no memory.
         """
         if self.incremental:
             self.places[number] += size
+            if lent:
+                self.lent[number] += 1
             if more:
                 return
             self.available -= 1
-            if number in self.loans:
-                self.spent.add(number)
+            if self.lent[number]:
+                self.places[number] = _SPENT
             else:
                 self.provide(number)
             return
@@ -228,28 +227,18 @@ class Buffers:
         start = number * self.size
         if self.incremental:
             start += self.places[number]
-            loan = Loan(self, number, memoryview(self.memory)[start : start + size])
-            self.loans[number] = self.loans.get(number, 0) + 1
-            return loan
         return Loan(self, number, memoryview(self.memory)[start : start + size])
 
     def reclaim(self) -> None:
         """Put back what was given back since."""
-        if not self.returned:
-            return
         while self.returned:
             number = self.returned.pop()
             if number >= self.provided:
                 raise ValueError(f"there is no buffer {number}")
             if self.incremental:
-                left = self.loans[number] - 1
-                if left:
-                    self.loans[number] = left
+                self.lent[number] -= 1
+                if self.lent[number] or self.places[number] != _SPENT:
                     continue
-                del self.loans[number]
-                if number not in self.spent:
-                    continue
-                self.spent.remove(number)
             self.provide(number)
         self.publish()
 

@@ -59,4 +59,5 @@ cdef class Ring:
     cdef Py_ssize_t enter(self, unsigned int complete, long long timeout_ns) except? -1
     cpdef object enable(self)
     cpdef object await_owner(self)
+    cpdef bint owner_has_ended(self) except -1
     cpdef object close(self)

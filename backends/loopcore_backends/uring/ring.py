@@ -318,11 +318,14 @@ class Ring:
         """
         if self.owner in [thread.native_id for thread in threading.enumerate()]:
             return
-        path = f"/proc/self/task/{self.owner}"
         for _ in range(_PATIENCE_MS):
-            if not os.path.exists(path):
+            if not os.path.exists(f"/proc/self/task/{self.owner}"):
                 return
             time.sleep(0.001)
+
+    def owner_has_ended(self) -> bool:
+        """Tell whether the thread that owns the ring has ended, and its requests with it; False if nothing can tell."""
+        return os.path.exists("/proc/self/task") and not os.path.exists(f"/proc/self/task/{self.owner}")
 
     def close(self) -> None:
         """Give up descriptor and memory. The kernel ends what is in flight, soon."""

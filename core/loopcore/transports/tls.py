@@ -252,7 +252,7 @@ class SSLTransport(TlsConnection):
     @property
     def _closed(self) -> bool:
         """`is_closing` by the name that libraries look up in asyncio's TLS transport."""
-        return self._engine.state > _OPEN
+        return self.is_closing()
 
     def close(self) -> None:
         """Send what was written, end the TLS session, then close; nothing is received any more. Idempotent.

@@ -54,18 +54,23 @@ class Inspect:
             self._inspected[id(loop)][1].moved()
             return
         number = next(_numbers)
+        subject = Subject(loop, number, self._births.get(id(loop)))
         try:
             listener = places.Listener(os.getpid(), number)
-        except (OSError, UsageError) as exc:
+            try:
+                server = Server(listener, subject)
+                server.start()
+            except BaseException:
+                listener.remove()
+                listener.close()
+                raise
+        except (OSError, RuntimeError, UsageError) as exc:  # RuntimeError: no thread can be started
             if self._complaints.get(id(loop)) != str(exc):  # asyncio.run alone runs its loop four times
                 logger.warning("nobody can look at %r: %s", loop, exc)
                 self._complaints[id(loop)] = str(exc)
             return
-        subject = Subject(loop, number, self._births.get(id(loop)))
-        server = Server(listener, subject)
         self._inspected[id(loop)] = server, subject
         _servers.add(server)
-        server.start()
         logger.debug("%r can be looked at through %s", loop, listener.path)
 
     @loopcore.hookimpl

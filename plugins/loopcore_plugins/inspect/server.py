@@ -223,7 +223,7 @@ class Server:
             except Exception as exc:
                 connection.end()
                 connection.say({"id": None, "error": self._note(exc)})
-        except OSError:
+        except Exception:  # the peer has gone, or there is no memory to say what failed
             self._close(connection)
             return
         if connection.is_over:

@@ -211,9 +211,12 @@ def close_endpoint(endpoint: Endpoint) -> None:
     """Give an endpoint back."""
     with _lock:
         endpoint.users -= 1
-        if endpoint.users == 0 and endpoint in _endpoints.values():
+        is_last = endpoint.users == 0 and endpoint in _endpoints.values()
+        if is_last:
             del _endpoints[next(key for key, each in _endpoints.items() if each is endpoint)]
-            endpoint.stop()
+    if is_last:
+        # Without the lock: its thread, which is waited for, may have to close another endpoint in a finalizer.
+        endpoint.stop()
 
 
 def _begin_anew() -> None:

@@ -26,7 +26,7 @@ def write_trace(path: Path, records: list[Record], *, title: str, threads: Mappi
     What is at `path` is replaced, a link itself and not what it leads to.
     """
     # The folder may be one in which others can make files: a name that they can foresee may be a link of theirs.
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    unfinished = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with _open(unfinished, compressed=path.suffix == ".gz") as file:
             file.write('{"displayTimeUnit":"ns","otherData":')

@@ -19,6 +19,7 @@ from loopcore.interest import READ
 from loopcore.operations import Poll, Receive
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from loopcore_backends.uring import UringBackend
+from loopcore_backends.uring.backend import _kept
 from tests.backends.uring.kit import LARGE, in_thread, needs_uring, send_of
 
 pytestmark = needs_uring
@@ -191,6 +192,58 @@ def test_unknown_operation_that_was_submitted_in_another_thread_ends_with_an_err
     in_thread(lambda: port.submit(receiving))
     ended = [*port.wait(PATIENCE)] or [*port.wait(PATIENCE)]
     assert [(operation, result.errno, more) for operation, result, more in ended] == [(receiving, errno.EINVAL, False)]
+
+
+def test_submission_that_fails_in_the_owners_thread_harms_no_other(port, pair):
+    """What a foreign thread asked for cannot raise there any more, and must not raise in a call of somebody else."""
+    wrong: Any = send_of(pair[0], 3)  # no buffer
+    in_thread(lambda: port.submit(wrong))
+    good = send_of(pair[0], b"good")
+    port.submit(good)
+    ended: dict[Any, Any] = {}
+    while len(ended) < 2:
+        ended.update({operation: result for operation, result, _ in port.wait(PATIENCE)})
+    assert ended[good] == 4
+    assert ended[wrong].errno == errno.EINVAL
+    assert pair[1].recv(10) == b"good"
+
+
+def test_late_cancel_of_another_thread_does_not_end_the_next_flight(port, pair):
+    receiving = Receive(pair[0].fileno(), LARGE)
+    port.submit(receiving)
+    port.wait(0.0)
+    in_thread(lambda: port.cancel(receiving))
+    port.cancel(receiving)  # the owner is faster
+    ended: list[Any] = []
+    while not ended:
+        ended += port.wait(PATIENCE)
+    assert [result.errno for _, result, _ in ended] == [errno.ECANCELED]
+    port.submit(receiving)
+    pair[1].send(b"second")
+    ended.clear()
+    while not ended:
+        ended += port.wait(PATIENCE)
+    assert ended == [(receiving, b"second", True)]
+
+
+def test_memory_of_ports_that_other_threads_close_is_kept_while_their_owner_lives(make_port, make_pair):
+    """Issue 32: entries were lost when two ports were given up at once."""
+    ports = [make_port() for _ in range(20)]
+    for port in ports:
+        port.submit(Receive(make_pair()[0].fileno(), LARGE))
+        port.wait(0.0)
+    before = set(_kept)
+    threads = [
+        threading.Thread(target=lambda half=half: [port.close() for port in half]) for half in (ports[::2], ports[1::2])
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kept = set(_kept) - before
+    assert len(kept) == len(ports)
+    for number in kept:
+        del _kept[number]  # this thread lives on, but enters none of these rings
 
 
 def test_wait_inside_a_wait_is_refused(port):

@@ -177,6 +177,7 @@ def test_receive_of_datagrams_begun_by_another_thread_goes_on(ledger):
 
         def work() -> None:
             ledger.submit(receiving, SendTo(one.fileno(), b"to myself", one.getsockname()))
+            ledger.wait(0.0)  # woken: the first wait of this thread begins what was submitted before it
             assert ledger.result_of(receiving) == (b"to myself", one.getsockname())
             ledger.cancel(receiving)
             assert ledger.result_of(receiving).errno == errno.ECANCELED
