@@ -199,8 +199,8 @@ class Buffers:
         self.available -= count
         if lent:
             return
-        # Where the others are is read off the first one's place, and providing that changes it. What is written
-        # meanwhile is never ahead of what is still to be read: at the tail lies the oldest entry.
+        # The first buffer's place says where the others are, and providing it changes that: read it once. Entries are
+        # written behind those that are still to be read, because the oldest lies at the tail.
         place = self.places[number]
         for step in range(count):
             self.provide((self.entries[2 * ((place + step) & self.mask) + 1] >> 32) & 0xFFFF)

@@ -1,6 +1,6 @@
 """TLS: what `ssl=` and `start_tls` stand on.
 
-This is the one module of the endpoints that knows how TLS is done: by a `SSLTransport` over a plain one. The others
+This is the one module of the endpoints that knows how TLS is done: by an `SSLTransport` over a plain one. The others
 pass `TlsSettings` through and get a transport back.
 
 Thread: the loop's own. Timeouts are in seconds; None means asyncio's default (60 for the handshake, 30 for

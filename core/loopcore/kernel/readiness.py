@@ -84,7 +84,7 @@ class Readiness:
         self.tick: int = 0
         """Number of the current tick, counted when its wait returns; kept by the reactor."""
         self.changed: bool = False
-        """Somebody came or left since the last wait: the next tick must not skip its poll. Lowered by the reactor."""
+        """A registration changed since the last wait: the next tick must not skip its poll. Lowered by the reactor."""
         self.keeps: bool = False
         """Whether `keep_reader` does what it says; else it is `clear_reader`."""
         self.parks: bool = False

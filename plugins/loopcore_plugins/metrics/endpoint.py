@@ -75,7 +75,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.handle_request()
 
     def _hang_up(self) -> float | None:
-        """Hang up on who is too slow; return the seconds until the next one is, None if nobody is served."""
+        """Close clients whose time is up; return the seconds until the next one's is, None if there are none."""
         self._sweep()
         now = time.monotonic()
         for request, client in self._served.items():
@@ -122,7 +122,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
     def server_close(self) -> None:
         super().server_close()
-        for client in list(self._served.values()):  # their threads go on with their own
+        for client in list(self._served.values()):  # the parent's threads hold their own copies
             client.sock.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
