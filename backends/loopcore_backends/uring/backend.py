@@ -85,7 +85,7 @@ _numbers = itertools.count()
 
 
 def _keep_memory(ring: Ring, memory: Any) -> None:
-    """Keep `memory` until the thread of `ring` has ended; let go of what was kept for threads that have."""
+    """Keep `memory` until the thread of `ring` has ended; release what was kept for threads that have."""
     if ring.enabled and memory is not None:
         _kept[next(_numbers)] = (ring, memory)
     for number in [*_kept]:
@@ -214,7 +214,7 @@ class UringBackend(DirectPort):
         except MemoryError:
             operation.slot = slots.POSTED
             raise
-        except Exception as exc:  # there is no caller to be told
+        except Exception as exc:  # its caller has gone on
             operation.slot = slot = self._slots.take(operation)
             self._results.end(slot, OSError(errno.EINVAL, str(exc)))
 
@@ -318,7 +318,7 @@ class UringBackend(DirectPort):
                 self._enter(1 if blocks else 0, limit)
             self._harvest()
             if self._posted:
-                self._do_posted()  # now, so that what was cancelled is told by this wait
+                self._do_posted()  # now, so that this wait returns the ends
             if results.ends or results.woken or limit == 0:
                 return
             check_signals()
@@ -482,7 +482,7 @@ class UringBackend(DirectPort):
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
     def __del__(self) -> None:
-        # Of one that nobody has closed: the descriptor and the memory would stay, in use by the kernel.
+        # A port that was never closed: the kernel would keep its descriptor and write to its memory.
         if getattr(self, "_has_ring", False):
             self.close()
 
