@@ -5,9 +5,11 @@ In the compiled build attributes are C's, and None or zero at first. `misuse.py`
 
 import asyncio
 import contextlib
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,3 +121,22 @@ def test_debug_mode_of_a_loop_that_was_never_initialised_writes_nowhere() -> Non
     bare = loopcore.EventLoop.__new__(loopcore.EventLoop)
     with contextlib.suppress(AttributeError):  # interpreted
         Scheduler.set_debug(bare, True)
+
+
+def test_write_of_a_driver_whose_scheduler_was_never_initialised_ends_no_process():
+    """Issue 32: what waits for the end of the tick was a list of nobody's, and C code appended to it."""
+
+    async def main() -> None:
+        one, other = socket.socketpair()
+        with other:
+            transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=one)
+            driver: Any = transport._driver
+            scheduler, driver.scheduler = driver.scheduler, loopcore.EventLoop.__new__(loopcore.EventLoop)
+            try:
+                with contextlib.suppress(AttributeError):
+                    transport.write(b"x")
+            finally:
+                driver.scheduler = scheduler
+                transport.abort()
+
+    loopcore.run(main())

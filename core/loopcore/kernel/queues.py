@@ -130,6 +130,7 @@ class Queues:
         self.urgent = UrgentQueues(URGENT_BUDGET)
         self.tally = Tally()
         self._contexts: SharedContexts = SharedContexts()
+        self._flushes = []
 
     def get_debug(self) -> bool:
         """Tell whether debug mode is on."""
