@@ -13,6 +13,7 @@ from loopcore.native.reuse cimport reuse
 from loopcore.native.tracking cimport untrack
 
 cdef int _PENDING
+cdef int _CLOSED
 cdef int _CANCELLED
 cdef int _FINISHED
 

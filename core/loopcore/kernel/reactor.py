@@ -251,6 +251,7 @@ class Reactor(PolicyDispatcher):
             return True
         return bool(self.ready._count or self._urgent_pending or self._immediates or self._flushes or self._closing)
 
+    @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _polls_now(self) -> bool:
         if self._skipped > self.poll_skip_ticks or (self.completions is not None and self.completions.submitted):
             return True  # what was submitted begins with the wait
