@@ -38,9 +38,9 @@ cdef class Buffers:
     @cython.locals(part=Py_ssize_t, step=cython.uint, start=cython.ulonglong)
     cdef bytes _gather(self, unsigned int number, Py_ssize_t size)
     @cython.locals(start=Py_ssize_t)
-    cpdef object lend(self, unsigned int number, Py_ssize_t size)
+    cdef object lend(self, unsigned int number, Py_ssize_t size)
     @cython.locals(number=cython.uint)
-    cpdef object reclaim(self)
+    cdef object reclaim(self)
 
 
 @cython.final
