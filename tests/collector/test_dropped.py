@@ -210,10 +210,10 @@ def test_transport_collected_in_a_thread_warns_and_closes_its_socket(
         # A loop keeps a transport that reads, until what it has asked the port for has ended.
         transport.pause_reading()
         await settle()
-        Ring(transport, protocol)
-        del transport, protocol, near
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            Ring(transport, protocol)
+            del transport, protocol, near  # a collector that never rests may come right here
             await elsewhere()
         assert await end_of(far) == b""
         return [str(each.message).split(" <")[0] for each in caught if each.category is ResourceWarning]
