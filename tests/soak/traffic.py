@@ -99,7 +99,9 @@ def two_ends(chance: random.Random, name: str, *, secure: bool = False) -> tuple
     """Return ends that will talk to each other."""
     one, other = body(chance), body(chance)
     client = End(f"{name} client", one, other, keeps_open=not secure)
-    return client, End(f"{name} server", other, one, keeps_open=not secure)
+    server = End(f"{name} server", other, one, keeps_open=not secure)
+    server.sends_files = False
+    return client, server
 
 
 # ---------------------------------------------------------------- connections with a transport at both ends
