@@ -15,7 +15,7 @@ import pytest
 
 import loopcore
 from loopcore.discovery import list_backends
-from loopcore.kernel.scheduler import Scheduler
+from loopcore.kernel.scheduler import INTERPRETED, Scheduler
 
 MISUSE = Path(__file__).with_name("misuse.py")
 
@@ -40,6 +40,8 @@ def test_misusing_the_objects_of_a_loop_at_work_ends_no_process(backend: str) ->
     """Issue 32: every attribute is called with and set to what it is not meant for, then the loop goes on."""
     if backend not in {row.name for row in list_backends() if row.available}:
         pytest.skip(f"no {backend} here")
+    if backend == "uring" and INTERPRETED:
+        pytest.skip("interpreted, the ring is memory that ctypes reaches, and private methods of Python are no boundary")
     assert killed_by_misuse("in-use", "loopcore", backend) == []
 
 
