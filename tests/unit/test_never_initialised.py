@@ -41,7 +41,7 @@ def test_misusing_the_objects_of_a_loop_at_work_ends_no_process(backend: str) ->
     if backend not in {row.name for row in list_backends() if row.available}:
         pytest.skip(f"no {backend} here")
     if backend == "uring" and INTERPRETED:
-        pytest.skip("interpreted, the ring is memory that ctypes reaches, and private methods of Python are no boundary")
+        pytest.skip("interpreted, the ring is memory for ctypes, and private methods of Python are no boundary")
     assert killed_by_misuse("in-use", "loopcore", backend) == []
 
 
