@@ -38,9 +38,10 @@ class WithFallbackWaker(FallbackWaker, BackendContract):
 
 
 for _name in ports.readiness_backends():
-    contract(_name, BackendContract, backend=_name)
+    _cannot = ports.cannot_of(_name)
+    contract(_name, BackendContract, backend=_name, cannot=_cannot)
     if hasattr(os, "eventfd"):
-        contract(f"{_name}-socketpair", WithFallbackWaker, backend=_name, levels=("port",))
+        contract(f"{_name}-socketpair", WithFallbackWaker, backend=_name, levels=("port",), cannot=_cannot)
 
 for _kind in ports.completion_kinds():
     _backend, _, _ = _kind.partition("-")
