@@ -24,7 +24,10 @@ TRIES = 20
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each failure needs a process of its own")
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="not clean yet on 3.13 over select(2) (issue 32)")
+@pytest.mark.skipif(
+    not IS_FULL and os.environ.get("LOOPCORE_BACKEND") == "select",
+    reason="a defect of the select backend is open: EBADF after a failed allocation (issue 32)",
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_failed_allocation_ends_no_process_and_no_loop(scenario: str, backend: str) -> None:
