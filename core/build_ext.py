@@ -86,6 +86,8 @@ struct _object; void _Py_Dealloc(struct _object *) __attribute__((cold));
 """
 """What is called on each way out of an error, and for each last reference: the compiler learns that it seldom is."""
 MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
+CAUGHT: Final = re.compile(r"__Pyx_GetException\(&(\w+), &(\w+), &(\w+)\)")
+"""Where translated code catches an exception: it takes the type, the value and the traceback."""
 
 
 class CompileError(Exception):
@@ -353,6 +355,22 @@ def compiler_flags(scratch: Path) -> list[str]:
     return ["-O3", "-g0", "-Werror=shift-count-overflow", "-fno-plt", "-include", str(header)]
 
 
+def allow_no_traceback(translated: str) -> str:
+    """Return `translated` with `except` and `with` made to bear an exception without a traceback.
+
+    There is none if memory runs out when it is made; Cython 3.3 takes it for granted and ends the process
+    (cython/cython#4722 has how an exception is exchanged on the way).
+    """
+    functions = translated.split("\n}\n")
+    for index, function in enumerate(functions):
+        for kind, value, traceback in set(CAUGHT.findall(function)):
+            three = f"{kind}, {value}, {traceback}"
+            function = function.replace(f"__Pyx_DECREF({traceback});", f"__Pyx_XDECREF({traceback});")
+            function = function.replace(f"{{{three}}}", f"{{{three} ? {traceback} : Py_None}}")
+        functions[index] = function
+    return "\n}\n".join(functions)
+
+
 def build(modules: list[str], out: Path) -> None:
     """Translate and compile `modules` (paths relative to here) into `out`. Runs in the child process."""
     from Cython.Build import cythonize
@@ -377,6 +395,9 @@ def build(modules: list[str], out: Path) -> None:
         compiler_directives=DIRECTIVES,
         show_all_warnings=False,
     )
+    for extension in translated:
+        source = Path(extension.sources[0])
+        source.write_text(allow_no_traceback(source.read_text(encoding="utf-8")), encoding="utf-8")
     command = build_ext(Distribution({"name": "loopcore", "ext_modules": translated}))
     command.build_lib = str(out)
     command.build_temp = str(out.parent / "objects")

@@ -24,10 +24,6 @@ TRIES = 20
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each failure needs a process of its own")
 
 
-@pytest.mark.skipif(
-    not IS_FULL and os.environ.get("LOOPCORE_BACKEND") == "select",
-    reason="a defect of the select backend is open: EBADF after a failed allocation (issue 32)",
-)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_failed_allocation_ends_no_process_and_no_loop(scenario: str, backend: str) -> None:

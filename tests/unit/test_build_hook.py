@@ -72,3 +72,26 @@ def test_flags_for_a_sanitizer_are_left_as_they_are(hook: Any, monkeypatch: pyte
     assert hook.compiler_flags(tmp_path) == []
     monkeypatch.delenv("CFLAGS")
     assert hook.compiler_flags(tmp_path) != []
+
+
+def test_a_caught_exception_may_have_no_traceback(hook: Any) -> None:
+    """Issue 32: where memory ran out when the traceback was to be made, the process ended."""
+    translated = """
+static int f(void) {
+  __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
+}
+static int g(void) {
+  if (__Pyx_GetException(&__pyx_t_1, &__pyx_t_2, &__pyx_t_3) < 0) return -1;
+  PyObject* __pyx_temp[3] = {__pyx_t_1, __pyx_t_2, __pyx_t_3};
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+  __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
+}
+"""
+    caught = hook.allow_no_traceback(translated)
+    assert caught.splitlines()[2] == "  __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;"
+    assert caught.splitlines()[6:9] == [
+        "  PyObject* __pyx_temp[3] = {__pyx_t_1, __pyx_t_2, __pyx_t_3 ? __pyx_t_3 : Py_None};",
+        "  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;",
+        "  __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;",
+    ]
+    assert hook.allow_no_traceback(caught) == caught

@@ -257,15 +257,16 @@ class Dispatcher(TaskQueues):
 
     def _run_timers(self) -> int:
         due: list[Any] = self._due
-        self._due, position = [], 0
+        self._due = []
         try:
             for position in range(len(due)):
                 runnable = due[position]
                 due[position] = None  # so it is freed when it has run, not after thousands of others
                 self._run_one(runnable)
         except BaseException:
-            for runnable in due[position + 1 :]:
-                self.ready.push(runnable)
+            for runnable in due:
+                if runnable is not None:
+                    self.ready.push(runnable)
             raise
         runnable = None  # as in _run_pending
         return len(due)

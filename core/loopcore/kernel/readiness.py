@@ -159,10 +159,10 @@ class Readiness:
                 return False
         if self.parks:
             self._backend.modify(fd, 0)
+        self._kept.append(fd)
         entry.reader = None
         entry._kept = _DRAINED if drained else _KEPT
         entry._kept_sweep = self._sweeps
-        self._kept.append(fd)
         return len(self._kept) == 1
 
     def is_drained(self, owner: Any) -> bool:

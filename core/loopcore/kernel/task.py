@@ -112,10 +112,14 @@ class Task(Future):
         if self._reactor is not None:
             self._reactor.tally.tasks_created += 1
         self._announce("loopcore_task_spawned")
-        if eager_start and self._loop.is_running():
-            self._start_eagerly()
-        else:
-            self._schedule_step()
+        try:
+            if eager_start and self._loop.is_running():
+                self._start_eagerly()
+            else:
+                self._schedule_step()
+        finally:
+            if not cython.compiled:
+                del self
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -223,6 +227,8 @@ class Task(Future):
             self._step()
         finally:
             self._announce("loopcore_task_step_end")
+            if not cython.compiled:
+                del self, future
 
     def _step(self) -> None:
         """Run the coroutine until it suspends or ends. The task's context is the current one."""
@@ -272,6 +278,8 @@ class Task(Future):
             self._finish_cancelled(exc)
         except (KeyboardInterrupt, SystemExit) as exc:
             self._finish_failed(exc)
+            if not cython.compiled:
+                del self, thrown
             raise
         except BaseException as exc:
             self._finish_failed(exc)
@@ -359,6 +367,8 @@ class Task(Future):
         finally:
             if self._status != _PENDING:
                 self._coro = None
+            if not cython.compiled:
+                del self
 
     def __repr__(self) -> str:
         return describe_task(self)

@@ -116,8 +116,8 @@ class Attempt(Future):
             if not cython.compiled:
                 del self  # the error's traceback holds this frame
         else:
-            self._leave_with(result)
             self._set_result(result)
+            self._leave_with(result)
 
     def _leave_with(self, result: Any) -> None:
         """Leave the table; if another operation like this will follow, keep the registration for it."""
@@ -125,13 +125,18 @@ class Attempt(Future):
             self._leave()  # nothing like it will follow, least of all at the end of the stream
             return
         drained = False
-        if self._kind == _RECV:
-            drained = len(result) < self._argument
-        elif self._kind == _RECV_INTO:
-            with memoryview(self._argument) as view:
-                drained = result < view.nbytes
+        try:
+            if self._kind == _RECV:
+                drained = len(result) < self._argument
+            elif self._kind == _RECV_INTO:
+                with memoryview(self._argument) as view:
+                    drained = result < view.nbytes
+            is_first = self._reactor.readiness.keep_reader(self._fd, self._sock, drained)
+        except MemoryError:
+            self._leave()
+            return
         self._watching = False
-        if self._reactor.readiness.keep_reader(self._fd, self._sock, drained):
+        if is_first:
             self._reactor.flush_soon(self._sweeper)
         self._sock = self._argument = None  # the task that is woken holds what it waited for until it waits again
 

@@ -241,7 +241,8 @@ def test_a_process_that_gives_up_its_privileges_goes_on(folder: Path, when: str)
     """The kernel hides the descriptors of such a process from others, and the socket may be root's."""
     program = f"""
 import asyncio, logging, os, sys
-import loopcore, loopcore_plugins.inspect
+import loopcore
+from loopcore_plugins.inspect import Inspect
 from loopcore_plugins.inspect.client import connect, find
 
 def drop():
@@ -262,7 +263,7 @@ logging.getLogger("asyncio").setLevel("CRITICAL")
 loopcore.run(asyncio.sleep(0))  # all that is needed is imported
 if sys.argv[1] == "before":
     drop()
-loopcore.run(main(), plugins=["inspect"])
+loopcore.run(main(), plugins=[Inspect()])
 """
     folder.chmod(0o711)
     open_to_all = folder / "tmp"
