@@ -339,7 +339,7 @@ def check_compiler(scratch: Path) -> None:
 def compiler_flags(scratch: Path) -> list[str]:
     """Return what the C compiler is told; the header that it shall read is written into `scratch`.
 
-    What an operation costs depends on how much code it touches (docs/adr/0047): calls into the interpreter that go
+    What an operation costs depends on how much code it touches (docs/adr/0002): calls into the interpreter that go
     straight there, and the way out of errors, which Cython writes into the middle of each function, moved aside.
     """
     if os.name == "nt":

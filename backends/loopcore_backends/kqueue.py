@@ -27,7 +27,7 @@ some devices (/dev/null, depending on the system), and refuses to watch a pipe f
 (EPIPE). What there is no knote for is noted here, and reported by each wait. But a terminal that is refused, as some
 versions of macOS do, is an error: it is not always ready, and reporting it would spin.
 
-The waker is that of the other backends, a pair of sockets (docs/adr/0011). After a fork the child has no
+The waker is that of the other backends, a pair of sockets (docs/adr/0008). After a fork the child has no
 kqueue: see `close`.
 
 Facts: kqueue(2) of FreeBSD, macOS, OpenBSD and NetBSD. Threads: see `loopcore.backend`.

@@ -3,7 +3,7 @@
 A method that is looked up by its name costs about 250 instructions a wait. A backend that is a `cdef class` of Cython
 may have `DirectPort` as its base and declare `cpdef object wait(self, object timeout)` in its `.pxd`: then the loop
 calls it through a pointer. Nothing else changes. A Python class that is derived from such a backend is asked for its
-own `wait`; interpreted, this base does nothing. What it is worth is in docs/adr/0054.
+own `wait`; interpreted, this base does nothing. What it is worth is in docs/adr/0003.
 """
 
 from collections.abc import Sequence

@@ -55,7 +55,7 @@ def leave_running_loop() -> None:
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     """An asyncio event loop on a backend."""
 
-    __slots__ = ("_parts", "_threads")  # the dict is for what a program sets (docs/adr/0014)
+    __slots__ = ("_parts", "_threads")  # the dict is for what a program sets (docs/adr/0007)
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 Most loops never use most of their parts: a test makes a loop, runs a coroutine and closes it, without a connection, a
 child or a signal. A part is also what ties a loop into reference cycles, since it is given the loop; a loop that lets
-go of its parts when it closes is freed at once, and its memory is there for the next one (docs/adr/0025).
+go of its parts when it closes is freed at once, and its memory is there for the next one (docs/adr/0015).
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ _any_early = False
 class Part:
     """What `part` returns: an attribute of the class that keeps what it has made in the loop's table of parts.
 
-    Not in the loop's own dict: Python 3.12 and later call a method quickly on an object that has none (docs/adr/0014).
+    Not in the loop's own dict: Python 3.12 and later call a method quickly on an object that has none (docs/adr/0007).
     What a program sets hides what was there, also if it does so before the loop's `__init__`; to delete it brings that
     back, as `unittest.mock.patch.object` expects of what is not in an object's own dict.
 

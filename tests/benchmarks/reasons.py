@@ -63,7 +63,7 @@ BEHIND = (
         "unix",
         (
             "the system calls are those of the C server (see below): what is left is a call of Python and two objects; "
-            "over io_uring what a submission costs is more than the system calls that it saves (ADR 0029)"
+            "over io_uring what a submission costs is more than the system calls that it saves (ADR 0010)"
         ),
     ),
     (
@@ -92,7 +92,7 @@ BEHIND = (
         "churn",
         (
             "7.3 system calls a connection over epoll, as of the C server, 6.3 of C and Python, which leaves it to "
-            "close(2) to end the registration (ADR 0028), 3.2 over io_uring, 11.0 of uvloop (strace). "
+            "close(2) to end the registration (ADR 0012), 3.2 over io_uring, 11.0 of uvloop (strace). "
             "A transport, its driver, three callbacks and their bound methods are made for each connection, more than "
             "rloop makes; but most of the row is the kernel's, which makes and unmakes a connection"
         ),
@@ -108,7 +108,7 @@ BEHIND = (
     ),
     (
         "streams-100k",
-        ("the floor copies a message twice, as every loop does but loopcore (ADR 0050): the rest is the kernel's"),
+        ("the floor copies a message twice, as every loop does but loopcore (ADR 0011): the rest is the kernel's"),
     ),
     ("streams", "`asyncio.StreamReader` and `StreamWriter` are Python code, the same for every loop"),
 )

@@ -2,7 +2,7 @@
 
 Where Windows has IOCP and Linux io_uring, this backend has `_port.CompletionPort`: an object of the same shape, which
 makes the system calls itself when a readiness backend says that they will succeed. What that costs and why it is done
-so is in docs/adr/0015.
+so is in docs/adr/0009.
 
 It stands on the first of kqueue, epoll, poll and select that can run here. `ProactorBackend(over="poll")` takes
 another, or any object with the readiness port; LOOPCORE_PROACTOR_OVER does the same for a program that says

@@ -1,6 +1,6 @@
 """Memory: where the port receives to, and the pieces of it that are lent.
 
-What comes in goes into one buffer and is copied out exactly (docs/adr/0005 has the figures), so that an idle connection
+What comes in goes into one buffer and is copied out exactly (docs/adr/0011 has the figures), so that an idle connection
 costs no memory and a short message no large allocation. A Receive that asks for it gets a piece of its own
 instead, and gives it back when it has been used.
 """
@@ -8,7 +8,7 @@ instead, and gives it back when it has been used.
 from typing import Final
 
 LARGEST: Final = 120 * 1024
-"""Bytes of one result, at most: with its header a `bytes` stays below what malloc would map (docs/adr/0005)."""
+"""Bytes of one result, at most: with its header a `bytes` stays below what malloc would map (docs/adr/0011)."""
 
 KEPT_PIECES: Final = 32
 """Pieces that were given back and wait for the next Receive; what is beyond goes back to malloc."""

@@ -1,4 +1,4 @@
-"""Contexts that handles share until they run (docs/adr/0037).
+"""Contexts that handles share until they run (docs/adr/0006).
 
 What is scheduled runs in a copy of the context it was scheduled in. As long as the current one holds the same, handles
 and timers have one copy in common, the *snapshot*, which nobody enters and nobody is given: whoever runs, or is asked

@@ -18,7 +18,7 @@ cdef extern from *:
     }
 
     /* Whether an object itself has an attribute of this name, and not only its class. Nothing makes it a dict for that, where
-     * it can be asked without, from 3.13 on: its methods are called faster while it has none (docs/adr/0014). */
+     * it can be asked without, from 3.13 on: its methods are called faster while it has none (docs/adr/0007). */
     static inline int
     loopcore_has_itself(PyObject *object, PyObject *name)
     {

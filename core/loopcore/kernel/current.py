@@ -4,7 +4,7 @@ asyncio keeps it in a dict, by loop. To enter and to leave it in each step are t
 come to and go from is made anew every five of them. So, compiled, a task that suspends in the pending phase is left
 where it is, and the next one is put in its place: one access, in a dict that stays. What is left is taken away before
 anything runs that could look: a callback, an exception handler, the wait of the backend, whoever drives the tick
-(docs/adr/0036).
+(docs/adr/0007).
 """
 
 from collections.abc import Callable

@@ -110,7 +110,7 @@ cdef inline bint end_future(PyObject *ended) noexcept:
 
 
 # Whether callbacks of a future that is done need no `call_soon`: nobody looks on, and nobody has replaced it
-# (docs/adr/0039).
+# (docs/adr/0004).
 @cython.nonecheck(False)
 cdef inline bint goes_directly(Future future) except -1:
     cdef Reactor reactor = future._reactor
@@ -128,7 +128,7 @@ cdef inline bint notify_directly(Future future, object callback, object context)
 
 
 # The first callback, if it is the only one so far and its loop runs, shares a copy of the current context until it is due
-# (docs/adr/0037); False if it shall have one of its own.
+# (docs/adr/0006); False if it shall have one of its own.
 @cython.nonecheck(False)
 cdef inline bint share_first(Future future, object callback) except -1:
     cdef Reactor reactor = future._reactor
@@ -155,7 +155,7 @@ cdef inline int own_first(Future future) except -1:
 
 
 # Have the only callback that shares its context run: the future stands in the ready queue itself, in place of a Handle
-# (docs/adr/0048). False if it takes a `call_soon`, or is of another class, which may run for something else.
+# (docs/adr/0007). False if it takes a `call_soon`, or is of another class, which may run for something else.
 @cython.nonecheck(False)
 cdef inline bint notify_first(Future future) except -1:
     cdef Reactor reactor = future._reactor

@@ -3,7 +3,7 @@
 
 asyncio.Future's interface and messages; accepted wherever asyncio accepts its own (`asyncio.isfuture` and C tasks look
 for `_asyncio_future_blocking`, nothing else). Two things are different inside: the first waiter has a slot of its own,
-since nearly every future has one, and a waiting Task of loopcore's is put on the ready queue itself (docs/adr/0003).
+since nearly every future has one, and a waiting Task of loopcore's is put on the ready queue itself (docs/adr/0007).
 
 Thread: the loop's own, as for asyncio's. A future may belong to a loop of another kind; it then goes
 through that loop's `call_soon`.
@@ -92,8 +92,8 @@ class Future(Runnable):
         self._exception_traceback: TracebackType | None = None
         self._waiter: Any = None
         self._waiter_context: Context | None = None
-        self._waiter_shares: bool = False  # the context, with others, until it is due (docs/adr/0037)
-        self._is_due: bool = self._is_due if cython.compiled else False  # in the ready queue for that (docs/adr/0048)
+        self._waiter_shares: bool = False  # the context, with others, until it is due (docs/adr/0006)
+        self._is_due: bool = self._is_due if cython.compiled else False  # in the ready queue for that (docs/adr/0007)
         self._callback_list: list[tuple[Any, Context | None]] | None = None
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None

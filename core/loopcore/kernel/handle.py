@@ -2,7 +2,7 @@
 """Handle and TimerHandle: a callback with its arguments and its context, cancellable.
 
 Both pass `isinstance` for asyncio's classes through `__class__`, because libraries test for them; they
-cannot inherit them, since a compiled class has no room for an interpreted base (docs/adr/0004).
+cannot inherit them, since a compiled class has no room for an interpreted base (docs/adr/0007).
 """
 
 import asyncio
@@ -283,7 +283,7 @@ def make_soon(
 ) -> Handle:
     """Make a Handle for the ready queue of a loop that runs, which the collector need not know. Compiled only.
 
-    Who takes it out of the queue calls `run_soon` or `track`; so does who ends the run (docs/adr/0022). Without a
+    Who takes it out of the queue calls `run_soon` or `track`; so does who ends the run (docs/adr/0004). Without a
     `context` it shares one of `contexts` until it runs.
     """
     if spare_count:
@@ -336,7 +336,7 @@ def run_due(timer: TimerHandle, contexts: SharedContexts) -> int:
 
 
 def use_again(handle: Handle) -> int:
-    """Keep a Handle that has run for `make_soon`, if only the caller knows it (docs/adr/0022). Compiled only."""
+    """Keep a Handle that has run for `make_soon`, if only the caller knows it (docs/adr/0004). Compiled only."""
     if is_known_elsewhere(handle):
         track(handle)
         return 0

@@ -4,7 +4,7 @@ Other threads append, the loop's thread empties, and the backend is woken once a
 callback: whoever finds the flag down raises it and wakes; the loop lowers it *before* it empties, so a
 callback that comes in meanwhile wakes again. A wake too many is harmless, a wake too few would hang.
 
-Compiled and with the GIL, a loop that runs has them put on its ready queue at once (docs/adr/0046), unless some wait
+Compiled and with the GIL, a loop that runs has them put on its ready queue at once (docs/adr/0014), unless some wait
 here already, which must not be overtaken. Flag and order are the same: first the queue, then the flag.
 
 Safe without a lock: `deque.append` and `deque.popleft` are atomic, on free-threaded builds too, where each is a full
@@ -65,7 +65,7 @@ class Inbox:
         """Wake the loop, if it has not been since it looked last. Thread: any; also from a signal handler.
 
         If it is `running`, let it have the GIL each time that `_PATIENCE` more have come that it has not heard of
-        (docs/adr/0049).
+        (docs/adr/0014).
         """
         if self._woken:
             self._unheard += 1

@@ -1,4 +1,4 @@
-"""Tasks of the pure build: asyncio's, which are compiled wherever CPython is (docs/adr/0032).
+"""Tasks of the pure build: asyncio's, which are compiled wherever CPython is (docs/adr/0002).
 
 `kernel.task` and `kernel.future` are faster than asyncio's when they are compiled, and slower when they are not. So
 without a compiler `create_task` makes an `asyncio.Task` and `create_future` an `asyncio.Future`. What loopcore

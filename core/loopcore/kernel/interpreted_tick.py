@@ -1,4 +1,4 @@
-"""The tick of the pure build: the reactor's, with its calls written out (docs/adr/0032).
+"""The tick of the pure build: the reactor's, with its calls written out (docs/adr/0002).
 
 Compiled, a call of one of the kernel's methods by another costs next to nothing, and the kernel is made of small ones.
 Interpreted, a call costs as much as all the rest of such a method. So what runs for each callback, each event and

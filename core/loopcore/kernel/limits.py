@@ -15,11 +15,11 @@ cannot be received into: 400 messages of 16 KiB held at a time were 4 page fault
 
 RECEIVE_LIMIT = 120 * 1024
 """Bytes that one receive takes at most; also the most that a loop can be told. Below 128 KiB, where malloc turns to
-mmap(2) (docs/adr/0005)."""
+mmap(2) (docs/adr/0011)."""
 
 ENOUGH_RECEIVED = 64 * 1024
 """Bytes that a tick receives before it leaves the events that are left to the next one, if somebody is ready: what has
-come in is used while it is in the processor's cache (docs/adr/0051). Compiled, over a readiness port."""
+come in is used while it is in the processor's cache (docs/adr/0003). Compiled, over a readiness port."""
 
 CLOCK_TICKS = 8
 """How many ticks without a poll pass between two looks at the clock, once it was looked at in the first few."""

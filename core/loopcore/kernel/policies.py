@@ -105,7 +105,7 @@ class PolicyDispatcher(Dispatcher):
                     self.ready.push(runnable)  # the same twice: one after the other
                 position += 1
         except BaseException as exc:
-            # Before what has come in meanwhile: another thread may have posted (docs/adr/0046).
+            # Before what has come in meanwhile: another thread may have posted (docs/adr/0014).
             rest = [runnable for runnable in arrived[position:] if not order.holds(runnable)]
             for runnable in rest + self.ready.take():
                 self.ready.push(runnable)

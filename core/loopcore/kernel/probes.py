@@ -4,7 +4,7 @@ pluggy keeps and orders the plugins. A pluggy call, even of a hook nobody implem
 microsecond, more than running a callback; so the hooks of the tick and of every callback are *resolved*
 when the set of plugins changes, into flat tuples of plain calls, and a flag a group (`watching_ticks`,
 `watching_handles` ...) says whether there are any. The loop keeps its own copies of those, where it tests them
-at no price (docs/adr/0006).
+at no price (docs/adr/0016).
 """
 
 import inspect

@@ -205,7 +205,7 @@ class Queues:
 
         Callbacks of one thread run in the order in which it posted them. Raises RuntimeError if the loop is closed;
         what was posted before that and has not run by then is cancelled, so its handle says that it never will. Who
-        posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0049).
+        posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0014).
         """
         if self._attention & ~_IDLE:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")

@@ -19,7 +19,7 @@ Skipping the poll: a wait costs a system call, and while callbacks are ready it 
   does if a registration has changed since the wait.
 
 The first tick of a run always polls, and so does one that begins after `stop_ticks`.
-docs/adr/0007-polls-and-clocks.md
+docs/adr/0003-order-of-a-tick-polls-and-clock.md
 """
 
 import threading

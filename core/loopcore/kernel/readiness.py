@@ -13,7 +13,7 @@ a reader may leave by `keep_reader`: the backend is not told, and the owner, a s
 by `resume_reader`. Who else comes for that number finds it unregistered first; and what nobody has taken up after a
 few calls of `sweep`, one a tick, is unregistered. Kept is only what costs the backend something (`keeps`), and a port
 watches for nothing meanwhile (`parks`): what is in flight holds a file that the program may close.
-docs/adr/0027-sockets-stay-registered.md
+docs/adr/0008-readiness-registrations-and-closing.md
 """
 
 import weakref

@@ -2,7 +2,7 @@
 
 A callback's Handle, a Task that is due for its next step, the reading half of a transport: the tick treats
 them alike and makes one virtual call for each. That a Task stands in the queue itself is what makes waking
-it cheap: no Handle, no `call_soon`, no copy of a context (docs/adr/0003).
+it cheap: no Handle, no `call_soon`, no copy of a context (docs/adr/0007).
 
 Compiled, `_run` is a C method, so that the call stays one also for classes whose instances have a dict, where a
 `cpdef` method would first be looked up in it. Python classes may define `_run` all the same; Python code that

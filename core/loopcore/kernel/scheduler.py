@@ -71,7 +71,7 @@ class Scheduler(Reactor):
             return
         self._future_class = future_class
         self._task_class = task_class
-        # Interpreted, these are made by their constructors: what goes without is asyncio's (docs/adr/0032).
+        # Interpreted, these are made by their constructors: what goes without is asyncio's (docs/adr/0002).
         self._own_tasks = cython.compiled and task_class is Task and future_class is Future
 
     def __reduce__(self) -> Any:

@@ -5,9 +5,9 @@ open. A cancelled timer stays in the heap until it surfaces; once more than half
 rebuilt, so it holds at most twice the live timers (and a few).
 
 Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire. The heap is
-`native/deadlines.pxd`, compiled, and heapq, interpreted (docs/adr/0026). Compiled, timers are *fresh* until the loop
+`native/deadlines.pxd`, compiled, and heapq, interpreted (docs/adr/0005). Compiled, timers are *fresh* until the loop
 asks what is due or when to wake: in a list in the order in which they were set, which a cancelled one leaves at once.
-Then they go into the heap, or, many at once, are sorted into a *run* (docs/adr/0040). Lists keep all of them alive.
+Then they go into the heap, or, many at once, are sorted into a *run* (docs/adr/0005). Lists keep all of them alive.
 
 A timer that is let go of may be the last to know its context, and so run a finalizer, which may set and cancel timers.
 """

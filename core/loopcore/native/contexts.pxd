@@ -1,4 +1,4 @@
-# Whether the current context still holds what a copy of it held, for handles that share copies (docs/adr/0037).
+# Whether the current context still holds what a copy of it held, for handles that share copies (docs/adr/0006).
 #
 # A context's variables are in a table that is never changed, only replaced, so two contexts with the same table are copies
 # of each other. The interpreter tells nobody about that table; its place is behind the header and one pointer, from Python

@@ -1,4 +1,4 @@
-# `create_task` of a compiled loop without a dict for keywords that nobody gives (docs/adr/0042).
+# `create_task` of a compiled loop without a dict for keywords that nobody gives (docs/adr/0007).
 #
 # Cython makes one for `**kwargs` in every call. So the method that it has made is put behind another of the same name, which
 # takes the ordinary call, a coroutine with or without `name` and `context`, and hands on every other. Signature and

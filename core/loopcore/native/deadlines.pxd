@@ -1,11 +1,11 @@
-# A heap of deadlines in C, for the compiled timer heap (docs/adr/0026). `interpreted_deadlines.py` has the twins in Python.
+# A heap of deadlines in C, for the compiled timer heap (docs/adr/0005). `interpreted_deadlines.py` has the twins in Python.
 #
 # Deadline and sequence stand beside the pointer, so that a comparison touches the array and never a timer: among 100,000
 # of them each timer would be a cache miss. Four children a node: half the levels of a binary heap, and the children lie
 # side by side. The pointers are borrowed; who calls keeps the timers alive as long as they are in here. All is inline,
 # because each module that knows the timer heap includes it.
 #
-# Beside the heap there may be one *run*: many timers that were new at the same time, sorted once (docs/adr/0040). To take
+# Beside the heap there may be one *run*: many timers that were new at the same time, sorted once (docs/adr/0005). To take
 # its first costs nothing, and which timers are the next is known early enough to fetch them into the cache.
 
 cdef extern from *:

@@ -1,4 +1,4 @@
-# Calls of streams that have ended, kept to be begun again (docs/adr/0052): the last one of each kind, of those of a module.
+# Calls of streams that have ended, kept to be begun again (docs/adr/0011): the last one of each kind, of those of a module.
 #
 # A call that ends is still held by who awaits it, and let go of before the next one begins: then the reference here is the
 # only one. It refers to nothing meanwhile. Without the GIL nothing is kept.

@@ -12,7 +12,7 @@ import threading
 from typing import Any, Final
 
 RECEIVE_LIMIT: Final = 120 * 1024
-"""Bytes that one `receive` takes at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0005)."""
+"""Bytes that one `receive` takes at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
 
 VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
 """Buffers that one `send_many` passes at most."""

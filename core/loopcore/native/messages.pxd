@@ -16,7 +16,7 @@ cdef extern from *:
     #define LOOPCORE_FORGET_HASH(item) ((PyBytesObject *)(item))->ob_shash = -1
     #endif
 
-    /* Below 128 KiB, where malloc turns to mmap(2): the `bytes` that are handed out must not be mapped (ADR 0005). */
+    /* Below 128 KiB, where malloc turns to mmap(2): the `bytes` that are handed out must not be mapped (ADR 0011). */
     #define LOOPCORE_RECEIVE_LIMIT (120 * 1024)
 
     /* One object that held a message which has gone, and which nobody has a reference to: the next message is put into it.

@@ -1,4 +1,4 @@
-# Futures and tasks that have ended, kept to be made again (docs/adr/0048): 4,096 at most, of one class of a module.
+# Futures and tasks that have ended, kept to be made again (docs/adr/0007): 4,096 at most, of one class of a module.
 #
 # To make an object of three classes in C takes an allocation and a call for each, to destroy it three deallocators and a
 # finalizer. So where its finalizer would have nothing to say, nobody holds a weak reference and a program has set no

@@ -1,4 +1,4 @@
-# Handles that have run, kept to be used again (docs/adr/0022): an array of references that the compiled kernel owns.
+# Handles that have run, kept to be used again (docs/adr/0004): an array of references that the compiled kernel owns.
 #
 # They refer to nothing while they are here, so the garbage collector need not know of them, and does not: whoever looks
 # at its objects finds no handle of nobody's. Included by one module only.

@@ -1,5 +1,5 @@
 # How `__next__` in C ends with a value, which `await` is given: `stop_with`, then a bare `raise StopIteration`, which Cython
-# makes a return of NULL and nothing else (docs/adr/0052).
+# makes a return of NULL and nothing else (docs/adr/0007).
 #
 # From Python 3.12 on `await` takes the value out of an exception, whoever is awaited. `raise StopIteration(value)` has that
 # made by two calls of its class, and given a traceback that nobody sees. So it is made here as its constructor would, and

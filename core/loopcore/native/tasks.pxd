@@ -1,4 +1,4 @@
-# The list of tasks that are not done: an array of borrowed pointers, for the compiled kernel (docs/adr/0021).
+# The list of tasks that are not done: an array of borrowed pointers, for the compiled kernel (docs/adr/0007).
 #
 # Each task keeps its place in the array, counted from 1, so that it comes and goes in constant time, without a weak
 # reference, a hash or an allocation of its own. A task takes itself off when it is done, or else when it is destroyed.

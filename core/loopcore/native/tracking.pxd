@@ -1,4 +1,4 @@
-# Whether the garbage collector knows an object, for handles that it need not look at while they wait (docs/adr/0022).
+# Whether the garbage collector knows an object, for handles that it need not look at while they wait (docs/adr/0004).
 #
 # What is not tracked is never collected by mistake, since what it refers to counts as referred to from outside; a cycle
 # through it would only never be found. Without the GIL everything stays tracked.

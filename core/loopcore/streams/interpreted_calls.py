@@ -1,4 +1,4 @@
-"""`read`, `readexactly` and `drain` of the pure build, by `async def` (docs/adr/0041).
+"""`read`, `readexactly` and `drain` of the pure build, by `async def` (docs/adr/0002).
 
 Compiled, they are the state machines of `calls`, `reading` and `writer`, which spare a frame. Interpreted, such a
 machine is a method for each transition, and what a coroutine does in C costs nothing beside it.

@@ -1,6 +1,6 @@
 """StreamReaderProtocol: what the transport of a stream calls; it feeds the reader and knows when writing is paused.
 
-isinstance(protocol, asyncio.StreamReaderProtocol) holds through `__class__` (docs/adr/0004).
+isinstance(protocol, asyncio.StreamReaderProtocol) holds through `__class__` (docs/adr/0007).
 
 Thread: the loop's own.
 """

@@ -1,7 +1,7 @@
 """StreamReader: the receiving end of a stream, with asyncio's interface.
 
 Differences from asyncio's are in docs/reference/streams.md. isinstance(reader, asyncio.StreamReader) holds through
-`__class__` (docs/adr/0004).
+`__class__` (docs/adr/0007).
 
 Thread: the loop's own. Sizes are in bytes.
 """

@@ -1,7 +1,7 @@
 """StreamWriter: the sending end of a stream, with asyncio's interface.
 
 Differences from asyncio's are in docs/reference/streams.md. isinstance(writer, asyncio.StreamWriter) holds through
-`__class__` (docs/adr/0004).
+`__class__` (docs/adr/0007).
 
 Thread: the loop's own.
 """

@@ -12,7 +12,7 @@
     spawn       a task that is kept alive
     spawn_blocking  a function that blocks, in a thread
 
-docs/reference/sync.md describes what holds; docs/adr/0023 says why. What is named here and in these modules is public.
+docs/reference/sync.md describes what holds; docs/adr/0017 says why. What is named here and in these modules is public.
 """
 
 from loopcore.sync import broadcast, mpsc, oneshot, watch

@@ -43,7 +43,7 @@ class Sink(Runnable):
 
     What comes with every message has two names that do the same. The drivers of sockets call `_on_received`,
     `_on_datagram` and `_on_written`: compiled, C methods, without a look for an override in the dict that a transport
-    may have (docs/adr/0014). A driver in Python does not see those, and calls `_received`, `_datagram`, `_written`.
+    may have (docs/adr/0007). A driver in Python does not see those, and calls `_received`, `_datagram`, `_written`.
     `_get_buffer` and `_buffer_updated` are C methods only: no driver in Python receives into buffers.
     """
 
@@ -157,7 +157,7 @@ class Driver(Runnable):
     def release(self) -> None:
         """Close the socket or pipe, and drop what is queued. Idempotent.
 
-        Over readiness it is closed at once, not in the close phase (docs/adr/0010): who runs next may look at
+        Over readiness it is closed at once, not in the close phase (docs/adr/0008): who runs next may look at
         it, or wait for what its peer does about it. The readiness table keeps old events from a new owner of the
         number.
         """

@@ -1,7 +1,7 @@
 """The driver for completion ports: what InflowDriver receives with, and one operation that sends.
 
 Where polls are cheap what was written is sent by send(2) near the end of its tick, or, compiled, after the
-result that it answers (docs/adr/0044); only what is refused becomes a Send. Elsewhere little leaves as one Send. While
+result that it answers (docs/adr/0011); only what is refused becomes a Send. Elsewhere little leaves as one Send. While
 one is in flight, what is written behind it waits: two sends at a time could overtake each other. Who must know now
 whether the kernel has room calls `flush`, which asks it by send(2) as long as nothing is in flight.
 

@@ -9,7 +9,7 @@ A Poll for edges tells of what arrives, not of what is still there. A receive th
 socket; after one that had not, or once the peer's end was seen, the driver goes on in the next tick. That is so for
 TCP and `bytes`. A receive from a Unix socket also ends behind what carries descriptors, or comes from another process
 if that is asked for: compiled, recvmsg(2) tells of both (MSG_CTRUNC, for there is no room for what came along), and the
-driver goes on. What urgent data does is in docs/adr/0029. From other sockets a receive may stop short of the end for
+driver goes on. What urgent data does is in docs/adr/0010. From other sockets a receive may stop short of the end for
 reasons of their own, and the buffer of a protocol may be smaller than what there is: so those are polled each time.
 
 Thread: the loop's own.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 RECEIVE_LIMIT: Final = 120 * 1024
-"""Bytes of one result at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0005)."""
+"""Bytes of one result at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
 
 LARGE: Final = 16 * 1024
 """A result of so many bytes makes the driver receive for itself what comes next, if the port polls cheaply."""

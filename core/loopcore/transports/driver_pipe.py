@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 READ_LIMIT: Final = 120 * 1024
-"""Bytes that one read takes at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0005)."""
+"""Bytes that one read takes at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
 VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
 """Buffers that one write of what was queued takes at most."""
 READ_FAILED: Final = "Fatal read error on pipe transport"

@@ -2,11 +2,11 @@
 
 Receiving: one receive an event. What has come in beyond it is reported again, because readiness is
 level-triggered, after every other connection has had its turn. The bytes pass through one reusable buffer and
-reach the protocol as `bytes` of their own size (docs/adr/0005); a BufferedProtocol gets them straight into its
+reach the protocol as `bytes` of their own size (docs/adr/0011); a BufferedProtocol gets them straight into its
 buffer.
 
 Sending: what was written goes at the end of the tick, or, compiled, when the event that it answers has been dealt with
-(docs/adr/0044). The kernel nearly always has room, so a flush first sends and asks for writability only about what was
+(docs/adr/0011). The kernel nearly always has room, so a flush first sends and asks for writability only about what was
 refused. While that is awaited (`blocked`) nothing else is tried: the order of bytes is the order of writes.
 
 Both roles of the write side, "end of the tick" and "writable", are played by the sink: a connection costs two
@@ -80,7 +80,7 @@ class ReadinessDriver(QueueingDriver):
         """Send what the sink has written to what has just come in, if nobody else's writes wait.
 
         The end of the tick would bring the same turn, but after the other events: by then neither the socket nor the
-        bytes are in the processor's cache (docs/adr/0044). What others wrote before goes before. Who looks on has each
+        bytes are in the processor's cache (docs/adr/0011). What others wrote before goes before. Who looks on has each
         send as a callback of its own, then.
         """
         scheduler = self.scheduler

@@ -1,7 +1,7 @@
-"""The driver of the pure build for stream sockets over readiness ports, with its calls written out (docs/adr/0032).
+"""The driver of the pure build for stream sockets over readiness ports, with its calls written out (docs/adr/0002).
 
 What comes with every message is here in one piece: a receive, the protocol's call, and the send of one buffer that
-answers it (docs/adr/0044). `interpreted_stream` has the write, and the send at the end of the tick. All else is
+answers it (docs/adr/0011). `interpreted_stream` has the write, and the send at the end of the tick. All else is
 ReadinessDriver's.
 """
 

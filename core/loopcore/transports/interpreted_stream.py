@@ -1,4 +1,4 @@
-"""The stream transport of the pure build over readiness ports, with its calls written out (docs/adr/0041).
+"""The stream transport of the pure build over readiness ports, with its calls written out (docs/adr/0002).
 
 A write to an empty queue and the turn at the end of the tick, each in one piece with what `interpreted_driver` and its
 bases do for them, for the ordinary case: plain `bytes`, nothing refused, one buffer and nothing that waits for the

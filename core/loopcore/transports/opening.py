@@ -1,7 +1,7 @@
 """How the transport of a connected stream socket is made.
 
 A type is called with a dict of keywords, through `functools.partial` with another one; a function that is compiled is
-not. Each connection that a server accepts would pay for it (docs/adr/0053).
+not. Each connection that a server accepts would pay for it (docs/adr/0012).
 
 Thread: the loop's own.
 """

@@ -1,4 +1,4 @@
-"""ReaderFeed: asyncio's StreamReader, fed by C (docs/adr/0050). Compiled only.
+"""ReaderFeed: asyncio's StreamReader, fed by C (docs/adr/0011). Compiled only.
 
 A program that calls `asyncio.start_server` or `asyncio.open_connection` has a StreamReaderProtocol between the
 transport and the StreamReader that it reads from. `data_received` finds the reader, whose `feed_data` puts the bytes

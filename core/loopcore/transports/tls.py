@@ -2,7 +2,7 @@
 
 Its name says SSL because libraries look for that in the name of a transport's type.
 
-The differences from asyncio's are these (docs/adr/0008): writes of one tick are encrypted together at its end; after
+The differences from asyncio's are these (docs/adr/0013): writes of one tick are encrypted together at its end; after
 `close` no data is delivered any more, and a peer that goes on sending ends the connection without an error; who
 fails in TLS tells the peer why, before the connection ends; `get_extra_info` still answers afterwards.
 

@@ -211,7 +211,7 @@ class TlsConnection(TlsSending):
             self._flush()
 
     def _answer(self) -> None:
-        """Send what was written to what has just come in, if nobody else's writes wait (docs/adr/0044)."""
+        """Send what was written to what has just come in, if nobody else's writes wait (docs/adr/0011)."""
         loop = self._loop
         if loop._observed or not take_only(loop._flushes, self):
             return

@@ -78,7 +78,7 @@ RECORD_LIMIT = 16384
 """Bytes of plaintext that one record carries at most (RFC 8446, 5.1). One read of OpenSSL gives one record."""
 
 BATCH_LIMIT = 7 * RECORD_LIMIT
-"""Bytes that are encrypted at once. Their ciphertext stays below 120 KiB, for the reasons of docs/adr/0005."""
+"""Bytes that are encrypted at once. Their ciphertext stays below 120 KiB, for the reasons of docs/adr/0011."""
 
 ROOM_LIMIT = 120 * 1024
 """Bytes that are decrypted into one object: as much as is received at once, below malloc's mmap threshold (0005)."""

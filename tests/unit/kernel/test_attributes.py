@@ -56,7 +56,7 @@ def test_an_attribute_is_kept_and_taken_back(owner: Any) -> None:
 
 @pytest.fixture
 def own_classes(loop: Any) -> None:
-    """Have the loop make futures and tasks of loopcore's classes, in the pure build, too (docs/adr/0032)."""
+    """Have the loop make futures and tasks of loopcore's classes, in the pure build, too (docs/adr/0002)."""
     loop.use_classes(Future, Task)
 
 

@@ -1,4 +1,4 @@
-"""Events that are put off to the next tick, because those before them have brought much (docs/adr/0051)."""
+"""Events that are put off to the next tick, because those before them have brought much (docs/adr/0003)."""
 
 from collections.abc import Callable
 

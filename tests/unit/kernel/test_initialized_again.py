@@ -1,4 +1,4 @@
-"""Futures and tasks whose `__init__` is called again while their done callback is due (docs/adr/0048)."""
+"""Futures and tasks whose `__init__` is called again while their done callback is due (docs/adr/0007)."""
 
 import asyncio
 from typing import Any

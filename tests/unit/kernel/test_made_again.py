@@ -1,4 +1,4 @@
-"""Futures and tasks that have ended are made again (docs/adr/0048): nobody may notice."""
+"""Futures and tasks that have ended are made again (docs/adr/0007): nobody may notice."""
 
 import asyncio
 import gc

@@ -18,7 +18,7 @@ Loop = asyncio.AbstractEventLoop
 
 @pytest.fixture(autouse=True, params=["default", "own"] if INTERPRETED else ["default"])
 def classes(request: pytest.FixtureRequest) -> None:
-    """In the pure build both kinds that it has: asyncio's, counted, and loopcore's (docs/adr/0032)."""
+    """In the pure build both kinds that it has: asyncio's, counted, and loopcore's (docs/adr/0002)."""
     loop = request.getfixturevalue("loop") if "loop" in request.fixturenames else None
     if request.param == "own" and hasattr(loop, "use_classes"):
         loop.use_classes(Future, Task)

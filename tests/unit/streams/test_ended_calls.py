@@ -1,4 +1,4 @@
-"""Calls of streams that have ended are begun again as others (docs/adr/0052): nobody may notice."""
+"""Calls of streams that have ended are begun again as others (docs/adr/0011): nobody may notice."""
 
 import asyncio
 import gc
