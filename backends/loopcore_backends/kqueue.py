@@ -213,10 +213,10 @@ class KqueueBackend:
         """
         if self._waker.closed:
             return
+        self._control = _refuse  # first: a wait that begins after the next line would have nothing that ends it
         self._waker.close()
         self._registered.clear()
         self._always.clear()
-        self._control = _refuse
         if os.getpid() != self._owner:
             _inherited.append(self._kqueue)
         elif not self._waker.is_in_use():

@@ -133,9 +133,9 @@ class PollBackend:
         self._waker.wake()
 
     def close(self) -> None:
+        self._poll = _refuse  # first: a wait that begins after the next line would have nothing that ends it
         self._waker.close()
         self._registered.clear()
-        self._poll = _refuse
 
     def _must_be_open(self) -> None:
         if self._waker.closed:

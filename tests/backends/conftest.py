@@ -5,12 +5,14 @@ What every backend promises is in test_contract.py; the other tests here are of 
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from loopcore.testing.conformance import surroundings
 from loopcore.testing.conformance.surroundings import Elapsed, Fill, Pair, PairMaker
+from loopcore_backends._waker import FlaggedWaker
 from tests.backends import kqueues
 
 collect_ignore = [] if sys.platform == "linux" else ["test_kqueue.py"]  # its fake stands on epoll
@@ -60,3 +62,33 @@ def elapsed() -> Elapsed:
 def closed_number() -> int:
     """A number that no file of this process has."""
     return surroundings.closed_number()
+
+
+@pytest.fixture
+def wait_inside_close() -> Callable[[Any], Sequence[object]]:
+    """Closes a backend, waits when that has found no wait under way, as a thread beside may, and tells of that wait."""
+
+    def close(backend: Any) -> Sequence[object]:
+        outcomes: list[Sequence[object] | Exception] = []
+
+        class Raced(FlaggedWaker):
+            __slots__ = ()
+
+            def is_in_use(self) -> bool:
+                used = super().is_in_use()
+                if not outcomes:
+                    outcomes.append(())  # once
+                    try:
+                        outcomes.append(backend.wait(0.0))
+                    except Exception as exc:
+                        outcomes.append(exc)
+                return used
+
+        backend._waker = Raced()
+        backend.close()
+        outcome = outcomes[-1]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return close

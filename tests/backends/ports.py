@@ -77,9 +77,6 @@ def cannot_of(kind: str) -> dict[str, str]:
     if kind.startswith("uring") and masked & TICKS:
         reason = "an operation that is asked for again each time asks for a poll in a tick that would have left it out"
         return {"test_stream_of_hook_calls_is_that_of_the_reference": reason}
-    if kind == "kqueue" and os.environ.get("LOOPCORE_TEST_KQUEUE") == "fake":
-        reason = "fails or hangs at times over the simulation, which is Python; whose fault it is, is not known yet"
-        return {"test_finalizer_may_unregister_inside_a_wait": reason}
     return {}
 
 

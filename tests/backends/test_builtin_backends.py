@@ -13,6 +13,7 @@ import pytest
 
 import loopcore
 from loopcore.direct import DirectPort
+from loopcore.errors import BackendClosedError
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import _waker, poll_, select_
 
@@ -363,6 +364,13 @@ def test_wake_of_a_full_counter_is_an_edge_all_the_same(closing, elapsed):
     backend.wait(0.0)
     backend.wake()
     assert elapsed(backend, 30.0) < 30.0
+
+
+@pytest.mark.parametrize("backend_class", [poll_.PollBackend, select_.SelectBackend])
+def test_wait_that_begins_in_the_middle_of_a_close_is_refused(backend_class, wait_inside_close):
+    """Issue 32: nothing would end it."""
+    with pytest.raises(BackendClosedError):
+        wait_inside_close(backend_class())
 
 
 def test_waker_closes_its_descriptors_with_the_last_reference():

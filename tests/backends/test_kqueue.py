@@ -13,8 +13,10 @@ import sys
 
 import pytest
 
+from loopcore.errors import BackendClosedError
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import kqueue
+from tests.backends.fake_kqueue import channel, descriptors
 from tests.backends.fake_kqueue.dialects import DIALECTS
 from tests.backends.fake_kqueue.queue import names
 from tests.backends.kqueues import ROOT, VARIABLE
@@ -223,9 +225,51 @@ def test_failed_knote_is_an_error_of_its_descriptor(backend, fake, pair):
     assert list(backend.wait(0.0)) == [(number, ERROR)]
 
 
+def test_wait_that_begins_in_the_middle_of_a_close_is_refused(backend, wait_inside_close):
+    """Issue 32: nothing would end it."""
+    with pytest.raises(BackendClosedError):
+        wait_inside_close(backend)
+
+
 def test_wait_that_no_system_can_be_asked_for_is_shortened(backend):
     backend.wake()
     assert list(backend.wait(1e9)) == []
+
+
+@pytest.fixture
+def in_the_middle(monkeypatch):
+    """Lets the next call of a kqueue make a call of its own, once, as a finalizer does."""
+
+    def call(what):
+        calls = [what]
+
+        def identify(fd):
+            found = descriptors.identify(fd)
+            while calls:
+                calls.pop()()
+            return found
+
+        monkeypatch.setattr(channel, "identify", identify)
+
+    return call
+
+
+def test_change_in_the_middle_of_a_call_is_made_after_it(fake, pair, in_the_middle):
+    queue = fake()
+    number = pair[0].fileno()
+    queue.control([select.kevent(number, select.KQ_FILTER_WRITE, ADD)], 0, 0)
+    in_the_middle(lambda: queue.control([select.kevent(number, select.KQ_FILTER_WRITE, DELETE)], 0, 0))
+    assert [event.ident for event in queue.control(None, 4, 0)] == [number]
+    assert queue.control(None, 4, 0) == []
+    queue.close()
+
+
+def test_file_that_is_closed_in_the_middle_of_a_call_has_no_event(fake, pair, in_the_middle):
+    queue = fake()
+    queue.control([select.kevent(pair[0], select.KQ_FILTER_WRITE, ADD)], 0, 0)
+    in_the_middle(pair[0].close)
+    assert queue.control(None, 4, 0) == []
+    queue.close()
 
 
 FORKING = """

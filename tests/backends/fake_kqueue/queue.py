@@ -5,8 +5,11 @@ import math
 import os
 import select
 import weakref
-from collections.abc import Iterable, Iterator
-from threading import Lock
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from threading import RLock
 from time import monotonic
 from typing import Any, ClassVar, Final
 
@@ -53,7 +56,9 @@ class kqueue:
     def __init__(self) -> None:
         self.closed = False
         self._lost = False  # in a forked child
-        self._lock = Lock()  # of the tables: one thread may change them while another waits
+        self._lock = RLock()  # of the tables: one thread may change them while another waits
+        self._busy = False  # the thread that holds the lock is at work on the tables
+        self._posted: deque[list[kevent]] = deque()
         self._outer = select.epoll()
         self._number = self._outer.fileno()
         self._channels = {group: Channel() for group in (select.EPOLLIN, select.EPOLLOUT, OWNED)}
@@ -107,8 +112,7 @@ class kqueue:
             _check_timeout(timeout, self.dialect)
         if self._lost:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        with self._lock:
-            failures = self._apply(list(changelist or ()), max_events)
+        failures = self._change(list(changelist or ()), max_events)
         if failures or not max_events:
             return failures
         return self._wait(self.faults.room(max_events), timeout)
@@ -116,6 +120,25 @@ class kqueue:
     def _must_be_open(self) -> None:
         if self.closed:
             raise ValueError("I/O operation on closed kqueue object")
+
+    def _change(self, changes: list[kevent], room: int) -> list[kevent]:
+        """Apply `changes`; post them if a finalizer or a signal handler makes them in the middle of other work."""
+        with self._lock:
+            if self._busy:
+                self._posted.append(changes)
+                return []
+            return self._undisturbed(partial(self._apply, changes, room))
+
+    def _undisturbed(self, work: Callable[[], Iterable[kevent]]) -> list[kevent]:
+        """Apply what was posted, then do `work`. Each is one step, as in the kernel, where no Python runs."""
+        self._busy = True
+        try:
+            while self._posted:
+                with suppress(OSError):  # its caller has been told that it succeeded
+                    self._apply(self._posted.popleft(), 0)
+            return list(work())
+        finally:
+            self._busy = False
 
     def _apply(self, changes: list[kevent], room: int) -> list[kevent]:
         """Apply `changes` in order; return the failures, or raise the first for which there is no room."""
@@ -185,7 +208,7 @@ class kqueue:
         while True:
             events = self.faults.spontaneous()
             with self._lock:
-                events += list(self._gather(room - len(events)))
+                events += self._undisturbed(partial(self._gather, room - len(events)))
             left = end - monotonic()
             if events or left <= 0:
                 return events
@@ -216,6 +239,16 @@ class kqueue:
                     yield event
 
     def _event(self, key: tuple[int, int], knote: Knote, bits: int) -> kevent | None:
+        """Return the event of a knote that shows `bits`, None if there is none or its file was closed meanwhile."""
+        try:
+            return self._deliver(key, knote, bits)
+        except OSError:
+            if knote.is_current():
+                raise
+            self._drop(key)
+            return None
+
+    def _deliver(self, key: tuple[int, int], knote: Knote, bits: int) -> kevent | None:
         """Return the event of a knote that shows `bits`, and do to the knote what delivery does."""
         report = knote.report(bits)
         muted = report is None

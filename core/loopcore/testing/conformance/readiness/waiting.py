@@ -140,9 +140,12 @@ class ReadinessWaits(Level):
         def interrupt() -> None:
             raise KeyboardInterrupt
 
-        on_alarm(interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        def wait_for_alarm() -> None:
+            on_alarm(interrupt)  # which may strike while it is being set
             port.wait(PATIENCE)
+
+        with pytest.raises(KeyboardInterrupt):
+            wait_for_alarm()
         port.register(pair[0].fileno(), WRITE)
         assert list(port.wait(0.0)) == [(pair[0].fileno(), WRITE)]
 
