@@ -9,6 +9,7 @@ cdef class Overlapped:
     cdef public Py_ssize_t taken
     cdef public list rest
     cdef public bint begun
+    cdef public bint is_cancelled
 
     cpdef object release(self)
 

@@ -33,7 +33,7 @@ class Borrowed(socket.socket):
 class Overlapped:
     """An operation in flight, and how far it has come."""
 
-    __slots__ = ("operation", "association", "queue", "taken", "rest", "begun")
+    __slots__ = ("operation", "association", "queue", "taken", "rest", "begun", "is_cancelled")
 
     def __init__(self, operation: Operation, association: "Association | None") -> None:
         self.operation: Operation = operation
@@ -47,6 +47,8 @@ class Overlapped:
         """What is left to be sent; a bytearray in it cannot be resized meanwhile."""
         self.begun: bool = False
         """A connection is under way."""
+        self.is_cancelled: bool = False
+        """It is to be cancelled by the next dequeue."""
 
     def release(self) -> None:
         """Let go of the buffers."""

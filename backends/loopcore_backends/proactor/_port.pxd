@@ -13,6 +13,7 @@ cdef class CompletionPort:
     cdef list _packets
     cdef list _silent
     cdef object _asked
+    cdef bint _has_marked
     cdef unsigned long _owner
     cdef bint _is_busy
     cdef public bint _woken
@@ -29,6 +30,8 @@ cdef class CompletionPort:
     cdef object _cancel(self, Overlapped overlapped)
     @cython.locals(overlapped=Overlapped)
     cdef object _cancel_what_was_asked_for(self)
+    @cython.locals(association=Association, overlapped=Overlapped)
+    cdef object _cancel_what_is_marked(self)
     cpdef list dequeue(self, object timeout)
     @cython.locals(association=Association)
     cdef object _wait(self, object timeout)

@@ -85,8 +85,8 @@ class CompletionPort:
     """Operations in flight over `multiplexer`, which the port owns. `name` is for messages."""
 
     __slots__ = (
-        "_name", "_multiplexer", "_registrations", "_memory", "_packets", "_silent", "_asked", "_owner", "_is_busy",
-        "_woken", "_is_closed",
+        "_name", "_multiplexer", "_registrations", "_memory", "_packets", "_silent", "_asked", "_has_marked", "_owner",
+        "_is_busy", "_woken", "_is_closed",
     )  # fmt: skip
 
     def __init__(self, multiplexer: ReadinessBackend, name: str) -> None:
@@ -100,6 +100,8 @@ class CompletionPort:
         """The same of what was done at once and perhaps is quiet."""
         self._asked: deque[tuple[Operation, Overlapped | None]] = deque()
         """What is to be cancelled between two steps of a dequeue, and how it was in flight then."""
+        self._has_marked: bool = False
+        """Some operation is marked as cancelled, because there was no memory for its completion."""
         self._owner: int = 0
         """The thread that dequeued last; 0: none has yet."""
         self._is_busy: bool = False
@@ -141,11 +143,11 @@ class CompletionPort:
 
     def post(self, operation: Operation, result: Any) -> None:
         """Queue the terminal completion of `operation`, which is not in flight otherwise."""
-        operation.slot = _DONE
         if isinstance(result, OSError):
             self._packets.append((operation, result, False))
         else:
             self._silent.append((operation, result, False))
+        operation.slot = _DONE
 
     def cancel(self, operation: Operation) -> None:
         """Take `operation` out of the port; its terminal completion is posted. Left alone if it is not in flight.
@@ -169,6 +171,8 @@ class CompletionPort:
         self._is_busy = True
         try:
             self._cancel(overlapped)
+        except MemoryError:
+            overlapped.is_cancelled = self._has_marked = True
         finally:
             self._is_busy = False
 
@@ -190,6 +194,13 @@ class CompletionPort:
             if overlapped is not None and (before is None or before is overlapped):
                 self._cancel(overlapped)
             asked.popleft()  # afterwards: what raises here must not lose it
+
+    def _cancel_what_is_marked(self) -> None:
+        for association in [*self._registrations.table.values()]:
+            for overlapped in association.in_flight():
+                if overlapped.is_cancelled:
+                    self._cancel(overlapped)
+        self._has_marked = False
 
     def dequeue(self, timeout: float | None) -> list[Completion]:
         """Wait as `CompletionBackend.wait` says, do what can be done, and return every packet."""
@@ -297,10 +308,10 @@ class CompletionPort:
             self._fail(association, OSError(errno.EBADF, f"descriptor {association.fd} was closed and is another file"))
             association.suspect = True
             self._registrations.table[association.fd] = association
+        self._registrations.note(association)
         overlapped.queue = queue
         queue.append(overlapped)
         operation.slot = overlapped
-        self._registrations.note(association)
 
     def _try(self, overlapped: Overlapped, association: Association, bits: int) -> Any:
         """Make the system call; return the result, an OSError, or WAIT."""
@@ -370,11 +381,11 @@ class CompletionPort:
         association = overlapped.association
         if association is None:
             return
+        self._registrations.note(association)
         self._packets.append((overlapped.operation, result, False))
         overlapped.association = None
         overlapped.queue.remove(overlapped)
         overlapped.release()
-        self._registrations.note(association)
 
     def _fail(self, association: Association, error: OSError) -> None:
         """End all that is in flight on `association`, and forget it."""
@@ -386,17 +397,30 @@ class CompletionPort:
         """Cancel what was asked for, let the multiplexer watch what is waited for, deal with what it refuses."""
         if self._asked:
             self._cancel_what_was_asked_for()
-        for association, error in self._registrations.update():
+        if self._has_marked:
+            self._cancel_what_is_marked()
+        self._registrations.update()
+        refused = self._registrations.refused
+        while refused:
+            association, error = refused[len(refused) - 1]
             if error is None:
                 self._fire(association, association.wanted())
             else:
                 self._fail(association, error)
+            refused.pop()  # afterwards: what raises here must not lose it
 
     def _taken(self) -> list[Completion]:
-        packets, self._packets = self._packets, []
+        fresh: list[Completion] = []
+        quiet: list[Completion] = []
+        packets, self._packets = self._packets, fresh
         if self._silent:
-            silent, self._silent = self._silent, []
-            packets = silent + packets
+            silent, self._silent = self._silent, quiet
+            try:
+                silent.extend(packets)
+            except MemoryError:
+                self._silent, self._packets = silent, packets
+                raise
+            packets = silent
         for operation, _, more in packets:
             if not more:
                 operation.slot = None

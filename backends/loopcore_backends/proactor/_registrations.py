@@ -24,10 +24,13 @@ the one after that, and then reads again."""
 class Registrations:
     """The associations of a port, by descriptor, and their registrations with `multiplexer`. Thread: the loop's own."""
 
-    __slots__ = ("table", "_multiplexer", "_dirty", "_idle", "_waits")
+    __slots__ = ("table", "refused", "_multiplexer", "_dirty", "_idle", "_waits")
 
     def __init__(self, multiplexer: ReadinessBackend) -> None:
         self.table: dict[int, Association] = {}
+        self.refused: list[tuple[Association, OSError | None]] = []
+        """Those that could not be registered, with the error, or None if the descriptor is always ready and cannot be
+        watched. The port takes them out."""
         self._multiplexer: ReadinessBackend = multiplexer
         self._dirty: list[Association] = []
         """Those whose registration may have to change before the next wait."""
@@ -55,21 +58,19 @@ class Registrations:
     def note(self, association: Association) -> None:
         """See to the registration of `association` before the next wait."""
         if not association.dirty:
-            association.dirty = True
             self._dirty.append(association)
+            association.dirty = True
 
-    def update(self) -> list[tuple[Association, OSError | None]]:
-        """Let the multiplexer watch what the operations wait for, and forget who has been idle for long.
+    def update(self) -> None:
+        """Let the multiplexer watch what the operations wait for, and forget what has been idle for long.
 
-        To be called once before each wait. Returns those that could not be registered, with the error, or None if
-        the descriptor cannot be watched because it is always ready.
+        To be called once before each wait; see `refused`.
         """
         self._waits += 1
-        refused: list[tuple[Association, OSError | None]] = []
         dirty = self._dirty
         while dirty:
             association = dirty[len(dirty) - 1]
-            self._adjust(association, refused)
+            self._adjust(association)
             association.dirty = False
             dirty.pop()
         idle = self._idle
@@ -80,7 +81,6 @@ class Registrations:
             del idle[oldest]
             if oldest.rested >= 0:
                 self.drop(oldest)
-        return refused
 
     def drop(self, association: Association) -> None:
         """Forget a descriptor that is idle."""
@@ -95,12 +95,13 @@ class Registrations:
     def clear(self) -> None:
         """Forget all. Nothing is unregistered: in a forked child that would change the parent's table."""
         table, self.table = self.table, {}  # replaced, not changed: `update` may be at work
+        self.refused = []
         self._dirty = []
         self._idle = OrderedDict()
         for association in table.values():
             association.forget_socket()
 
-    def _adjust(self, association: Association, refused: list[tuple[Association, OSError | None]]) -> None:
+    def _adjust(self, association: Association) -> None:
         fd = association.fd
         if self.table.get(fd) is not association:
             return  # it was dropped
@@ -118,11 +119,11 @@ class Registrations:
         except PermissionError:
             # epoll(7) says so of what cannot tell that it is ready.
             association.unwatchable = True
-            refused.append((association, None))
+            self.refused.append((association, None))
         except OSError as exc:
-            refused.append((association, exc))
+            self.refused.append((association, exc))
         except (ValueError, OverflowError) as exc:
-            refused.append((association, OSError(errno.EINVAL, str(exc))))
+            self.refused.append((association, OSError(errno.EINVAL, str(exc))))
         else:
             association.registered = wanted
             association.suspect = False
@@ -139,6 +140,6 @@ class Registrations:
         if association.registered & ~READ:
             self.drop(association)
         elif association.rested < 0:
-            association.rested = self._waits
             self._idle[association] = None
             self._idle.move_to_end(association)  # it may be there from a rest before
+            association.rested = self._waits
