@@ -1,4 +1,4 @@
-"""Settings that backends read from the environment when they are made."""
+"""Settings that a backend reads from the environment when it is created."""
 
 import os
 from typing import Any, Final
@@ -8,18 +8,18 @@ from loopcore.errors import UsageError
 BATCH_VARIABLE: Final = "LOOPCORE_EVENT_BATCH"
 
 _key: Final[list[Any]] = []
-"""The name of the variable as `os.environ` keeps it: encoded on POSIX, in capitals on Windows."""
+"""The variable's name as `os.environ` stores it: encoded on POSIX, in upper case on Windows."""
 
 
 def event_batch(asked: int | None, most: int) -> int:
-    """Return how many events a wait may bring: what was asked for, else LOOPCORE_EVENT_BATCH, else `most`.
+    """Return the most events that a wait may return: `asked`, else LOOPCORE_EVENT_BATCH, else `most`.
 
     Raises UsageError unless it is a whole number from 1 to `most`.
     """
     if asked is None:
-        # What `os.environ.get` says raises an exception where nothing is set, as a rule, and each new loop asks.
+        # os.environ.get() raises and catches KeyError for an unset variable, the usual case, and every new loop asks.
         known = getattr(os.environ, "_data", None)
-        if type(known) is dict:  # else somebody has put something of his own in its place
+        if type(known) is dict:  # else a program has replaced os.environ's dictionary
             if not _key:
                 _key.append(os.environ.encodekey(BATCH_VARIABLE))
             if _key[0] not in known:

@@ -1,7 +1,7 @@
-"""Addresses: what `socket.connect` takes, as the kernel's struct sockaddr, and back.
+"""Addresses: convert what `socket.connect` takes to the kernel's struct sockaddr, and back.
 
-The family follows from the address itself: a host with a colon is IPv6, another one IPv4, text or bytes is a path
-of AF_UNIX, two integers are AF_VSOCK. Hosts are numeric. Sources: ip(7), ipv6(7), unix(7), vsock(7).
+The family follows from the address: a host with a colon is IPv6, any other host IPv4, text or bytes is an AF_UNIX
+path, two integers are AF_VSOCK. Hosts are numeric. Sources: ip(7), ipv6(7), unix(7), vsock(7).
 """
 
 import errno
@@ -15,7 +15,7 @@ _VSOCK: Final = getattr(socket, "AF_VSOCK", 40)
 
 
 def encode(address: Any) -> bytes:
-    """Return `address` as a struct sockaddr. Raises OSError for one that cannot be, as the socket module does."""
+    """Return `address` as a struct sockaddr. Raises OSError for an invalid one, as the socket module does."""
     if isinstance(address, (str, bytes, bytearray, memoryview)):
         return _encode_path(os.fsencode(address) if isinstance(address, str) else bytes(address))
     if isinstance(address, tuple) and len(address) >= 2:
@@ -41,7 +41,7 @@ def _encode_six(host: str, port: int, flow: int = 0, scope: int = 0) -> bytes:
 
 
 def _encode_path(path: bytes) -> bytes:
-    # A path ends with a zero byte; an abstract name begins with one, and ends where the address does.
+    # A path ends with a zero byte; an abstract name begins with one, and ends where the address ends.
     ending = b"" if path[:1] in (b"", b"\0") else b"\0"
     if len(path) + len(ending) > _UNIX_LIMIT:
         raise OSError("AF_UNIX path too long")
@@ -49,7 +49,7 @@ def _encode_path(path: bytes) -> bytes:
 
 
 def decode_internet(raw: bytes) -> Any:
-    """Return (host, port), of IPv6 also flow label and scope; None for another family."""
+    """Return (host, port), for IPv6 also flow label and scope; None for any other family."""
     family = int.from_bytes(raw[:2], "little")
     if family == socket.AF_INET:
         return socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
@@ -61,9 +61,9 @@ def decode_internet(raw: bytes) -> Any:
 
 
 def decode(raw: bytes) -> Any:
-    """Return the address in `raw`, a struct sockaddr, as the socket module writes it."""
+    """Return the address in `raw`, a struct sockaddr, in the socket module's form."""
     if len(raw) <= 2:
-        return None  # of a socket without a name
+        return None  # the socket has no name
     known = decode_internet(raw)
     if known is not None:
         return known

@@ -1,13 +1,13 @@
 """Wakers: how another thread or a signal handler ends a wait.
 
-A waker is a descriptor that the backend watches beside the registered ones, and that `wake` makes
-readable. eventfd(2) where there is one: a single descriptor, and a counter that can hardly fill up.
-Elsewhere a non-blocking socket pair, which every platform has and which select(2) takes on Windows too.
+A waker is a descriptor that the backend watches along with the registered ones; `wake` makes it readable.
+It is an eventfd(2) where there is one: a single descriptor, with a counter that hardly ever fills up.
+Elsewhere it is a non-blocking socket pair, which every platform has and which select(2) accepts on Windows too.
 
-Lifetime: a waker has no `close`. A backend that closes drops its reference, and the descriptor goes with
-the last one. Were it closed by hand, a thread inside `wake` could write into whatever file got the
-number next; a lock against that would be held by nobody in the child of a fork. Where references are
-not counted (PyPy) the descriptor lives until the next collection.
+Lifetime: a waker has no `close`. A backend that closes drops its reference, and the descriptor is closed with
+the last one. An explicit close would let a thread inside `wake` write into whatever file reused the number;
+a lock against that could stay locked for ever in a forked child, where its owner does not exist. Without
+reference counting (PyPy) the descriptor lives until the next collection.
 
 Thread: `wake` any, and signal handlers; `drain` the loop's own.
 """
@@ -18,7 +18,7 @@ import socket
 from typing import Any, Final, Protocol
 
 REFUSED: Final = (errno.EPERM, errno.EACCES, errno.ENOSYS)
-"""What a seccomp profile answers to a system call that it does not know."""
+"""The error of a seccomp profile for a system call that it does not know."""
 
 
 class Waker(Protocol):
@@ -26,7 +26,7 @@ class Waker(Protocol):
 
     fd: int
     edges: bool
-    """Every wake is a new edge for an edge-triggered watcher, also when nobody drained the one before."""
+    """Whether every wake is a new edge for an edge-triggered watcher, even if the last one was not drained."""
 
     def wake(self) -> None: ...
 
@@ -34,7 +34,7 @@ class Waker(Protocol):
 
 
 class EventfdWaker:
-    """An eventfd(2); owns `fd`, which must be non-blocking. Cannot be copied: the copy would close it, too."""
+    """An eventfd(2); owns `fd`, which must be non-blocking. Cannot be copied: the copy would close `fd` too."""
 
     edges = True
 
@@ -45,7 +45,7 @@ class EventfdWaker:
         try:
             os.eventfd_write(self.fd, 1)
         except BlockingIOError:
-            # The counter stands at its limit, 2**64 - 2. A refused write is no edge, so make room for one.
+            # The counter is at its limit, 2**64 - 2. A refused write makes no edge, so make room for one.
             self.drain()
             os.eventfd_write(self.fd, 1)
 
@@ -65,7 +65,7 @@ class EventfdWaker:
 class SocketpairWaker:
     """A pair of connected, non-blocking sockets; owns both."""
 
-    edges = False  # a full buffer takes no more bytes, hence gives no more edges
+    edges = False  # a full buffer takes no more bytes, hence makes no more edges
 
     def __init__(self, reader: socket.socket, writer: socket.socket) -> None:
         self.fd = reader.fileno()
@@ -76,7 +76,7 @@ class SocketpairWaker:
         try:
             self._writer.send(b"\0")
         except BlockingIOError:
-            pass  # full of wakes that nobody drained yet: readable already
+            pass  # full of wakes that were not drained yet: readable already
 
     def drain(self) -> None:
         try:
@@ -91,7 +91,7 @@ class SocketpairWaker:
 
 
 def make_waker() -> Waker:
-    """Return the best waker that can be had here. Raises OSError when the process is out of descriptors."""
+    """Return the best waker that this platform offers. Raises OSError when the process is out of descriptors."""
     if hasattr(os, "eventfd"):
         try:
             return EventfdWaker(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
@@ -105,11 +105,12 @@ def make_waker() -> Waker:
 
 
 class FlaggedWaker:
-    """A waker with a flag, for a backend that watches it level-triggered: one that is not raised spares a search.
+    """A waker with a flag, for a backend that watches it level-triggered: while the flag is down, the backend need
+    not search its events for the waker.
 
-    It also knows whether a wait is under way. What is unregistered meanwhile, by a finalizer, a signal handler or
-    another thread, wakes it: the system call was given the descriptor, holds its file and would report it. And a
-    waker that is closed meanwhile stays until that wait has ended, which it ends.
+    It also knows whether a wait is under way. A descriptor that is unregistered during a wait, by a finalizer, a
+    signal handler or another thread, wakes it: the system call has the descriptor, holds its file and would report
+    it. A waker that is closed during a wait ends that wait, and keeps its descriptor until it has ended.
 
     `wake` as in the port: any thread, signal handlers, and after `close` a no-op.
     """
@@ -120,7 +121,7 @@ class FlaggedWaker:
         """Make the waker. Raises OSError when the process is out of descriptors."""
         self._waker: Waker | None = make_waker()
         self.fd: int = self._waker.fd
-        """Stays what it was after `close`, when it means nothing."""
+        """Unchanged after `close`, when it means nothing."""
         self.raised: bool = False
         """There was a wake since the last `absorb`: `fd` may be among the events."""
         self.waiting: bool = False
@@ -136,24 +137,24 @@ class FlaggedWaker:
             self.raised = True
 
     def disturb(self) -> None:
-        """End the wait that is under way, if one is: what it was given is no longer so. Thread: any."""
+        """End the wait under way, if any: the table it was given has changed. Thread: any."""
         if self.waiting:
             self._end_wait()
 
     def _end_wait(self) -> None:
-        self.raised = True  # before: what the wake ends has to look at its events
+        self.raised = True  # before the wake: the wait that it ends has to look at its events
         self.wake()
 
     def absorb(self) -> None:
-        """Take back the flag, and what makes the descriptor readable. Thread: the loop's own."""
-        # The flag first: a wake between the two lines raises it again, and its byte is read by the next wait at
-        # the latest. The other way round that byte could stay, and every wait would end at once.
+        """Lower the flag, and make the descriptor unreadable again. Thread: the loop's own."""
+        # The flag first: a wake between the two lines raises it again, and the next wait reads its byte at the
+        # latest. In the other order that byte could stay, and every wait would end at once.
         self.raised = False
         if self._waker is not None:
             self._waker.drain()
 
     def close(self) -> None:
-        """Let go of the waker, which goes with its last reference; if a wait is under way, when that has ended."""
+        """Drop the waker, whose descriptor is closed with its last reference; during a wait, when that has ended."""
         self.closed = True
         if self.is_in_use():
             self._end_wait()
@@ -161,5 +162,5 @@ class FlaggedWaker:
             self._waker = None
 
     def is_in_use(self) -> bool:
-        """Tell whether a wait is under way: not in a forked child, which has a copy of the flag and of no wait."""
+        """Tell whether a wait is under way. False in a forked child, which has a copy of the flag but not the wait."""
         return self.waiting and os.getpid() == self._owner

@@ -21,6 +21,6 @@ cdef class EpollBackend(DirectPort):
     cpdef object wait(self, object timeout)
 
 
-# The list is an attribute, and borrowed: a temporary reference would look like somebody who has it.
+# The attribute is passed as a borrowed reference: a temporary one would look like a second owner of the list.
 cdef inline list wait_again(EpollBackend backend, double timeout):
     return wait_for_events(backend._fd, timeout, backend._batch, <PyObject *>backend._events)

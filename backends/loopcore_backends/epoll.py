@@ -1,40 +1,40 @@
-"""epoll(7): Linux's own multiplexer. One system call a wait, at a price that ignores idle descriptors.
+"""epoll(7): Linux's own multiplexer. One system call a wait, whose cost does not grow with idle descriptors.
 
 What the kernel's table is keyed by
 -----------------------------------
 An epoll instance keeps a table inside the kernel, and `wait` asks which of its rows are ready. The key of
-a row is a pair: the number of a descriptor, *and* the open file description behind it (what open(2) or
-socket(2) made; it holds the offset, the flags, the buffers). dup(2) and fork(2) make new numbers, or the same
+a row is a pair: the number of a descriptor, *and* the open file description behind it (created by open(2) or
+socket(2); it holds the offset, the flags, the buffers). dup(2) and fork(2) make new numbers, or the same
 number in another process, for the same description. Everything odd about epoll follows from this pair:
 
-- A row ends by EPOLL_CTL_DEL, or by itself when the *description* goes, which is when the last descriptor
-  that refers to it is closed, in any process. Closing a number that has no copy is therefore enough;
+- A row is removed by EPOLL_CTL_DEL, or automatically when the *description* goes, which is when the last
+  descriptor that refers to it is closed, in any process. Closing a number that has no copy is therefore enough;
   closing one that was duplicated, or that a forked child still holds, is not.
 - Such a left-over row is still reported, under a number that is closed by now or means another file. It cannot
   be deleted either: EPOLL_CTL_DEL must name the pair, and the number no longer leads to that
-  description (EBADF, ENOENT). We call that a ghost. The cure is to unregister first and
-  close afterwards, which core does. If somebody else closed first, `unregister` succeeds as the port promises and
-  remembers the number; when it is reported nevertheless, the instance is replaced by a new one that
-  holds what is registered. A number that is reused and registered before that cannot be told from its ghost by
-  its events. So poll(2), which knows nothing of ghosts, is asked now and then whether they are true.
+  description (EBADF, ENOENT). We call that a ghost. The cure is to unregister first and close
+  afterwards, which core does. If a program closes first, `unregister` succeeds as the port promises and
+  remembers the number; when the ghost is reported, the instance is replaced by a new one that holds the
+  registered descriptors. When a number is reused and registered before that, its events and its ghost's look
+  the same. So now and then poll(2), which has no ghosts, is asked whether the events are true.
 - A number that was closed and reused has no row, while our table still says "registered". The contract is
-  about numbers, so that is right: `register` refuses it until it is unregistered, `modify` makes it a row again.
+  about numbers, so that is right: `register` refuses it until it is unregistered, `modify` gives it a row again.
 - The instance is itself a description. After a fork parent and child share one table: a child that
-  unregisters takes the row away from its parent. A child may only `close`, which gives up its copy of the number
-  and touches no row.
+  unregisters removes the row from its parent's table. A child may only `close`, which gives up its copy of the
+  number and touches no row.
 
 What is refused
 ---------------
-Only what can tell somebody that it became ready can be watched. Regular files and directories cannot (EPERM):
-reading them never says "later", it just takes its time.
+Only files that can report readiness can be watched. Regular files and directories cannot (EPERM):
+reading them never fails with EAGAIN, it just takes its time.
 
 Level, edge, and the waker
 --------------------------
-Registrations are level-triggered, as the port wants it: an unread byte is reported by every wait. The waker alone
-is edge-triggered, on an eventfd: each write is one edge, so a wake ends one wait and nobody needs to read the
-counter, which saves a system call a wake. Consequence: the edge is spent once epoll_wait(2) returned, even if
-an exception from a signal handler then keeps the events from the caller. `wake` promised an end to the
-current wait and that happened, but whoever catches that exception should look for work before waiting again.
+Registrations are level-triggered, as the port requires: an unread byte is reported by every wait. The waker alone
+is edge-triggered, on an eventfd: each write is one edge, so a wake ends one wait and the counter need not be
+read, which saves a system call a wake. Consequence: the edge is spent once epoll_wait(2) returned, even if
+an exception from a signal handler then keeps the events from the caller. `wake` promised to end the
+current wait, and did; but code that catches that exception should look for work before waiting again.
 
 Facts: epoll(7), epoll_ctl(2), epoll_wait(2), eventfd(2). Threads: see `loopcore.backend`.
 """
@@ -74,11 +74,11 @@ NOTES: Final = {
 _AVAILABLE: Final = ProbeResult(True)
 
 FIRST_DOUBT: Final = 4
-"""Which event of a number that a ghost may have is the first to be looked into."""
+"""At which event of a number that may have a ghost the first check is made."""
 
 
 class EpollBackend(DirectPort):
-    """Readiness from epoll(7), whose bits are those of `loopcore.interest`: nothing is translated."""
+    """Readiness from epoll(7), whose bits are those of `loopcore.interest`: they are passed on unchanged."""
 
     __slots__ = (
         "_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch", "_events",
@@ -91,28 +91,28 @@ class EpollBackend(DirectPort):
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """Say whether this platform has it. Raises UsageError for a wrong LOOPCORE_EVENT_BATCH."""
+        """Report whether this platform has epoll. Raises UsageError for an invalid LOOPCORE_EVENT_BATCH."""
         if hasattr(select, "epoll"):
             event_batch(None, MAX_EVENTS)
             return _AVAILABLE
         return ProbeResult(False, "epoll(7) belongs to Linux; use kqueue, poll or select here")
 
     def __init__(self, batch: int | None = None) -> None:
-        """`batch`: events that a wait brings at most; default: LOOPCORE_EVENT_BATCH, or what there is room for."""
+        """`batch`: the most events that a wait returns; default: LOOPCORE_EVENT_BATCH, or as many as fit."""
         self._batch: int = event_batch(batch, MAX_EVENTS)
         self._waker: Waker | None = make_waker()
         self._wake_fd: int = self._waker.fd
         self._registered: dict[int, int] = {}
-        self._sift: bool = False  # the next events hold something that is not for the caller
+        self._sift: bool = False  # the next events include some that are not for the caller
         self._ghosts: set[int] = set()  # numbers that were closed before they were unregistered
-        self._doubts: dict[int, int] = {}  # of those, the numbers that are registered again: how many events each had
+        self._doubts: dict[int, int] = {}  # ghosts' numbers that are registered again, with their counts of events
         self._epoll: select.epoll = self._open(self._waker)
         self._fd: int = self._epoll.fileno()  # -1 when closed
         self._waiting: bool = False
         self._owner: int = os.getpid()
 
     def __cinit__(self) -> None:
-        # Compiled only, once in its life: a wait goes on without a reference of its own.
+        # Compiled only, once for each backend: a wait uses the list without a reference of its own.
         self._events: list[ReadyEvent] = []
 
     def _open(self, waker: Waker) -> "select.epoll":
@@ -130,8 +130,8 @@ class EpollBackend(DirectPort):
         except FileExistsError:
             if not isinstance(fd, int) or fd == self._wake_fd:
                 raise
-            # A row that is not noted: an exception in a signal handler came between the two, or the number was closed,
-            # unregistered, and is by dup2(2) once more what it was.
+            # A row without a note: an exception in a signal handler came between the two, or the number was closed,
+            # unregistered, and dup2(2) has given it the same description again.
             self._epoll.modify(fd, interest)
         except OSError as exc:
             if exc.errno in NOTES:
@@ -150,8 +150,8 @@ class EpollBackend(DirectPort):
         try:
             self._epoll.modify(fd, interest)
         except FileNotFoundError:
-            # The number was closed and reused: a registration survives until `unregister`, so it gets a row again. The
-            # old one may still be there, for a copy of the descriptor that is open.
+            # The number was closed and reused: a registration survives until `unregister`, so it gets a row again.
+            # The old row may still be there, for an open copy of the descriptor.
             self._epoll.register(fd, interest)
             self._doubts[fd] = 0
             self._sift = True
@@ -160,16 +160,16 @@ class EpollBackend(DirectPort):
     def unregister(self, fd: int) -> None:
         if self._registered.pop(fd, None) is None:
             raise self._unknown(fd)
-        if self._waiting:  # by a finalizer, a signal handler or another thread: the kernel may have told of it already
+        if self._waiting:  # by a finalizer, a signal handler or another thread: the kernel may have reported it already
             self._sift = True
         if self._doubts.pop(fd, None) is not None:
-            self._ghosts.add(fd)  # still: it was another file's row that goes now
+            self._ghosts.add(fd)  # still a ghost: the row that goes now is another file's
         try:
             if not cython.compiled or not take_row(self._fd, fd):
                 self._epoll.unregister(fd)
         except OSError:
-            # It was closed. Whether EBADF, ENOENT, EPERM or EINVAL depends on who has the number now: nobody,
-            # somebody, a regular file, or the epoll instance itself.
+            # It was closed. Whether the error is EBADF, ENOENT, EPERM or EINVAL depends on what has the number now:
+            # no file, another file, a regular file, or the epoll instance itself.
             self._ghosts.add(fd)
             self._sift = True
 
@@ -188,15 +188,15 @@ class EpollBackend(DirectPort):
                 events = self._sifted(events)
         finally:
             self._waiting = False
-            if self._fd < 0:  # perhaps meanwhile, by a finalizer or another thread
+            if self._fd < 0:  # closed during the wait, by a finalizer or another thread
                 self.close()
         if self._fd < 0:
             raise _refusals.closed("epoll")
         return events
 
     def _sifted(self, events: list[ReadyEvent]) -> list[ReadyEvent]:
-        """Return `events` without the waker, ghosts, and what was unregistered inside the wait."""
-        # Lowered before the drain: a wake from now on raises it again, and at worst the next wait sifts in vain.
+        """Return `events` without the waker, ghosts, and descriptors that were unregistered during the wait."""
+        # Lowered before the drain: a wake from now on raises it again; at worst the next wait sifts needlessly.
         self._sift = bool(self._ghosts or self._doubts)
         waker = self._waker
         if waker is not None:
@@ -212,13 +212,13 @@ class EpollBackend(DirectPort):
     def _is_haunted(self, fd: int) -> bool:
         """Tell whether the events of `fd` are a ghost's: the file that has the number now is not ready at all.
 
-        It is asked at the fourth event, the eighth, the sixteenth: seldom, and before a ghost has come more often
-        in vain than that file was ready.
+        The check is made at the fourth event, the eighth, the sixteenth: seldom, and before the ghost has been
+        reported more often than the file was ready.
         """
         count = self._doubts.get(fd, 0) + 1
         interest = self._registered.get(fd)
         if interest is None:
-            return False  # unregistered by another thread in this moment
+            return False  # unregistered by another thread just now
         self._doubts[fd] = count
         if count < FIRST_DOUBT or count & (count - 1):
             return False
@@ -227,13 +227,13 @@ class EpollBackend(DirectPort):
         return not asked.poll(0)
 
     def _replace(self, waker: Waker) -> None:
-        """Start afresh with a new instance, the only way to be rid of a ghost."""
-        waker.drain()  # what is left of earlier wakes, which ended their waits, would be an edge for a new watcher
+        """Start again with a new instance, the only way to remove a ghost."""
+        waker.drain()  # earlier wakes ended their waits; left undrained, they would be an edge for the new instance
         try:
             fresh = self._open(waker)
         except OSError:
-            return  # no descriptor left for it now: the ghost shows itself again, and so does this chance
-        if self._fd < 0:  # closed meanwhile
+            return  # no descriptor left for now: the ghost will be reported again, and the replacement tried again
+        if self._fd < 0:  # closed in the meantime
             fresh.close()
             return
         haunted = self._epoll
@@ -252,7 +252,7 @@ class EpollBackend(DirectPort):
         # A local reference: it keeps the descriptor alive while another thread closes the backend.
         waker = self._waker
         if waker is not None:
-            # In this order. The flag first could be spent by a wait that the write has not reached.
+            # In this order. A flag set first could be used up by a wait that returns before the write.
             waker.wake()
             self._sift = True
 
@@ -260,7 +260,7 @@ class EpollBackend(DirectPort):
         self._registered.clear()
         self._fd = -1
         if self._waiting and os.getpid() == self._owner:
-            self.wake()  # what the kernel has of the wait that is under way is closed when that has ended
+            self.wake()  # the epoll instance is closed when the wait under way has ended
         else:
             self._waker = None
             self._epoll.close()

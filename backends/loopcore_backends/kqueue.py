@@ -1,31 +1,31 @@
-"""kqueue(2): the multiplexer of macOS and the BSDs. One system call a wait, at a price that ignores idle descriptors.
+"""kqueue(2): the multiplexer of macOS and the BSDs. One system call a wait, whose cost ignores idle descriptors.
 
 What the kernel's table is keyed by
 -----------------------------------
 A kqueue holds knotes, and the key of a knote is a pair: an identifier, here the number of a descriptor, and a *filter*,
-the kind of thing that is waited for. So reading and writing are two knotes that come, go and fire apart. A wait
-may tell of both, one event each, and we join them. What follows from the pair:
+the kind of event that is waited for. So reading and writing are two knotes that are added, deleted and fire
+separately. A wait may report both, one event each, and we join them. What follows from the pair:
 
-- A knote ends by EV_DELETE, or by itself when the *number* is closed, whoever else has the file open: there are no
-  ghosts as epoll has. `unregister` therefore takes ENOENT and EBADF for "gone already".
+- A knote is removed by EV_DELETE, or automatically when the *number* is closed, whatever other descriptors refer to
+  the file: there are no ghosts as with epoll. `unregister` therefore treats ENOENT and EBADF as "gone already".
 - A number that was closed and reused has no knotes, while our table still says "registered". The contract is about
-  numbers, so `modify` adds every filter that is wanted, not only those that are new. Adding twice is harmless.
+  numbers, so `modify` adds every filter that is wanted, not only the new ones. Adding twice is harmless.
 - A change that fails is an event flagged EV_ERROR while there is room for events, and otherwise the error of the call,
-  which then ends there. We leave no room, so that `register` can raise; when a call of several changes has failed, they
-  are made one by one. Waits carry no changes: one that is resumed after a signal repeats none.
+  which then stops there. We leave no room, so that `register` can raise; when a call of several changes has failed,
+  they are made one by one. Waits carry no changes: one that is resumed after a signal repeats none.
 
-What events say
----------------
+What events mean
+----------------
 EV_EOF means that this direction has ended. For READ the peer has finished sending, which the reader will find out; for
-WRITE nobody takes what is written, which is a HANGUP too. The error of a connection comes in `fflags`, where we look
-first: nonzero is an ERROR. The port carries no number and needs none, as the kernel keeps SO_ERROR for whoever asks.
+WRITE the reading end is gone, which is a HANGUP too. The error of a connection comes in `fflags`, which we check
+first: nonzero is an ERROR. The port carries no number and needs none, as the kernel keeps SO_ERROR for the caller.
 
 What is always ready
 --------------------
-poll(2) and select(2) report some descriptors at any time. A kqueue fires for a regular file until its end only, refuses
-some devices (/dev/null, depending on the system), and refuses to watch a pipe for writing that has lost its reader
-(EPIPE). What there is no knote for is noted here, and reported by each wait. But a terminal that is refused, as some
-versions of macOS do, is an error: it is not always ready, and reporting it would spin.
+poll(2) and select(2) always report some descriptors as ready. A kqueue fires for a regular file only until its end,
+refuses some devices (/dev/null, depending on the system), and refuses to watch a pipe for writing that has lost its
+reader (EPIPE). Descriptors without a knote are noted here, and every wait reports them. But a terminal that is refused,
+as by some versions of macOS, is an error: it is not always ready, and reporting it would spin.
 
 The waker is that of the other backends, a pair of sockets (docs/adr/0008). After a fork the child has no
 kqueue: see `close`.
@@ -46,23 +46,23 @@ from loopcore_backends import _refusals
 from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import FlaggedWaker
 
-select: Final[Any] = _select  # mypy looks at it as on Linux, where it has no kqueue
+select: Final[Any] = _select  # mypy checks as on Linux, where select has no kqueue
 
 EV_ADD: Final = 0x0001
 EV_DELETE: Final = 0x0002
 EV_ERROR: Final = 0x4000
 EV_EOF: Final = 0x8000
-"""The same on every system, as those of filters are not."""
+"""The same on every system; the numbers of filters are not."""
 
 MAX_EVENTS: Final = 512
-"""Events a wait returns at most. The kernel hands out what is ready in turn, so that the rest comes first in the next
+"""Events a wait returns at most. The kernel returns ready knotes in rotation, so that the rest comes first in the next
 wait. select.kqueue allocates 64 bytes (FreeBSD) for each of them in each call: 32 KiB."""
 
 LONGEST: Final = 24 * 3600.0
-"""Seconds that every system takes; some say EINVAL above 100,000,000. A longer wait ends then, with no event."""
+"""Seconds that every system accepts; some raise EINVAL above 100,000,000. A longer wait ends then, with no event."""
 
 _inherited: Final[list[object]] = []
-"""kqueue objects of a parent, whose numbers mean nothing here; kept, because the end of one would close its number."""
+"""A parent's kqueue objects, whose numbers mean nothing here; kept, because deallocation would close the number."""
 
 
 def ready_for(direction: int, flags: int, fflags: int) -> int:
@@ -86,19 +86,19 @@ class KqueueBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """Say whether this platform has it. Raises UsageError for a wrong LOOPCORE_EVENT_BATCH."""
+        """Report whether this platform has kqueue. Raises UsageError for an invalid LOOPCORE_EVENT_BATCH."""
         if hasattr(select, "kqueue"):
             event_batch(None, MAX_EVENTS)
             return ProbeResult(True)
         return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; use epoll, poll or select here")
 
     def __init__(self, batch: int | None = None) -> None:
-        """`batch`: events that a wait brings at most; default: LOOPCORE_EVENT_BATCH, or what there is room for."""
+        """`batch`: the most events that a wait returns; default: LOOPCORE_EVENT_BATCH, or as many as fit."""
         self._batch = event_batch(batch, MAX_EVENTS)
         self._filters: dict[int, int] = {READ: select.KQ_FILTER_READ, WRITE: select.KQ_FILTER_WRITE}
         self._directions = {number: direction for direction, number in self._filters.items()}
         self._registered: dict[int, int] = {}
-        self._always: dict[int, int] = {}  # what is reported by each wait, without asking the kernel
+        self._always: dict[int, int] = {}  # reported by every wait, without asking the kernel
         self._waker = FlaggedWaker()
         self._owner = os.getpid()
         self._kqueue = select.kqueue()
@@ -144,7 +144,7 @@ class KqueueBackend:
         return True
 
     def _watch(self, fd: int, interest: int) -> None:
-        """Add knotes for `interest`, one by one, and note what the kernel has no knote for. All or nothing."""
+        """Add knotes for `interest`, one by one, and note directions that have no knote. All or nothing."""
         try:
             mode = os.fstat(fd).st_mode
         except OverflowError:
@@ -166,14 +166,14 @@ class KqueueBackend:
             self._always[fd] = always
 
     def _unwatch(self, fd: int, interest: int) -> None:
-        """Delete the knotes for `interest`, whether they are there or not."""
+        """Delete the knotes for `interest`, whether they exist or not."""
         always = self._always.pop(fd, 0)
         for bit in self._filters:
             if interest & bit & ~always:
                 try:
                     self._change(fd, bit, EV_DELETE)
                 except OSError:
-                    pass  # EBADF: closed; ENOENT: the number belongs to another file by now. The knote went before
+                    pass  # EBADF: closed; ENOENT: the number belongs to another file by now. The knote is gone
 
     def _change(self, fd: int, direction: int, flags: int) -> None:
         self._control((select.kevent(fd, self._filters[direction], flags),), 0, 0)
@@ -183,7 +183,7 @@ class KqueueBackend:
             timeout = 0.0
         elif timeout is not None and timeout > LONGEST:
             timeout = LONGEST
-        # select.kqueue.control rounds up to whole nanoseconds by itself.
+        # select.kqueue.control rounds up to whole nanoseconds itself.
         ready = dict(self._always)
         waker = self._waker
         waker.waiting = True
@@ -191,12 +191,12 @@ class KqueueBackend:
             events = self._control(None, self._batch, timeout)
         finally:
             waker.waiting = False
-            if waker.closed:  # meanwhile, by a finalizer or another thread
+            if waker.closed:  # during the wait, by a finalizer or another thread
                 self._give_back()
         for event in events:
             fd = event.ident
             ready[fd] = ready.get(fd, 0) | ready_for(self._directions[event.filter], event.flags, event.fflags)
-        if waker.raised or waker.fd in ready:  # readable a moment before the thread that wakes has raised the flag
+        if waker.raised or waker.fd in ready:  # readable a moment before the waking thread raises the flag
             self._must_be_open()
             waker.absorb()
             return [event for event in ready.items() if event[0] in self._registered]
@@ -206,14 +206,14 @@ class KqueueBackend:
         self._waker.wake()
 
     def close(self) -> None:
-        """Release the backend's own descriptors. In a forked child that is not the kqueue, which it has not inherited.
+        """Release the backend's own descriptors. In a forked child the kqueue is not one: it is not inherited.
 
-        The number is free there, or by now that of another file, which the object must not close; Python's own learned
-        that in 3.11.8 and 3.12.2 (gh-110395).
+        Its number is free there, or by now another file's, which the object must not close; Python itself handles
+        this only from 3.11.8 and 3.12.2 on (gh-110395).
         """
         if self._waker.closed:
             return
-        self._control = _refuse  # first: a wait that begins after the next line would have nothing that ends it
+        self._control = _refuse  # first: a wait that begins after the next line could not be woken
         self._waker.close()
         self._registered.clear()
         self._always.clear()
@@ -223,7 +223,7 @@ class KqueueBackend:
             self._kqueue.close()
 
     def _give_back(self) -> None:
-        """Do what `close` has left to the end of the wait that was under way."""
+        """Do the part of `close` that had to wait for the end of the wait under way."""
         self._waker.close()
         if os.getpid() == self._owner:
             self._kqueue.close()

@@ -1,9 +1,9 @@
-"""poll(2): one system call that is given the whole list of descriptors each time, on every Unix.
+"""poll(2): one system call that takes the whole list of descriptors each time, on every Unix.
 
-The price of a wait grows with the number of registrations, idle ones included; numbers of any size are
+The cost of a wait grows with the number of registrations, idle ones included; numbers of any size are
 fine, and so are regular files, which are always ready. The list lives in a `select.poll` object and is keyed by
 number alone: a registered descriptor that was closed is reported as POLLNVAL, which becomes ERROR, and a number
-that was reused is watched on behalf of the new file. Both are the mistake of closing before unregistering.
+that was reused watches the new file. Both come from the mistake of closing before unregistering.
 
 Facts: poll(2). Threads: see `loopcore.backend`.
 """
@@ -20,12 +20,12 @@ from loopcore_backends import _refusals
 from loopcore_backends._waker import FlaggedWaker
 
 LONGEST_MS: Final = 2**31 - 1
-"""What poll's int of milliseconds can say: 24 days. A longer wait ends then, with no event."""
+"""The longest time that poll's int of milliseconds can hold: 24 days. A longer wait ends then, with no event."""
 
 EVERY_BIT: Final = READ | WRITE | ERROR | HANGUP
 
 
-# From poll's bits to ours. Empty where there is no poll(2), so that the module can always be imported.
+# From poll's bits to ours. Empty where there is no poll(2), so that the module can be imported anywhere.
 BITS: Final[dict[int, int]] = (
     {
         select.POLLIN: READ,
@@ -38,8 +38,8 @@ BITS: Final[dict[int, int]] = (
     else {}
 )
 
-# Decided once: POSIX leaves the values open, but nearly everybody has the same, and then events pass
-# unchanged. All but POLLNVAL, which we have no word for; it must stand out.
+# Decided once: POSIX leaves the values open, but nearly all systems agree, and then events pass
+# unchanged. POLLNVAL has no bit of ours and must be distinct from all of them.
 SAME_BITS: Final = list(BITS)[:4] == [READ, WRITE, ERROR, HANGUP] and max(BITS) > EVERY_BIT
 
 
@@ -86,7 +86,7 @@ class PollBackend:
         if fd < 0:
             raise _refusals.not_a_number_of_files(fd)
         try:
-            # select.poll only notes the number; the contract says that a closed one is refused here.
+            # select.poll only notes the number; by the contract a closed one is refused here.
             os.get_inheritable(fd)
         except OverflowError:
             raise _refusals.not_a_number_of_files(fd) from None
@@ -111,15 +111,15 @@ class PollBackend:
         waker = self._waker
         waker.waiting = True
         try:
-            # CPython's select.poll.poll rounds up to whole milliseconds by itself, PyPy's down.
+            # CPython's select.poll.poll rounds up to whole milliseconds itself, PyPy's rounds down.
             events = self._poll(None if timeout is None else ceil(timeout * 1000.0))
         except OverflowError:
             events = self._poll(LONGEST_MS)
         finally:
             waker.waiting = False
-            if waker.closed:  # meanwhile, by a finalizer or another thread
+            if waker.closed:  # during the wait, by a finalizer or another thread
                 waker.close()
-        # It is the first of the list, and readable a moment before the thread that wakes has raised its flag.
+        # The waker is the first of the list, and readable a moment before the waking thread raises its flag.
         if waker.raised or (events and events[0][0] == waker.fd):
             self._must_be_open()
             waker.absorb()
@@ -133,7 +133,7 @@ class PollBackend:
         self._waker.wake()
 
     def close(self) -> None:
-        self._poll = _refuse  # first: a wait that begins after the next line would have nothing that ends it
+        self._poll = _refuse  # first: a wait that begins after the next line could not be woken
         self._waker.close()
         self._registered.clear()
 

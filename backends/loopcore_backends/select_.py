@@ -1,13 +1,13 @@
 """select(2): the multiplexer that every platform has.
 
-It is given three sets, of descriptors to read, to write and with exceptional conditions, and returns which are
+It takes three sets, of descriptors to read, to write and with exceptional conditions, and returns which are
 ready. A set is an array of FD_SETSIZE bits (1024 with glibc, fixed when Python was compiled) indexed by number, so
 a descriptor from there on cannot be watched however few there are. On Windows a set is a list of at most
 512 sockets instead, and a connection that fails shows in the third set only. There are no ERROR and HANGUP hints
 otherwise: a peer that is gone makes its descriptor readable.
 
 One closed descriptor fails the whole call with EBADF; we then search for it and report it as ERROR, as
-poll(2) would, beside what is ready of the others.
+poll(2) would, together with the ready ones.
 
 Facts: select(2), POSIX. Threads: see `loopcore.backend`.
 """
@@ -26,7 +26,7 @@ from loopcore_backends._waker import FlaggedWaker
 WINDOWS: Final = sys.platform == "win32"
 
 LONGEST: Final = 24 * 3600.0
-"""Seconds that every platform's select takes. A wait that it called too long ends then, with no event."""
+"""Seconds that every platform's select accepts. A longer wait ends then, with no event."""
 
 
 class SelectBackend:
@@ -87,22 +87,22 @@ class SelectBackend:
             events = self._look(timeout)
         finally:
             waker.waiting = False
-            if waker.closed:  # meanwhile, by a finalizer or another thread
+            if waker.closed:  # during the wait, by a finalizer or another thread
                 self.close()
         self._must_be_open()
-        if waker.raised or waker.fd in events:  # readable a moment before the thread that wakes has raised the flag
+        if waker.raised or waker.fd in events:  # readable a moment before the waking thread raises the flag
             waker.absorb()
             return [(fd, events[fd]) for fd in events if fd in self._registered]
-        # Not `events.items()`: where memory runs out, its iterator ends the process in CPython 3.11.
+        # Not `events.items()`: when memory runs out, its iterator ends the process in CPython 3.11.
         return [(fd, events[fd]) for fd in events]
 
     def _look(self, timeout: float | None) -> dict[int, int]:
         try:
-            # Cut here: what is too long for a timeval is OverflowError in CPython, but EINVAL in PyPy.
+            # Cut here: too long a time for a timeval is an OverflowError in CPython, but EINVAL in PyPy.
             limit = timeout if timeout is None or timeout < LONGEST else LONGEST
             return _select(self._readers, self._writers, limit)
         except OSError:
-            # EBADF; ENOTSOCK on Windows, where a number that was a socket's says no more than that.
+            # EBADF; on Windows ENOTSOCK, for a number whose socket was closed.
             closed = {fd for fd in [*self._registered] if not _is_open(fd)}
             if not closed and not self._waker.raised:
                 raise
@@ -118,7 +118,7 @@ class SelectBackend:
 
     def close(self) -> None:
         self._waker.close()
-        if not self._waker.is_in_use():  # or else the wait is about to be given what wakes it
+        if not self._waker.is_in_use():  # or else the wait is about to receive the wake
             for watched in (self._registered, self._readers, self._writers):
                 watched.clear()
 
@@ -128,13 +128,13 @@ class SelectBackend:
 
 
 def _select(readers: set[int], writers: set[int], timeout: float | None) -> dict[int, int]:
-    """Return what is ready; select.select rounds the timeout up to whole microseconds by itself.
+    """Return the ready descriptors; select.select rounds the timeout up to whole microseconds itself.
 
     Windows then rounds it down to milliseconds, which would spin until the deadline.
     """
     if WINDOWS and timeout is not None:
         timeout = ceil(timeout * 1000.0) / 1000.0
-    # Lists: a finalizer that runs while select.select goes through a set may change that.
+    # Lists: a finalizer that runs while select.select iterates over a set may change it.
     reading, writing = [*readers], [*writers]
     readable, writable, failed = select.select(reading, writing, writing if WINDOWS else (), timeout)
     events = dict.fromkeys(readable, READ)
@@ -146,7 +146,7 @@ def _select(readers: set[int], writers: set[int], timeout: float | None) -> dict
 
 
 def _check(fd: int) -> None:
-    """Raise what select(2) would raise for `fd` later, now: it alone knows its FD_SETSIZE."""
+    """Raise now what select(2) would raise for `fd` later: only select knows its FD_SETSIZE."""
     try:
         select.select((fd,), (), (), 0.0)
     except (ValueError, OverflowError) as exc:

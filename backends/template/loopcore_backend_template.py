@@ -1,8 +1,8 @@
 """A backend on poll(2): the smallest that keeps every promise of the port.
 
-It knows nothing of loopcore but the port (`loopcore.backend`), the bits of an interest, which are poll's own on
-Linux, and one error; it inherits nothing. Threads: `wake` may be called from any, and from a signal handler;
-so may `unregister` and `close`, in the middle of a wait, which they then end. All else is the loop's.
+It uses nothing of loopcore but the port (`loopcore.backend`), the bits of an interest, which are poll's own on
+Linux, and one error; it inherits from no class. Threads: `wake` may be called from any, and from a signal handler;
+so may `unregister` and `close`, during a wait, which they then end. All other calls are the loop's.
 """
 
 import math
@@ -21,7 +21,7 @@ LARGEST_FD = 2**31 - 1
 class _Wakes:
     """A pipe whose bytes end waits, closed with the last reference.
 
-    So a wake that is under way in another thread, which holds one, never writes into the file that got the number next.
+    A wake under way in another thread holds a reference, so it never writes into a file that reused the number.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class _Wakes:
         try:
             os.write(self.writer, b"\0")
         except BlockingIOError:
-            pass  # full: a wake is on its way
+            pass  # full: a wake is pending already
 
     def absorb(self) -> None:
         try:
@@ -75,7 +75,7 @@ class TemplateBackend:
             raise FileExistsError(f"descriptor {fd} is registered already")
         if not 0 <= fd <= LARGEST_FD:
             raise ValueError(f"{fd} is {'negative' if fd < 0 else 'larger than any descriptor'}")
-        os.fstat(fd)  # raises OSError for a closed one: poll(2) itself would complain only in the wait
+        os.fstat(fd)  # raises OSError for a closed one: poll(2) would report it only in the wait
         self._poll.register(fd, _to_poll(interest))
         self._registered.add(fd)
 
@@ -91,7 +91,7 @@ class TemplateBackend:
             raise FileNotFoundError(f"descriptor {fd} is not registered")
         self._registered.remove(fd)
         self._poll.unregister(fd)
-        if self._is_waiting:  # poll(2) was given `fd`, and holds its file
+        if self._is_waiting:  # poll(2) has `fd`, and holds its file
             self.wake()
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
@@ -118,8 +118,8 @@ class TemplateBackend:
     def close(self) -> None:
         self._registered.clear()
         self._is_closed = True
-        if self._is_waiting and os.getpid() == self._owner:  # in a forked child nobody waits
-            self.wake()  # the wait lets go of the pipe when it has ended
+        if self._is_waiting and os.getpid() == self._owner:  # a forked child has no wait
+            self.wake()  # the wait releases the pipe when it has ended
         else:
             self._wakes = None
 

@@ -1,1 +1,1 @@
-"""What compiled backends take from C, each with a twin in Python for the pure build."""
+"""Compiled backends' C functions, each with a Python twin for the pure build."""

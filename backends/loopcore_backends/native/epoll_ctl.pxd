@@ -1,7 +1,7 @@
-# epoll_ctl(2) for the compiled epoll backend: for every connection a row is added and taken away.
+# epoll_ctl(2) for the compiled epoll backend: every connection adds a row and removes it.
 #
-# It does what the methods of select.epoll do, for an open instance and a small number; for all else they are called, and
-# refuse what is to be refused. The GIL is kept: the call waits for nobody.
+# It does the work of select.epoll's methods for an open instance and a small number; in all other cases the methods
+# are called, and raise the errors. The GIL is kept: the call does not block.
 
 cdef extern from *:
     """
@@ -9,7 +9,7 @@ cdef extern from *:
     #include <limits.h>
     #include <sys/epoll.h>
 
-    /* 1 if it is done, 0 if a method has to be called, -1 and an OSError. */
+    /* 1 if it is done, 0 if the method has to be called, -1 with an OSError set. */
     static int
     loopcore_epoll_ctl(int instance, int what, PyObject *number, unsigned int interest)
     {

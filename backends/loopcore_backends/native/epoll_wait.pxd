@@ -1,16 +1,16 @@
-# epoll_wait(2) for the compiled epoll backend: one call from the loop to the kernel, no frame of Python between.
+# epoll_wait(2) for the compiled epoll backend: one call from the loop to the kernel, no Python frame between.
 #
-# Where the kernel has epoll_pwait2(2) (Linux 5.11) the timeout is exact to what its timers can do; epoll_wait(2) has
-# whole milliseconds, and a timer of 0.3 ms would be 0.7 ms late. It is called by its number, because the C library got
-# it later than the kernel. A wait that can only look keeps the GIL: letting go of it costs as much as the call.
+# Where the kernel has epoll_pwait2(2) (Linux 5.11) the timeout has the resolution of the kernel's timers; epoll_wait(2)
+# has whole milliseconds, and a timer of 0.3 ms would be 0.7 ms late. It is called by its number, because the C library
+# got it later than the kernel. A wait with timeout 0 keeps the GIL: releasing it costs as much as the call.
 #
-# The events are put into a list that is kept, if nobody but the backend has it, or else into a new one.
+# The events are put into a list that is reused if only the backend has a reference to it, or else into a new one.
 #
-# A signal's Python handler runs between two calls; if it returns, what is left of the timeout is waited for (PEP 475).
+# A signal's Python handler runs between two calls; if it returns, the rest of the timeout is waited for (PEP 475).
 
 from cpython.object cimport PyObject
 
-# Whose C this stands upon: loopcore_empty and loopcore_add.
+# The C used here is defined there: loopcore_empty and loopcore_add.
 from loopcore.native.flushes cimport add_borrowed
 from loopcore.native.ring cimport empty
 
@@ -55,7 +55,7 @@ cdef extern from *:
             if (count >= 0 || (errno != ENOSYS && errno != EPERM)) {
                 return count;
             }
-            loopcore_has_pwait2 = 0;  /* an old kernel, or a container that allows only what it knows */
+            loopcore_has_pwait2 = 0;  /* an old kernel, or a container that allows only the calls it knows */
         }
     #endif
         double ms = timeout < 0.0 ? -1.0 : ceil(timeout * 1e3);
@@ -87,7 +87,7 @@ cdef extern from *:
         return event;
     }
 
-    /* Nearly every event is one of a few: "readable", of a small number. Those are made once in the process. */
+    /* Nearly every event is one of a few: "readable", for a small number. Those are created once in the process. */
     #define LOOPCORE_KEPT_EVENTS 1024
     static PyObject *loopcore_readable[LOOPCORE_KEPT_EVENTS];
 
@@ -105,13 +105,13 @@ cdef extern from *:
         return loopcore_make_epoll_event(fd, events);
     }
 
-    /* `kept`, emptied, if only one reference to it is left, or else a new list. */
+    /* Return `kept`, emptied, if there is only one reference to it, or else a new list. */
     static inline PyObject *
     loopcore_list_for_events(PyObject *kept)
     {
     #ifndef Py_GIL_DISABLED
         if (Py_REFCNT(kept) == 1) {
-            Py_INCREF(kept);  /* before what goes with an item that is not ours can wait again */
+            Py_INCREF(kept);  /* first: dropping an item that is not ours may run code that waits again */
             loopcore_empty(kept);
             return kept;
         }

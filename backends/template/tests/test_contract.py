@@ -1,4 +1,4 @@
-"""Every promise of the port, and a loop on top of it: three lines, and loopcore's tests."""
+"""Every promise of the port, and a loop that runs on it: three lines, and loopcore's tests."""
 
 from loopcore.testing.conformance import BackendContract
 
