@@ -64,7 +64,7 @@ def test_info_says_of_uring_which_features_are_on_and_why_the_others_are_not(tmp
 def test_info_says_what_is_wrong_with_the_setting_of_a_backend(tmp_path: Path):
     facts = json.loads(loopcore("info", "--json", cwd=tmp_path, env={"LOOPCORE_PROACTOR_OVER": "pol"}).stdout)
     (found,) = (each for each in facts["backends"] if each["backend"] == "proactor")
-    assert "knows no 'pol'" in found["reason"]
+    assert "not on 'pol'" in found["reason"]
     assert found["details"] == {}
 
 

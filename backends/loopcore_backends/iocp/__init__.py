@@ -1,22 +1,20 @@
-"""I/O completion ports: Windows does the work itself, and says in packets what is done.
+"""I/O completion ports: Windows does the I/O itself, and reports what is done in packets.
 
-A handle is tied to a port once and for good; from then on each overlapped call on it leaves one packet in the port
-when it is done, also when it was cancelled. `GetQueuedCompletionStatusEx` takes many of them at a time. A packet bears
-the address of the call's OVERLAPPED, by which we find the request, and by that the operation.
+A handle is associated with a port once and for good; from then on each overlapped call on it queues one packet to the
+port when it is done, also when it was cancelled. `GetQueuedCompletionStatusEx` takes many of them at a time. A packet
+carries the address of the call's OVERLAPPED, which leads to the request, and the request to the operation.
 
-**A descriptor here is what Windows calls a handle**: a SOCKET, or the HANDLE of a pipe that was made for overlapped
-work (`asyncio.windows_utils.PipeHandle`), which is what their `fileno()` returns. A number of C's library, such as
-`os.pipe` makes, is none. That a handle can be tied to one port only has a price: a socket that another loop's
-port has seen is of no use here, unless it is duplicated (`socket.share`).
+**A descriptor here is what Windows calls a handle**: a SOCKET, or the HANDLE of a pipe created for overlapped I/O
+(`asyncio.windows_utils.PipeHandle`), which is what their `fileno()` returns. A C library descriptor, such as
+`os.pipe` returns, is not one. A handle can be associated with one port only, which has a price: a socket that another
+loop's port has used cannot be used here, unless it is duplicated (`socket.share`).
 
-POLL, which no completion port has, is asked of the driver below Winsock (afd.py). The one thing not done by a packet of
-a call of ours is the end of a process, for which a thread of the system posts one.
+POLL, which no completion port has, is sent to the driver below Winsock (afd.py). Only the end of a process is not
+reported by a packet of one of our calls: a system thread posts a packet for it.
 
 Cancelling is a request too: its packet comes later, and until then the memory stays ours. A Receive has a call in
-flight only while core waits: the next one is begun by `wait`, so that what was not asked for stays with the kernel, and
-cancelling between waits is at once. Connections and datagrams come in crowds, and are taken several in a wait.
-
-Threads: see `loopcore.completion`. Sources: Microsoft's documentation of the calls; tests/windows runs it under Wine.
+flight only while core waits: `wait` begins the next one, so that data that was not asked for stays in the kernel, and
+cancelling between waits is immediate. Connections and datagrams come in bursts: one wait takes several.
 """
 
 import importlib
@@ -38,24 +36,24 @@ from loopcore_backends.iocp.errors import NETNAME_DELETED, cancelled, translated
 MULTISHOT: Final = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})
 
 LONGEST: Final = 24 * 3600.0
-"""Seconds that surely fit the call's count of milliseconds. A wait that is longer is cut into these."""
+"""Seconds that are sure to fit the call's count of milliseconds. A longer wait is split into these."""
 
 CROWDS: Final = frozenset({ACCEPT, RECEIVE_FROM})
 ROUNDS: Final = 16
-"""Of these, which come in crowds, a wait takes as many of each as are there, at most."""
+"""These come in bursts: one wait takes up to this many of each that are ready."""
 
 CLOSING_PATIENCE: Final = 5.0
-"""Seconds that `close` waits for the packets of what it has cancelled, which normally are there at once."""
+"""Seconds that `close` waits for the packets of the calls it has cancelled, which are normally there at once."""
 
 WAKE: Final = 1
-"""The key of a wake's packet: no address of anything."""
+"""The key of a wake's packet; it is never the address of an OVERLAPPED."""
 
 _stranded: list[Any] = []
 """Requests whose packets never came before their port was closed: the kernel may still write into their memory."""
 
 
 class Call(Protocol):
-    """A request, as the books need it (requests.py, afd.py)."""
+    """A request, as the backend needs it (requests.py, afd.py)."""
 
     key: int
 
@@ -67,14 +65,14 @@ class Call(Protocol):
 
 
 class System(Protocol):
-    """What is below the books: Windows (windows.py), or a test's stand-in."""
+    """The layer below the backend: Windows (windows.py), or a test's stand-in."""
 
     def knows(self, operation: Operation) -> bool:
-        """Tell whether there is a call for it."""
+        """Tell whether there is a call for `operation`."""
         ...
 
     def begin(self, operation: Operation, before: Any) -> tuple[Call | None, Any]:
-        """Begin; return the call whose packet will come, or None and the result. `before` is the last one's call.
+        """Begin; return the call whose packet will come, or None and the result. `before` is the previous call.
 
         Raises OSError.
         """
@@ -83,8 +81,8 @@ class System(Protocol):
     def take(self, timeout_ms: int) -> list[int]:
         """Wait for packets, and return their keys; the wake's is WAKE.
 
-        The list stays the same: what is left in it comes again, without waiting. So do the packets of a call that
-        was left by an exception.
+        It is always the same list: keys left in it are returned again, without waiting. So are the packets of a
+        call that an exception interrupted.
         """
         ...
 
@@ -96,7 +94,7 @@ class System(Protocol):
 
 
 class Lent:
-    """What came in, lent. Here it is memory of its own, so that to give it back is to let go of it."""
+    """Received bytes, lent. They have memory of their own here, so giving them back only releases the view."""
 
     __slots__ = ("view",)
 
@@ -108,7 +106,7 @@ class Lent:
 
 
 class _Flight:
-    """An accepted operation's place in the books."""
+    """The backend's record of an operation in flight."""
 
     __slots__ = ("before", "call", "is_cancelled", "operation")
 
@@ -152,10 +150,10 @@ class IocpBackend:
         self._done: list[Completion] = []
         self._to_begin: dict[_Flight, None] = {}
         self._wake_is_posted = False
-        self._asked: deque[_Flight] = deque()  # to be cancelled between two steps of a wait
+        self._asked: deque[_Flight] = deque()  # cancellations to carry out between two steps of a wait
         self._owner = 0  # the thread that waited last; 0: none has yet
-        self._is_busy = False  # some call is at work on the books, in whichever thread
-        self._left: System | None = None  # what `close` has left to the call that was under way
+        self._is_busy = False  # a call is working on the queues, in whichever thread
+        self._left: System | None = None  # the system that `close` has left to the call under way
 
     def submit(self, operation: Operation) -> None:
         self._is_busy = True
@@ -182,7 +180,7 @@ class IocpBackend:
         if flight is None or flight.is_cancelled:
             return
         if self._is_busy or self._owner not in (0, get_ident()):
-            # A finalizer, a signal handler or another thread: between two steps, the books are whole.
+            # A finalizer, a signal handler or another thread: between two steps the queues are consistent.
             self._asked.append(flight)
             self.wake()
         else:
@@ -203,7 +201,7 @@ class IocpBackend:
         self._is_busy = True
         try:
             self._wait(self._open(), timeout)
-            self._open()  # unless it was closed meanwhile
+            self._open()  # unless it was closed during the wait
             done, self._done = self._done, []
             return done
         finally:
@@ -227,10 +225,10 @@ class IocpBackend:
     def _cancel_what_was_asked_for(self) -> None:
         while self._asked:
             self._cancel(self._asked[0])
-            self._asked.popleft()  # afterwards: what raises here must not lose it
+            self._asked.popleft()  # afterwards: an exception in the line above must not lose it
 
     def _leave(self) -> None:
-        """A call has ended: do what `close` has left to it."""
+        """End a call; then do what `close` has left to it."""
         self._is_busy = False
         system, self._left = self._left, None
         if system is not None:
@@ -249,20 +247,20 @@ class IocpBackend:
         system, self._system = self._system, None
         if system is None:
             return []
-        ended = dict.fromkeys(self._drop_done())  # what is just ending may be in two places
+        ended = dict.fromkeys(self._drop_done())  # an operation that is just ending may be in two places
         for flight in [*self._to_begin, *self._flights.values()]:
             ended[flight.operation] = None
         for operation in ended:
             operation.slot = None
         self._left = system
         if self._is_busy:
-            system.wake()  # the call that is under way does the rest, when it has ended
+            system.wake()  # the call under way does the rest when it ends
         else:
             self._leave()
         return [*ended]
 
     def _drop_done(self) -> list[Operation]:
-        """Drop what nobody will be told of; return the operations that ended with it."""
+        """Drop completions that will never be handed out; return the operations that ended with them."""
         done, self._done = self._done, []
         for operation, result, _ in done:
             if operation.code == ACCEPT and isinstance(result, int):
@@ -270,7 +268,7 @@ class IocpBackend:
         return [operation for operation, _, more in done if not more]
 
     def _drain(self, system: System) -> None:
-        """Cancel what is in flight, and wait until the kernel has let go of its memory."""
+        """Cancel what is in flight, and wait until the kernel has released its memory."""
         self._to_begin.clear()
         for each in [*self._flights.values()]:
             if each.call is not None and not each.is_cancelled:
@@ -286,11 +284,11 @@ class IocpBackend:
         self._flights.clear()
 
     def _begin_again(self, system: System, codes: frozenset[int]) -> int:
-        """Begin the next call of multishot operations; return of how many."""
+        """Begin the next call of multishot operations; return how many were begun."""
         waiting = [flight for flight in [*self._to_begin] if flight.operation.code in codes]
         for flight in waiting:
             self._begin(system, flight)
-            self._to_begin.pop(flight, None)  # afterwards: what raises here must not lose it
+            self._to_begin.pop(flight, None)  # afterwards: an exception in the line above must not lose it
         return len(waiting)
 
     def _begin(self, system: System, flight: _Flight) -> None:
@@ -306,10 +304,10 @@ class IocpBackend:
             self._flights[call.key] = flight
 
     def _packets(self, keys: list[int]) -> bool:
-        """Take note of what has ended; tell whether one of the packets was the wake's."""
+        """Handle completed calls; tell whether one of the packets was a wake's."""
         woken = False
         while keys:
-            # Removed afterwards: what raises here, a signal's handler for one, must not lose a packet.
+            # Removed afterwards: an exception here, from a signal handler for one, must not lose a packet.
             if keys[0] == WAKE:
                 woken = True
                 self._wake_is_posted = False
@@ -330,7 +328,7 @@ class IocpBackend:
             if flight.is_cancelled:
                 self._end(flight, cancelled())
             elif operation.code == ACCEPT and getattr(exc, "winerror", None) == NETNAME_DELETED:
-                self._to_begin[flight] = None  # who wanted to connect has gone again: no reason to stop accepting
+                self._to_begin[flight] = None  # the client has gone again: no reason to stop accepting
             else:
                 self._end(flight, translated(exc))
             return
@@ -354,5 +352,5 @@ class IocpBackend:
 
 
 def _windows() -> Any:
-    """Return the module of that name, which only Windows can import."""
+    """Return the module `windows`, which only Windows can import."""
     return importlib.import_module("loopcore_backends.iocp.windows")

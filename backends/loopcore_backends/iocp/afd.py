@@ -1,13 +1,13 @@
-"""AFD: asking the driver below Winsock when a socket is ready, with the answer as a packet in the port.
+"""AFD: asks the driver below Winsock when a socket is ready; the answer comes as a packet in the port.
 
 Winsock's select(2) ends in a request to this driver, the "ancillary function driver": IOCTL_AFD_POLL, with sockets, the
 events wanted and a time limit. The request is not documented by Microsoft, but it has been the same since Windows NT,
-and wepoll, libuv and mio rely on it. Unlike select we make it overlapped, on a handle to the driver that is tied to our
-port: then the packet comes when the socket is ready, or at once if it is so already.
+and wepoll, libuv and mio rely on it. Unlike select we make it overlapped, on a handle to the driver that is associated
+with our port: then the packet comes when the socket is ready, or at once if it is ready already.
 
-A socket itself is not tied to the port by this, so that any socket can be polled, also another loop's.
+This does not associate the socket itself with the port, so any socket can be polled, another loop's included.
 
-Only on Windows can this be imported.
+This module can be imported on Windows only.
 """
 
 import sys
@@ -24,7 +24,7 @@ from loopcore.operations import Poll
 from loopcore_backends.iocp import api
 
 DEVICE: Final = "\\Device\\Afd\\loopcore"
-"""Everything behind the driver's own name is ours to choose."""
+"""The part after the driver's own name is ours to choose."""
 
 IOCTL_POLL: Final = 0x00012024
 STATUS_PENDING: Final = 0x103
@@ -44,7 +44,7 @@ ALWAYS: Final = ABORT | CONNECT_FAIL | LOCAL_CLOSE
 
 
 class PollRequest:
-    """One question to the driver; `key` is the address of its status block, which stands for an OVERLAPPED."""
+    """One question to the driver; `key` is the address of its status block, which takes the place of an OVERLAPPED."""
 
     __slots__ = ("_device", "_info", "_status", "key")
 
@@ -71,7 +71,7 @@ class PollRequest:
             raise api.error_from_status(status)
 
     def result(self) -> int:
-        """Return what the socket is ready for. Raises OSError if it was closed, or the request cancelled."""
+        """Return what the socket is ready for. Raises OSError if it was closed, or the request was cancelled."""
         status = self._status.status & 0xFFFFFFFF
         if status != 0:
             raise api.error_from_status(status)
@@ -81,7 +81,7 @@ class PollRequest:
         return ready_for(events)
 
     def cancel(self) -> None:
-        """Take the question back; the packet will come all the same."""
+        """Withdraw the question; the packet still comes."""
         api.cancel_io(self._device, self.key)
 
     def drop(self) -> None:
@@ -103,10 +103,10 @@ def ready_for(events: int) -> int:
 
 
 def not_open(number: int) -> OSError:
-    """Return the port's error for a descriptor that was closed: asking again would bring it again."""
-    return OSError(errno.EBADF, f"{number} is no open socket, and nothing else can be watched on Windows")
+    """Return the port's error for a descriptor that was closed: a retry would report it again."""
+    return OSError(errno.EBADF, f"{number} is not an open socket; on Windows only sockets can be watched")
 
 
 def open_afd() -> Any:
-    """Return a handle to the driver. Raises OSError where there is none."""
+    """Return a handle to the driver. Raises OSError if it cannot be opened."""
     return api.open_device(DEVICE)

@@ -1,9 +1,9 @@
-"""The calls of Windows that `_overlapped` does not have, through ctypes.
+"""The Windows calls that `_overlapped` lacks, through ctypes.
 
 `_overlapped` is CPython's own module below asyncio's proactor loop: it has the overlapped calls of Winsock and pipes.
-It does not take several packets at once, poll sockets (AFD), or know calls on sockets that go by number: they are here.
+The calls here take several packets at once, poll sockets (AFD), or work on sockets given by number.
 
-Only on Windows can this be imported.
+This module can be imported on Windows only.
 """
 
 import sys
@@ -21,7 +21,7 @@ winsock: Final = ctypes.WinDLL("ws2_32", use_last_error=True)
 
 
 class Packet(ctypes.Structure):
-    """OVERLAPPED_ENTRY: what a port hands out. `address` is that of the OVERLAPPED or what stood for it."""
+    """OVERLAPPED_ENTRY: one packet of a port. `address` is that of the OVERLAPPED or what was passed in its place."""
 
     _fields_ = (("key", c_size_t), ("address", c_size_t), ("internal", c_size_t), ("transferred", c_ulong))
 
@@ -98,7 +98,7 @@ SIO_BASE_HANDLE: Final = 0x48000022
 
 
 def last_socket_error() -> OSError:
-    """Return the error of the call before."""
+    """Return the error of the previous call."""
     return ctypes.WinError(ctypes.get_last_error())
 
 
@@ -108,12 +108,12 @@ def error_from_status(status: int) -> OSError:
 
 
 def transferred_by(address: int) -> int:
-    """Return the count in the OVERLAPPED at `address`, which the kernel is done with: its second word."""
+    """Return the count in the OVERLAPPED at `address`, its second word; the kernel must be done with it."""
     return c_size_t.from_address(address + ctypes.sizeof(c_size_t)).value
 
 
 def open_device(name: str) -> int:
-    """Open a device by its name in the object manager, and return its handle. Raises OSError."""
+    """Open a device by its name in the object manager; return its handle. Raises OSError."""
     text = _Name(2 * len(name), 2 * len(name) + 2, name)
     attributes = _Attributes(ctypes.sizeof(_Attributes), None, ctypes.pointer(text), 0, None, None)
     handle, io = c_void_p(), IoStatus()
@@ -125,7 +125,7 @@ def open_device(name: str) -> int:
 
 
 def base_socket(fd: int) -> int:
-    """Return the socket below layered providers: the one that the driver knows. Raises OSError if `fd` is no socket."""
+    """Return the socket below layered providers, which the driver knows. Raises OSError if `fd` is not a socket."""
     base, size = c_size_t(), c_ulong()
     if _ioctl(fd, SIO_BASE_HANDLE, None, 0, ctypes.byref(base), ctypes.sizeof(base), size, None, None) != 0:
         raise last_socket_error()
@@ -133,13 +133,13 @@ def base_socket(fd: int) -> int:
 
 
 def set_option(fd: int, option: int, value: bytes) -> None:
-    """setsockopt of the level SOL_SOCKET. Raises OSError."""
+    """Call setsockopt at the level SOL_SOCKET. Raises OSError."""
     if _set_option(fd, SOL_SOCKET, option, value, len(value)) != 0:
         raise last_socket_error()
 
 
 def type_of_socket(fd: int) -> int:
-    """Return SOCK_STREAM, SOCK_DGRAM ... Raises OSError if `fd` is no socket."""
+    """Return SOCK_STREAM, SOCK_DGRAM ... Raises OSError if `fd` is not a socket."""
     value, size = c_long(), c_int(4)
     if _get_option(fd, SOL_SOCKET, SO_TYPE, ctypes.byref(value), size) != 0:
         raise last_socket_error()
@@ -156,13 +156,13 @@ def is_socket(handle: int) -> bool:
 
 
 def shut_down(fd: int, how: int) -> None:
-    """shutdown(2). Raises OSError."""
+    """Call shutdown(2). Raises OSError."""
     if _shutdown(fd, how) != 0:
         raise last_socket_error()
 
 
 class PollHandle(ctypes.Structure):
-    """AFD_POLL_HANDLE_INFO: a socket, what is asked of it, and later what is the case."""
+    """AFD_POLL_HANDLE_INFO: a socket, the events asked for, and in the answer the events that happened."""
 
     _fields_ = (("handle", c_size_t), ("events", c_ulong), ("status", c_ulong))
 

@@ -1,6 +1,6 @@
-"""Errors of overlapped calls in the words of Winsock, so that a program gets the ones it knows from other loops.
+"""Errors of overlapped calls translated to Winsock's, so that a program gets the ones it knows from other loops.
 
-The port reports the kernel's codes where the socket calls report Winsock's: a refused connection is 1225 there and
+The port reports the kernel's codes where socket calls report Winsock's: a refused connection is 1225 there and
 10061 here. The pairs are those of Microsoft's documentation ("System Error Codes", "Windows Sockets Error Codes").
 """
 
@@ -12,7 +12,7 @@ NETNAME_DELETED: Final = 64
 
 WINSOCK: Final = {
     NETNAME_DELETED: 10054,  # the peer has reset the connection
-    OPERATION_ABORTED: 10054,  # it was not we who cancelled: the connection was aborted below it
+    OPERATION_ABORTED: 10054,  # not cancelled by us: the connection was aborted below
     121: 10060,  # ERROR_SEM_TIMEOUT
     1225: 10061,  # ERROR_CONNECTION_REFUSED
     1229: 10057,  # ERROR_CONNECTION_INVALID
@@ -24,11 +24,11 @@ WINSOCK: Final = {
 
 
 CLOSED: Final = frozenset({6, 10038})
-"""ERROR_INVALID_HANDLE, WSAENOTSOCK: what is said of a number that was closed."""
+"""ERROR_INVALID_HANDLE, WSAENOTSOCK: the errors for a number that was closed."""
 
 
 def translated(exc: OSError) -> OSError:
-    """Return `exc`, or the same in Winsock's words; EBADF for a number that was closed, as the port has it."""
+    """Return `exc`, or Winsock's equivalent; EBADF for a number that was closed, as the port requires."""
     given: int = getattr(exc, "winerror", None) or 0
     if given in CLOSED:
         return OSError(errno.EBADF, exc.strerror)

@@ -1,13 +1,13 @@
-"""Requests: one overlapped call each, from its beginning until its packet has come out of the port.
+"""Requests: one overlapped call each, from the call until its packet has been taken from the port.
 
-A request is the system's side of an operation. It owns what the kernel may still read or write, above all the
-OVERLAPPED, whose address is its key: who takes the packet out of the port finds the request by it. A multishot
-operation is a chain of requests.
+A request is the system's side of an operation. It owns the memory that the kernel may still read or write, above all
+the OVERLAPPED, whose address is its key: a packet taken from the port is matched to its request by that address. A
+multishot operation is a chain of requests.
 
-Also where a call has succeeded at once there will be a packet: the port's rule, which we leave as it is. Where it has
-failed there will be none, and `begin` raises.
+A call that succeeded at once queues a packet too: the port's default, which we keep. A call that failed queues none,
+and `begin` raises.
 
-Only on Windows can this be imported.
+This module can be imported on Windows only.
 """
 
 import sys
@@ -41,17 +41,18 @@ from loopcore_backends.iocp import api
 from loopcore_backends.iocp.errors import cancelled
 
 SMALLEST: Final = 4096
-"""Bytes that a receive offers at first. The kernel holds the buffer until data comes, for every idle connection; one
-that fills it gets four times as much, up to the operation's limit, and as long as it fills half of that."""
+"""Bytes that a receive offers at first. The kernel holds the buffer until data comes, for every idle connection. After
+a receive that fills it the next offers four times as much, up to the operation's limit; after one that fills less than
+an eighth, a quarter."""
 
 JOINED: Final = 128 * 1024
-"""Bytes of several buffers that are joined for one call; a larger first buffer goes by itself, without a copy."""
+"""Bytes of several buffers that are joined for one call; a larger first buffer is sent alone, without a copy."""
 
 LONGEST_FILE_PART: Final = 2**31 - 2
 """Bytes that TransmitFile takes at most."""
 
 LONGEST_DATAGRAM: Final = 65535
-"""Bytes that a datagram of UDP can have, and some more."""
+"""At least as many bytes as the longest UDP datagram."""
 
 
 class Request:
@@ -64,18 +65,18 @@ class Request:
         self.key: int = self.overlapped.address
 
     def result(self) -> Any:
-        """Return what the operation gets. Only when the packet is there. Raises OSError."""
+        """Return the operation's result. Only when the packet has come. Raises OSError."""
         return self.overlapped.getresult()
 
     def cancel(self) -> None:
-        """Ask the kernel to end it; the packet will come all the same."""
+        """Ask the kernel to end the call; the packet still comes."""
         self.overlapped.cancel()
 
     def drop(self) -> None:
-        """Release what nobody will take: after a result that is not wanted."""
+        """Release a result that will not be used."""
 
     def _taken(self) -> int:
-        """Return how many bytes were taken, also if a cancellation came in between."""
+        """Return how many bytes were taken, even if a cancellation came in between."""
         try:
             count: int = self.overlapped.getresult()
         except OSError:
@@ -86,7 +87,7 @@ class Request:
 
 
 class ReceiveRequest(Request):
-    """WSARecv into memory of its own."""
+    """WSARecv into memory of the request's own."""
 
     __slots__ = ("size",)
 
@@ -105,7 +106,7 @@ class ReceiveRequest(Request):
 
 
 class SendRequest(Request):
-    """WSASend of one buffer, perhaps joined from several."""
+    """WSASend of one buffer, which may be several joined."""
 
     __slots__ = ()
 
@@ -118,7 +119,7 @@ class SendRequest(Request):
 
 
 class ReceiveFromRequest(Request):
-    """WSARecvFrom into memory for any datagram: one that does not fit would be an error, or a part, as it happens."""
+    """WSARecvFrom into memory for any datagram: one that does not fit may be an error, or be cut short."""
 
     __slots__ = ("_limit",)
 
@@ -146,7 +147,7 @@ class SendToRequest(Request):
 
 
 class AcceptRequest(Request):
-    """AcceptEx, which wants the new socket made beforehand."""
+    """AcceptEx, which needs the new socket created in advance."""
 
     __slots__ = ("connection", "listener")
 
@@ -181,7 +182,7 @@ class AcceptRequest(Request):
 
 
 class ConnectRequest(Request):
-    """ConnectEx, which wants the socket to be bound."""
+    """ConnectEx, which needs a bound socket."""
 
     __slots__ = ("fd",)
 
@@ -205,7 +206,7 @@ WSAEINVAL: Final = 10022
 
 
 class ReadRequest(Request):
-    """ReadFile from a pipe; WSARecv where a socket is used as one."""
+    """ReadFile from a pipe; WSARecv where a socket serves as one."""
 
     __slots__ = ()
 
@@ -221,7 +222,7 @@ class ReadRequest(Request):
 
 
 class WriteRequest(Request):
-    """WriteFile to a pipe; WSASend where a socket is used as one."""
+    """WriteFile to a pipe; WSASend where a socket serves as one."""
 
     __slots__ = ()
 
@@ -263,7 +264,7 @@ class SendFileRequest(Request):
 
 
 class ProcessRequest(Request):
-    """A thread of the system waits for the process, and posts the packet."""
+    """A system thread waits for the process, and posts the packet."""
 
     __slots__ = ("_port", "_process", "_waiter")
 
@@ -284,13 +285,13 @@ class ProcessRequest(Request):
         self.drop()
         if not ended:
             raise cancelled()
-        return code << 8  # as os.waitpid says it on Windows
+        return code << 8  # as os.waitpid returns it on Windows
 
     def cancel(self) -> None:
-        # The packet must come: unless the wait is just firing, it is we who post it.
+        # The packet must come: we post it, unless the wait is just firing.
         if self._unregister():
             if _winapi.WaitForSingleObject(self._process, 0) == _winapi.WAIT_OBJECT_0:
-                _kept.append(self.overlapped)  # it may have fired before: then two come, and the key must stay ours
+                _kept.append(self.overlapped)  # if it has fired, two packets come, and the key must stay ours
             _overlapped.PostQueuedCompletionStatus(self._port, 0, 0, self.key)
 
     def drop(self) -> None:
@@ -298,7 +299,7 @@ class ProcessRequest(Request):
         _winapi.CloseHandle(self._process)
 
     def _unregister(self) -> bool:
-        """End the wait; tell whether no callback of it is running. Once: it frees the wait's handle."""
+        """End the wait; tell whether none of its callbacks is running. Once: it frees the wait's handle."""
         waiter, self._waiter = self._waiter, None
         if waiter is None:
             return False
@@ -317,7 +318,7 @@ _kept: list[Any] = []
 
 
 class Ended(Exception):
-    """A call that has its result at once, and for which there will be no packet."""
+    """A call that had its result at once, and for which no packet comes."""
 
     def __init__(self, result: Any) -> None:
         super().__init__(result)
@@ -341,15 +342,15 @@ def joined(buffers: Any, head: int) -> Any:
 
 
 def shut_down(operation: Shutdown) -> None:
-    """Carry out a Shutdown, which does not wait for anything."""
+    """Carry out a Shutdown, which never waits."""
     api.shut_down(operation.fd, operation.how)
 
 
 def connect_datagrams(operation: Connect) -> None:
-    """Carry out the Connect of a datagram socket, which does not wait either."""
+    """Carry out the Connect of a datagram socket, which never waits either."""
     _overlapped.WSAConnect(operation.fd, operation.address)
 
 
 def is_datagrams(operation: Operation) -> bool:
-    """Tell whether the operation's socket is one for datagrams."""
+    """Tell whether the operation's socket is a datagram socket."""
     return api.type_of_socket(operation.fd) == socket.SOCK_DGRAM

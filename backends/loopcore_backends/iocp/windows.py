@@ -1,6 +1,6 @@
-"""Windows below the books: the port, the handles tied to it, and which request an operation becomes.
+"""The Windows side of the backend: the port, the associated handles, and the request for each operation.
 
-Only on Windows can this be imported.
+This module can be imported on Windows only.
 """
 
 import sys
@@ -34,7 +34,7 @@ from loopcore_backends.iocp.afd import PollRequest, open_afd
 
 WAKE: Final = 1
 PACKETS: Final = 128
-"""Packets that one call takes at most; what is left comes with the next."""
+"""The most packets that one call takes; the next call takes the rest."""
 
 INVALID_PARAMETER: Final = 87
 
@@ -52,7 +52,7 @@ KNOWN: Final = frozenset({*CALLS, RECEIVE, SHUTDOWN, POLL, WAIT_PROCESS})
 
 
 def probe() -> None:
-    """Raise OSError, with what is missing, where the backend cannot run."""
+    """Raise OSError, saying what is missing, if the backend cannot run here."""
     try:
         _winapi.CloseHandle(open_afd())
     except OSError as exc:
@@ -97,7 +97,7 @@ class WindowsSystem:
 
     def take(self, timeout_ms: int) -> list[int]:
         if not self._keys and not self._packets[0].address:
-            # A packet's address says that it is there: the result of the call may be lost to a signal's handler.
+            # Packets are recognised by their addresses: the call's result may be lost to a signal handler.
             api.get_packets(self._port, self._packets, PACKETS, self._count, timeout_ms, False)
         for packet in self._packets:
             if not packet.address:
@@ -113,7 +113,7 @@ class WindowsSystem:
         _overlapped.PostQueuedCompletionStatus(self._port, 0, 0, WAKE)
 
     def close(self) -> None:
-        """Close all but the port, which goes with the last reference: another thread may be about to wake it."""
+        """Close all but the port, which is closed with the last reference: another thread may be about to wake it."""
         _winapi.CloseHandle(self._afd)
 
     def __del__(self) -> None:
@@ -122,13 +122,13 @@ class WindowsSystem:
             _winapi.CloseHandle(port)
 
     def _tie(self, handle: int) -> None:
-        """Have the packets of `handle` come to our port. Raises OSError if it is another port's already."""
+        """Associate `handle` with our port. Raises OSError if it belongs to another port already."""
         try:
             _overlapped.CreateIoCompletionPort(handle, self._port, 0, 0)
         except OSError as exc:
-            # It says so too of what is tied to our own. The number alone does not tell: it may have been reused.
+            # A handle of our own port gets this error too. The number alone proves nothing: it may have been reused.
             if exc.winerror != INVALID_PARAMETER or handle not in self._tied:
-                _winapi.GetFileType(handle)  # raises for what is no handle at all
-                exc.add_note("a socket or pipe works with one completion port only: the one that has seen it first")
+                _winapi.GetFileType(handle)  # raises for anything that is not a handle
+                exc.add_note("a socket or pipe works with one completion port only: the first one it was used with")
                 raise
         self._tied.add(handle)

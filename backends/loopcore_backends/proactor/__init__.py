@@ -1,11 +1,11 @@
-"""proactor: a completion port on every platform, played over whatever multiplexer the platform has.
+"""proactor: a completion port on every platform, emulated over whatever multiplexer the platform has.
 
 Where Windows has IOCP and Linux io_uring, this backend has `_port.CompletionPort`: an object of the same shape, which
-makes the system calls itself when a readiness backend says that they will succeed. What that costs and why it is done
-so is in docs/adr/0009.
+makes the system calls itself when a readiness backend reports that they will succeed. Costs and reasons are in
+docs/adr/0009.
 
-It stands on the first of kqueue, epoll, poll and select that can run here. `ProactorBackend(over="poll")` takes
-another, or any object with the readiness port; LOOPCORE_PROACTOR_OVER does the same for a program that says
+It uses the first of kqueue, epoll, poll and select that can run here. `ProactorBackend(over="poll")` takes
+another, or any object with the readiness port; LOOPCORE_PROACTOR_OVER does the same for a program that asks for
 `backend="proactor"`.
 """
 
@@ -29,7 +29,7 @@ class ProactorBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """Say whether there is a multiplexer. Raises UsageError for a wrong LOOPCORE_PROACTOR_OVER."""
+        """Report whether there is a multiplexer. Raises UsageError for an invalid LOOPCORE_PROACTOR_OVER."""
         try:
             choose(None)
         except BackendUnavailableError as exc:
@@ -38,13 +38,13 @@ class ProactorBackend:
 
     @classmethod
     def details(cls) -> dict[str, str]:
-        """Return the name of the multiplexer that it would stand on now."""
+        """Return the name of the multiplexer that a backend made now would use."""
         return {"over": choose(None)().name}
 
     def __init__(self, over: str | ReadinessBackend | None = None) -> None:
-        """Stand on `over`: a name, a readiness backend, which this one then owns, or None for the platform's best.
+        """Use `over`: a name, a readiness backend, which this one then owns, or None for the platform's best.
 
-        Raises UsageError for a name that is none, BackendUnavailableError if it cannot run here.
+        Raises UsageError for an unknown name, BackendUnavailableError if the multiplexer cannot run here.
         """
         multiplexer = choose(over)() if over is None or isinstance(over, str) else over
         self.over: str = multiplexer.name

@@ -1,6 +1,6 @@
-"""Associations: what the port knows of a descriptor, and of each operation that is in flight on it.
+"""Associations: the port's record of a descriptor, and of each operation in flight on it.
 
-An association is made by the first operation that has to wait, and goes a little while after the last one (see
+The first operation that has to wait creates an association; it is dropped some time after the last one (see
 `_port`). It borrows the descriptor and never closes it.
 """
 
@@ -13,16 +13,16 @@ from loopcore.interest import READ, WRITE
 from loopcore.operations import ACCEPT, POLL, READ_FILE, RECEIVE, RECEIVE_FROM, Operation
 
 HAS_IDENTITIES: Final = os.name == "posix"
-"""Whether fstat(2) tells one open socket from another; a SOCKET of Windows it does not know at all."""
+"""Whether fstat(2) distinguishes open sockets; it does not work on a Windows SOCKET at all."""
 
 UNBOUND_HAS_NO_NAME: Final = os.name == "nt"
-"""Whether getsockname(2), which a socket object takes its family from, fails until the socket is bound."""
+"""Whether getsockname(2), which gives a socket object its family, fails until the socket is bound."""
 
 READERS: Final = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM, READ_FILE})
 
 
 class Borrowed(socket.socket):
-    """A socket object for a number that belongs to somebody else: its end does not close it."""
+    """A socket object for a descriptor with another owner: its deallocation does not close it."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class Borrowed(socket.socket):
 
 
 class Overlapped:
-    """An operation in flight, and how far it has come."""
+    """An operation in flight, and its progress."""
 
     __slots__ = ("operation", "association", "queue", "taken", "rest", "begun", "is_cancelled")
 
@@ -40,18 +40,18 @@ class Overlapped:
         self.association: Association | None = association
         """None when it has ended and its completion was not handed out yet."""
         self.queue: list[Overlapped] = []
-        """Where it stands, one of the three of the association."""
+        """The queue it is in, one of the three of the association."""
         self.taken: int = 0
         """Bytes that the kernel has taken."""
         self.rest: list[memoryview] | None = None
-        """What is left to be sent; a bytearray in it cannot be resized meanwhile."""
+        """The bytes left to send; a bytearray in it cannot be resized until then."""
         self.begun: bool = False
         """A connection is under way."""
         self.is_cancelled: bool = False
         """It is to be cancelled by the next dequeue."""
 
     def release(self) -> None:
-        """Let go of the buffers."""
+        """Release the buffers."""
         if self.rest is not None:
             for view in self.rest:
                 view.release()
@@ -59,7 +59,7 @@ class Overlapped:
 
 
 class Association:
-    """A descriptor, the operations that wait for it, and what the multiplexer was asked to watch it for."""
+    """A descriptor, the operations that wait for it, and the interest that the multiplexer has in it."""
 
     __slots__ = (
         "fd", "readers", "writers", "polls", "registered", "suspect", "dirty", "unwatchable", "rested", "_socket",
@@ -67,19 +67,19 @@ class Association:
     )  # fmt: skip
 
     def __init__(self, fd: int) -> None:
-        """Raises OSError if `fd` is no open descriptor, as far as that can be told."""
+        """Raises OSError if `fd` is not an open descriptor, as far as that can be determined."""
         self.fd: int = fd
         self.readers: list[Overlapped] = []
         self.writers: list[Overlapped] = []
         self.polls: list[Overlapped] = []
         self.registered: int = 0
-        """What the multiplexer watches it for; 0 if it is not registered."""
+        """The interest it is registered with; 0 if it is not registered."""
         self.suspect: bool = False
         """The number may have been closed and reused since it was registered."""
         self.dirty: bool = False
-        """It is in the list of those whose registration may have to change."""
+        """It is in the list of associations whose registration may have to change."""
         self.unwatchable: bool = False
-        """A regular file, or whatever else cannot say that it is ready, and always is."""
+        """A regular file, or another descriptor that cannot report readiness and is always ready."""
         self.rested: int = -1
         """The number of the wait before which it was found idle."""
         self._socket: Borrowed | None = None
@@ -88,26 +88,26 @@ class Association:
 
     @property
     def socket(self) -> Borrowed:
-        """A socket object for the descriptor. Raises OSError if it is no socket."""
+        """A socket object for the descriptor. Raises OSError if it is not a socket."""
         if self._socket is None:
             self._socket = Borrowed(fileno=self.fd)
         return self._socket
 
     def socket_for(self, address: Any) -> Borrowed:
-        """The same for what goes to `address`, which tells the family where an unbound socket cannot."""
+        """The same for sending to `address`, which determines the family where an unbound socket cannot."""
         if self._socket is None and UNBOUND_HAS_NO_NAME:
             family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
             self._socket = Borrowed(family, -1, -1, self.fd)
         return self.socket
 
     def queue_for(self, code: int) -> list[Overlapped]:
-        """Return where operations of this code wait."""
+        """Return the queue in which operations of this code wait."""
         if code in READERS:
             return self.readers
         return self.polls if code == POLL else self.writers
 
     def wanted(self) -> int:
-        """Return what the operations wait for."""
+        """Return the interest of all waiting operations."""
         wanted = (READ if self.readers else 0) | (WRITE if self.writers else 0)
         for overlapped in self.polls:
             operation: Any = overlapped.operation
@@ -118,7 +118,7 @@ class Association:
         return not (self.readers or self.writers or self.polls)
 
     def is_same_file(self) -> bool:
-        """Tell whether the number still is the file that it was; if not, or if it is none, it is looked at afresh."""
+        """Tell whether the number is still the same file; if not, or if it is closed, examine it again."""
         before = self._identity
         try:
             self._look()
@@ -130,7 +130,7 @@ class Association:
         return False
 
     def forget_socket(self) -> None:
-        """Drop the socket object, which must not outlive what the number means."""
+        """Drop the socket object, which must not outlive the number's meaning."""
         if self._socket is not None:
             self._socket.detach()
             self._socket = None

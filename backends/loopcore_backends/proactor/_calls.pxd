@@ -1,1 +1,1 @@
-# Compiled, so that the calls that are made for each operation are; it has no types of its own.
+# Compiled, because its functions are called for each operation; it declares no types.

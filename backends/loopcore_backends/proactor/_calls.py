@@ -1,11 +1,11 @@
 """Calls: the system call behind each operation, tried without blocking.
 
 `CALLS` has one function for each code. It returns the result, an OSError, or WAIT if the descriptor has to become
-ready first; it may raise OSError, and BlockingIOError means WAIT too. An operation that was resumed is
-called again with the same Overlapped, which holds what is done.
+ready first; it may raise OSError, and BlockingIOError means WAIT too. An operation that is resumed is
+called again with the same Overlapped, which holds its progress.
 
-On POSIX bytes are moved by readv(2) and writev(2), which take the number as it is and any descriptor. Elsewhere, and
-for whatever is about addresses, Python wants a socket object: the association has one.
+On POSIX bytes are moved by readv(2) and writev(2), which take the descriptor number, of any kind. Elsewhere, and
+for all calls with addresses, Python needs a socket object: the association has one.
 """
 
 import errno
@@ -28,13 +28,13 @@ CAPABILITIES: Final = frozenset(
 )
 
 LONGEST_VECTOR: Final = 1024
-"""Buffers in one writev(2): what every system takes (IOV_MAX)."""
+"""Buffers in one writev(2): as many as every system accepts (IOV_MAX)."""
 
 IN_PROGRESS: Final = frozenset(
     {errno.EINPROGRESS, errno.EALREADY, errno.EINTR, *([errno.EWOULDBLOCK] if sys.platform == "win32" else [])}
 )
-"""What connect(2) says of a connection that is under way; EALREADY of one that the parent of a fork has begun.
-EAGAIN is not among them: a Unix socket says it, for good, when the listener's queue is full."""
+"""connect(2)'s errors for a connection under way; EALREADY for one that the parent of a fork has begun.
+EAGAIN is not among them: for a Unix socket it is final, and means that the listener's queue is full."""
 
 _ERROR_OR_HANGUP: Final = 8 | 16
 
@@ -47,7 +47,7 @@ def accept(memory: Memory, association: Association, overlapped: Overlapped, bit
             listener: Any = association.socket
             accepted = listener._accept()
         except ConnectionAbortedError:
-            continue  # it was gone before it was accepted; the next one perhaps is not
+            continue  # it was gone before it was accepted; the next one may not be
         fd: int = accepted[0]
         try:
             os.set_blocking(fd, False) if os.name == "posix" else _unblock(fd)
@@ -112,7 +112,7 @@ def receive_from(memory: Memory, association: Association, overlapped: Overlappe
 
 
 def send(memory: Memory, association: Association, overlapped: Overlapped, bits: int) -> Any:
-    """Send what is left, and tell the total, or what there is of it before an error."""
+    """Send the rest; return the total, or how much was sent before an error."""
     if overlapped.rest is None:
         operation: Any = overlapped.operation
         overlapped.rest = views_of(operation.buffers, operation.head)
@@ -136,7 +136,7 @@ def send(memory: Memory, association: Association, overlapped: Overlapped, bits:
 
 
 def try_to_send(operation: Any) -> tuple[Any, bool]:
-    """Send what `operation`, a Send, offers, by number; return how much was taken or the error, and if that is all."""
+    """Send what `operation`, a Send, offers, by number; return how much was taken or the error, and if that was all."""
     buffers = operation.buffers
     head = operation.head
     try:
@@ -182,7 +182,7 @@ def views_of(buffers: Sequence[Any], head: int) -> list[memoryview]:
 
 
 def _advance(views: list[memoryview], size: int) -> None:
-    """Drop the first `size` bytes, and what is empty before the next."""
+    """Drop the first `size` bytes, and empty views before the next."""
     done = 0
     while done < len(views) and size >= len(views[done]):
         size -= len(views[done])
@@ -210,7 +210,7 @@ def shut_down(memory: Memory, association: Association, overlapped: Overlapped, 
 
 
 def poll(memory: Memory, association: Association, overlapped: Overlapped, bits: int) -> int:
-    """What is tried at once is always ready."""
+    """Return at once: a descriptor that is tried at once is always ready."""
     operation: Any = overlapped.operation
     interest: int = operation.interest
     return interest
@@ -226,7 +226,7 @@ def read(memory: Memory, association: Association, overlapped: Overlapped, bits:
 
 
 def write(memory: Memory, association: Association, overlapped: Overlapped, bits: int) -> Any:
-    """Write what is left, to pipes and files."""
+    """Write the rest, to pipes and files."""
     if BY_NUMBER:
         return send(memory, association, overlapped, bits)
     operation: Any = overlapped.operation

@@ -1,21 +1,21 @@
-"""Memory: where the port receives to, and the pieces of it that are lent.
+"""Memory: the port's receive buffer, and the pieces of memory that are lent.
 
-What comes in goes into one buffer and is copied out exactly (docs/adr/0011 has the figures), so that an idle connection
-costs no memory and a short message no large allocation. A Receive that asks for it gets a piece of its own
-instead, and gives it back when it has been used.
+Received data goes into one buffer and is copied out exactly (docs/adr/0011 has the figures), so that an idle connection
+costs no memory and a short message no large allocation. A Receive with `lend` gets a separate piece
+instead, and gives it back after use.
 """
 
 from typing import Final
 
 LARGEST: Final = 120 * 1024
-"""Bytes of one result, at most: with its header a `bytes` stays below what malloc would map (docs/adr/0011)."""
+"""The most bytes of one result: with its header such a `bytes` is below malloc's mmap threshold (docs/adr/0011)."""
 
 KEPT_PIECES: Final = 32
-"""Pieces that were given back and wait for the next Receive; what is beyond goes back to malloc."""
+"""Pieces that were given back and wait for the next Receive; more than these are freed."""
 
 
 class LentPiece:
-    """A piece with what came in. `view` is no longer valid after `give_back`."""
+    """A piece with received data. `view` is no longer valid after `give_back`."""
 
     __slots__ = ("view", "_memory", "_piece")
 
@@ -25,7 +25,7 @@ class LentPiece:
         self.view: memoryview = memoryview(piece)[:size]
 
     def give_back(self) -> None:
-        """Let the port use the piece again. Once; any further call does nothing."""
+        """Let the port use the piece again. A second call has no effect."""
         piece = self._piece
         if piece is None:
             return
@@ -33,7 +33,7 @@ class LentPiece:
         try:
             self.view.release()
         except BufferError:
-            return  # somebody looks at it still: it is his for good
+            return  # another view of it still exists: the piece is not reused
         self._memory.take_back(piece)
 
 
@@ -45,7 +45,7 @@ class Memory:
     def __init__(self) -> None:
         self.whole: memoryview = memoryview(bytearray(LARGEST))
         self.vector: list[memoryview] = [self.whole]
-        """What readv(2) is given if a whole buffer may come."""
+        """The vector for readv(2) if a whole buffer may come."""
         self.pieces: list[bytearray] = []
 
     def up_to(self, limit: int) -> list[memoryview]:
@@ -53,7 +53,7 @@ class Memory:
         return self.vector if limit >= LARGEST else [self.whole[:limit]]
 
     def piece(self, limit: int) -> bytearray:
-        """Return memory of its own for `limit` bytes, or for fewer if that is a lot."""
+        """Return separate memory for `limit` bytes, or for fewer if that is a lot."""
         limit = min(limit, LARGEST)
         pieces = self.pieces
         if pieces and len(pieces[len(pieces) - 1]) >= limit:

@@ -1,4 +1,4 @@
-"""Multiplexers: which readiness backend the port stands on."""
+"""Multiplexers: which readiness backend the port uses."""
 
 import os
 from collections.abc import Callable
@@ -16,13 +16,13 @@ MULTIPLEXERS: Final = {
     "poll": "loopcore_backends.poll_:PollBackend",
     "select": "loopcore_backends.select_:SelectBackend",
 }
-"""In order of preference; imported when they are needed."""
+"""In order of preference; each is imported when it is needed."""
 
 
 def choose(name: str | None) -> Callable[[], ReadinessBackend]:
-    """Return the class that `name` stands for, else what LOOPCORE_PROACTOR_OVER names, else the best of this platform.
+    """Return the class that `name` names, else what LOOPCORE_PROACTOR_OVER names, else the best of this platform.
 
-    Raises UsageError for a name that is none of these, BackendUnavailableError for one that cannot run here.
+    Raises UsageError for an unknown name, BackendUnavailableError for a multiplexer that cannot run here.
     """
     asked = f"over={name!r}"
     if name is None:
@@ -31,7 +31,7 @@ def choose(name: str | None) -> Callable[[], ReadinessBackend]:
     if not name:
         return _best()
     if name not in MULTIPLEXERS:
-        raise UsageError(f"{asked}: the proactor can stand on {', '.join(MULTIPLEXERS)}, and knows no {name!r}")
+        raise UsageError(f"{asked}: the proactor can run on {', '.join(MULTIPLEXERS)}, not on {name!r}")
     factory = _load(name)
     available, reason = factory.probe()
     if not available:

@@ -1,28 +1,28 @@
 """The port: operations are started, wait for their descriptor, and are dequeued when they are done.
 
-A completion port as Windows has it is a queue of packets: descriptors are associated with it, operations are started on
-them, and whoever dequeues gets the results, several at a time. Here the queue is a list, and it is the dequeuing thread
-that does the work: it waits in a readiness backend, and makes the system call of each operation whose descriptor
-has become ready. Other packets are posted: the results of what could be done at once, and of what was cancelled.
+A completion port on Windows is a queue of packets: descriptors are associated with it, operations are started on
+them, and the dequeuing thread gets the results, several at a time. Here the queue is a list, and the dequeuing thread
+does the work itself: it waits in a readiness backend, and makes the system call of each operation whose descriptor
+has become ready. Other packets are posted: results of operations done at once, and of cancelled ones.
 
 What is tried at once
 ---------------------
-What mostly succeeds: to send, to connect, to shut down, and anything with a file that cannot be watched. To receive and
-to accept are not: mostly there is nothing yet, and if there is, the next wait says so. Nothing is called back, and
-nothing told before the next dequeue.
+Operations that mostly succeed: sending, connecting, shutting down, and anything on a file that cannot be watched.
+Receiving and accepting are not tried: mostly there is nothing yet, and if there is, the next wait reports it. There
+are no callbacks, and nothing is reported before the next dequeue.
 
 Whose number it is
 ------------------
-Who closes a descriptor cancels what is in flight on it before; then nothing here refers to the number any more. Who
-does not, and gets the same number again, finds his old operations ended with EBADF when another begins in the
-same direction, instead of them taking what belongs to the new file.
+A program that closes a descriptor cancels the operations in flight on it first; then nothing here refers to the number
+any more. If it does not, and the number is reused, the old operations end with EBADF when another begins in the same
+direction: they never take data that belongs to the new file.
 
 Who cancels from where
 ----------------------
 A finalizer may cancel in any allocation, a signal handler between any two instructions, another thread whenever it has
 the GIL: in the middle of a dequeue that goes through these very queues, or during a receive whose bytes are the
-operation's. So only the thread that dequeues cancels at once, and only between its calls. Whatever is asked of the
-port otherwise is a request, which the next dequeue, or the one that is under way, carries out between two steps.
+operation's. So only the thread that dequeues cancels at once, and only between its calls. Any other cancellation is a
+request, which the next dequeue, or the one under way, carries out between two steps.
 
 Thread: the loop's own, except `wake`, `cancel` and `close`.
 """
@@ -67,7 +67,7 @@ else:
     from threading import get_ident
 
 SHOTS: Final = 16
-"""Connections or datagrams that one operation takes in one wait."""
+"""The most connections or datagrams that one operation takes in one wait."""
 
 COMES_IN_CROWDS: Final = frozenset({ACCEPT, RECEIVE_FROM})
 
@@ -95,22 +95,22 @@ class CompletionPort:
         self._memory: Memory = Memory()
         self._registrations: Registrations = Registrations(multiplexer)
         self._packets: list[Completion] = []
-        """What the next dequeue returns, and need not wait for."""
+        """Completions that the next dequeue returns without waiting."""
         self._silent: list[Completion] = []
-        """The same of what was done at once and perhaps is quiet."""
+        """Completions of operations that were done at once; those of quiet ones do not end a wait."""
         self._asked: deque[tuple[Operation, Overlapped | None]] = deque()
-        """What is to be cancelled between two steps of a dequeue, and how it was in flight then."""
+        """Operations to cancel between two steps of a dequeue, each with its flight at the time of the request."""
         self._has_marked: bool = False
-        """Some operation is marked as cancelled, because there was no memory for its completion."""
+        """An operation is marked as cancelled, because there was no memory for its completion."""
         self._owner: int = 0
         """The thread that dequeued last; 0: none has yet."""
         self._is_busy: bool = False
-        """Some call is at work on the queues, in whichever thread."""
+        """A call is working on the queues, in whichever thread."""
         self._woken: bool = False
         self._is_closed: bool = False
 
     def start(self, operation: Operation) -> None:
-        """Begin `operation`. Raises ValueError if it is in flight, UsageError if it is none of this port's."""
+        """Begin `operation`. Raises ValueError if it is in flight, UsageError if this port does not support it."""
         was_busy, self._is_busy = self._is_busy, True
         try:
             self._start(operation)
@@ -150,16 +150,16 @@ class CompletionPort:
         operation.slot = _DONE
 
     def cancel(self, operation: Operation) -> None:
-        """Take `operation` out of the port; its terminal completion is posted. Left alone if it is not in flight.
+        """Take `operation` out of the port and post its terminal completion. No effect if it is not in flight.
 
-        Thread: any, in the middle of any call. Only in the thread that dequeues, and between calls, it is done at once.
+        Thread: any, during any call. Immediate only in the thread that dequeues, between its calls.
         """
         if self._is_closed:
             raise _refusals.closed(self._name)
         overlapped: Overlapped | None = operation.slot
         is_owner = self._owner in (0, get_ident())
         if overlapped is None and self._is_busy and is_owner:
-            self._asked.append((operation, None))  # perhaps it is just being started
+            self._asked.append((operation, None))  # it may be in the middle of `start`
             self.wake()
             return
         if overlapped is None or overlapped.association is None:
@@ -180,20 +180,20 @@ class CompletionPort:
         association = overlapped.association
         if association is None:
             return  # it has ended since
-        # What was sent in part tells how much.
+        # A send that was sent in part reports how much.
         result = overlapped.taken or OSError(errno.ECANCELED, "the operation was cancelled")
         self._end(overlapped, result)
         if association.is_idle():
             self._registrations.drop(association)
 
     def _cancel_what_was_asked_for(self) -> None:
-        asked = self._asked  # that of an open port: `close` replaces it
+        asked = self._asked  # an open port's queue: `close` replaces it
         while asked:
             operation, before = asked[0]
             overlapped: Overlapped | None = operation.slot
             if overlapped is not None and (before is None or before is overlapped):
                 self._cancel(overlapped)
-            asked.popleft()  # afterwards: what raises here must not lose it
+            asked.popleft()  # afterwards: an exception in the lines above must not lose it
 
     def _cancel_what_is_marked(self) -> None:
         for association in [*self._registrations.table.values()]:
@@ -203,7 +203,7 @@ class CompletionPort:
         self._has_marked = False
 
     def dequeue(self, timeout: float | None) -> list[Completion]:
-        """Wait as `CompletionBackend.wait` says, do what can be done, and return every packet."""
+        """Wait as `CompletionBackend.wait` does, make the calls that are ready, and return every packet."""
         self._owner = get_ident()
         self._is_busy = True
         try:
@@ -214,7 +214,7 @@ class CompletionPort:
                 raise _refusals.closed(self._name)
             return self._taken()
         except BackendClosedError:
-            # The multiplexer's own, if a finalizer or another thread has closed both meanwhile.
+            # The multiplexer's own error, if a finalizer or another thread has closed both during the wait.
             self._drop_packets()
             raise _refusals.closed(self._name) from None
         finally:
@@ -224,7 +224,7 @@ class CompletionPort:
         self._register()
         if self._packets or self._woken or (timeout is not None and timeout < 0.0):
             timeout = 0.0
-        # Lowered before the multiplexer waits: a wake that comes from now on is seen by this dequeue or by the next.
+        # Lowered before the multiplexer waits: this dequeue or the next sees any wake from now on.
         self._woken = False
         for operation, _, _ in self._silent:
             if not operation.quiet:
@@ -251,21 +251,21 @@ class CompletionPort:
                 timeout = max(0.0, deadline - monotonic())
 
     def wake(self) -> None:
-        """End the current or else the next dequeue. Thread: any; after `close` a no-op."""
-        # In this order: what ends the multiplexer's wait must find the flag raised.
+        """End the current dequeue, or else the next. Thread: any; after `close` a no-op."""
+        # In this order: the multiplexer's wait that this ends must find the flag raised.
         self._woken = True
         self._multiplexer.wake()
 
     def close(self) -> list[Operation]:
         """Close the multiplexer; return the operations whose terminal completion was not handed out.
 
-        Thread: any, in the middle of any call. A dequeue that is under way ends.
+        Thread: any, during any call. A dequeue that is under way ends.
         """
         if self._is_closed:
             return []
         self._is_closed = True
-        # A call that is under way goes on with its own lists until it looks; hence they are replaced, not changed.
-        unfinished = dict.fromkeys(self._drop_packets())  # what is just ending stands in its queue, too
+        # A call under way keeps its own lists until it checks; hence they are replaced, not changed.
+        unfinished = dict.fromkeys(self._drop_packets())  # an operation that is just ending is in its queue, too
         for association in [*self._registrations.table.values()]:
             for overlapped in association.in_flight():
                 unfinished[overlapped.operation] = None
@@ -280,7 +280,7 @@ class CompletionPort:
         return [*unfinished]
 
     def _drop_packets(self) -> list[Operation]:
-        """Drop what nobody will be told of; return the operations that end by it."""
+        """Drop completions that will never be handed out; return the operations that end with them."""
         packets = [*self._silent, *self._packets]
         self._silent = []
         self._packets = []
@@ -292,7 +292,7 @@ class CompletionPort:
     # Inside
 
     def _begin(self, operation: Any, association: Association, sent: int) -> None:
-        """Try `operation`, unless `sent` says that this was done, or let it wait."""
+        """Try `operation`, unless `sent` says that this was done; if it cannot finish, queue it."""
         queue = association.queue_for(operation.code)
         overlapped = Overlapped(operation, association)
         if sent >= 0:
@@ -305,7 +305,7 @@ class CompletionPort:
                 self.post(operation, result)
                 return
         if queue and not association.is_same_file():
-            self._fail(association, OSError(errno.EBADF, f"descriptor {association.fd} was closed and is another file"))
+            self._fail(association, OSError(errno.EBADF, f"descriptor {association.fd} was closed and reused"))
             association.suspect = True
             self._registrations.table[association.fd] = association
         self._registrations.note(association)
@@ -320,14 +320,14 @@ class CompletionPort:
         except BlockingIOError as exc:
             return exc.with_traceback(None) if association.unwatchable else WAIT
         except OSError as exc:
-            return exc.with_traceback(None)  # a value from here on: its frames would keep the operation alive
+            return exc.with_traceback(None)  # a value from here on: a traceback's frames would keep the operation alive
         except Exception as exc:
             if overlapped.operation.slot is not overlapped:
-                raise  # out of `submit`, to who made the mistake
+                raise  # out of `submit`, to the caller that made the mistake
             return OSError(errno.EINVAL, f"{overlapped.operation!r}: {exc}")
 
     def _fire(self, association: Association, bits: int) -> None:
-        """Go on with what waits for `bits`."""
+        """Resume the operations that wait for `bits`."""
         if association.polls:
             self._fire_polls(association, bits)
         if bits & _READABLE and association.readers:
@@ -335,7 +335,7 @@ class CompletionPort:
         if bits & _WRITABLE and association.writers:
             self._go_on_writing(association, bits)
         if association.rested >= 0:
-            self._registrations.drop(association)  # idle, and nobody came back for it
+            self._registrations.drop(association)  # idle, and not used again
 
     def _fire_polls(self, association: Association, bits: int) -> None:
         for overlapped in [*association.polls]:
@@ -394,7 +394,7 @@ class CompletionPort:
         self._registrations.drop(association)
 
     def _register(self) -> None:
-        """Cancel what was asked for, let the multiplexer watch what is waited for, deal with what it refuses."""
+        """Carry out requested cancellations, update the multiplexer's table, and handle descriptors it refuses."""
         if self._asked:
             self._cancel_what_was_asked_for()
         if self._has_marked:
@@ -428,11 +428,11 @@ class CompletionPort:
 
 
 def _check(operation: Operation, name: str) -> None:
-    """Raise UsageError for what this port does not do."""
+    """Raise UsageError for an operation that this port does not support."""
     code = operation.code
     if code > SEND_FILE or (code == SEND_FILE and Capability.SEND_FILE not in CAPABILITIES):
-        raise UsageError(f"the {name} backend knows no {name_of(code)}; its `capabilities` say what it knows")
+        raise UsageError(f"the {name} backend does not support {name_of(code)}; see its `capabilities`")
     if code in (READ_FILE, WRITE_FILE):
         file: Any = operation
         if file.offset != -1:
-            raise UsageError(f"the {name} backend reads and writes where a file stands, not at an offset")
+            raise UsageError(f"the {name} backend reads and writes at a file's current position, not at an offset")

@@ -76,10 +76,10 @@ def test_argument_wins_over_the_variable(monkeypatch):
 
 
 def test_name_that_is_none_is_an_error(monkeypatch):
-    with pytest.raises(UsageError, match=r"over='pol'.*knows no 'pol'"):
+    with pytest.raises(UsageError, match=r"over='pol'.*not on 'pol'"):
         ProactorBackend("pol")
     monkeypatch.setenv("LOOPCORE_PROACTOR_OVER", "pol")
-    with pytest.raises(UsageError, match="LOOPCORE_PROACTOR_OVER=pol: the proactor can stand on"):
+    with pytest.raises(UsageError, match="LOOPCORE_PROACTOR_OVER=pol: the proactor can run on"):
         ProactorBackend.probe()
 
 

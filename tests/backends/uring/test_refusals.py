@@ -55,7 +55,7 @@ def test_report_says_why_each_feature_is_off():
 def test_report_names_what_a_feature_needs_and_what_takes_its_place():
     none = report.states(ALL_ON._replace(buffer_ring=False, bundles=False), {"buffer_ring"})
     assert none["bundles"] == "off: it needs buffer_ring"
-    assert report.states(ALL_ON, ())["bundles"] == "off: incremental takes its place"
+    assert report.states(ALL_ON, ())["bundles"] == "off: incremental is used instead"
 
 
 @needs_uring
