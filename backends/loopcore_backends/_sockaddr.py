@@ -29,7 +29,7 @@ def encode(address: Any) -> bytes:
         if host in ("", "<broadcast>"):
             host = "255.255.255.255" if host else "0.0.0.0"
         return struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(host) + bytes(8)
-    raise OSError(errno.EAFNOSUPPORT, f"the uring backend knows no address like {address!r}")
+    raise OSError(errno.EAFNOSUPPORT, f"the uring backend does not support addresses like {address!r}")
 
 
 def _encode_six(host: str, port: int, flow: int = 0, scope: int = 0) -> bytes:

@@ -23,8 +23,8 @@ number in another process, for the same description. Everything odd about epoll 
   unregisters removes the row from its parent's table. A child may only `close`, which gives up its copy of the
   number and touches no row.
 
-What is refused
----------------
+Refused files
+-------------
 Only files that can report readiness can be watched. Regular files and directories cannot (EPERM):
 reading them never fails with EAGAIN, it just takes its time.
 
@@ -95,7 +95,7 @@ class EpollBackend(DirectPort):
         if hasattr(select, "epoll"):
             event_batch(None, MAX_EVENTS)
             return _AVAILABLE
-        return ProbeResult(False, "epoll(7) belongs to Linux; use kqueue, poll or select here")
+        return ProbeResult(False, "epoll(7) exists on Linux only; use kqueue, poll or select here")
 
     def __init__(self, batch: int | None = None) -> None:
         """`batch`: the most events that a wait returns; default: LOOPCORE_EVENT_BATCH, or as many as fit."""
@@ -112,7 +112,7 @@ class EpollBackend(DirectPort):
         self._owner: int = os.getpid()
 
     def __cinit__(self) -> None:
-        # Compiled only, once for each backend: a wait uses the list without a reference of its own.
+        # Compiled only, once for each backend: a wait uses the list without holding a reference.
         self._events: list[ReadyEvent] = []
 
     def _open(self, waker: Waker) -> "select.epoll":

@@ -7,7 +7,7 @@ the kind of event that is waited for. So reading and writing are two knotes that
 separately. A wait may report both, one event each, and we join them. What follows from the pair:
 
 - A knote is removed by EV_DELETE, or automatically when the *number* is closed, whatever other descriptors refer to
-  the file: there are no ghosts as with epoll. `unregister` therefore treats ENOENT and EBADF as "gone already".
+  the file, so ghosts as in epoll cannot occur. `unregister` therefore treats ENOENT and EBADF as "gone already".
 - A number that was closed and reused has no knotes, while our table still says "registered". The contract is about
   numbers, so `modify` adds every filter that is wanted, not only the new ones. Adding twice is harmless.
 - A change that fails is an event flagged EV_ERROR while there is room for events, and otherwise the error of the call,
@@ -20,8 +20,8 @@ EV_EOF means that this direction has ended. For READ the peer has finished sendi
 WRITE the reading end is gone, which is a HANGUP too. The error of a connection comes in `fflags`, which we check
 first: nonzero is an ERROR. The port carries no number and needs none, as the kernel keeps SO_ERROR for the caller.
 
-What is always ready
---------------------
+Descriptors that are always ready
+---------------------------------
 poll(2) and select(2) always report some descriptors as ready. A kqueue fires for a regular file only until its end,
 refuses some devices (/dev/null, depending on the system), and refuses to watch a pipe for writing that has lost its
 reader (EPIPE). Descriptors without a knote are noted here, and every wait reports them. But a terminal that is refused,
@@ -90,7 +90,7 @@ class KqueueBackend:
         if hasattr(select, "kqueue"):
             event_batch(None, MAX_EVENTS)
             return ProbeResult(True)
-        return ProbeResult(False, "kqueue(2) belongs to macOS and the BSDs; use epoll, poll or select here")
+        return ProbeResult(False, "kqueue(2) exists on macOS and the BSDs only; use epoll, poll or select here")
 
     def __init__(self, batch: int | None = None) -> None:
         """`batch`: the most events that a wait returns; default: LOOPCORE_EVENT_BATCH, or as many as fit."""

@@ -153,7 +153,7 @@ def _check(fd: int) -> None:
         if fd < 0 or isinstance(exc, OverflowError):
             raise _refusals.not_a_number_of_files(fd) from None
         raise ValueError(
-            f"descriptor {fd} is beyond FD_SETSIZE, the end of what select(2) can watch; "
+            f"descriptor {fd} is beyond FD_SETSIZE, the limit of select(2); "
             "use a backend without that limit: backend='poll' or 'epoll', or LOOPCORE_BACKEND=poll"
         ) from None
 

@@ -94,7 +94,7 @@ class System(Protocol):
 
 
 class Lent:
-    """Received bytes, lent. They have memory of their own here, so giving them back only releases the view."""
+    """Received bytes, lent. Here each has separate memory, so giving it back only releases the view."""
 
     __slots__ = ("view",)
 
@@ -135,7 +135,7 @@ class IocpBackend:
     @classmethod
     def probe(cls) -> ProbeResult:
         if sys.platform != "win32":
-            return ProbeResult(False, "I/O completion ports belong to Windows; 'auto' takes what is best here")
+            return ProbeResult(False, "I/O completion ports exist on Windows only; 'auto' takes the best backend here")
         try:
             _windows().probe()
         except (ImportError, OSError) as exc:

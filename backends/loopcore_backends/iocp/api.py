@@ -21,7 +21,7 @@ winsock: Final = ctypes.WinDLL("ws2_32", use_last_error=True)
 
 
 class Packet(ctypes.Structure):
-    """OVERLAPPED_ENTRY: one packet of a port. `address` is that of the OVERLAPPED or what was passed in its place."""
+    """OVERLAPPED_ENTRY: one packet of a port. `address` is that of the OVERLAPPED or of its replacement."""
 
     _fields_ = (("key", c_size_t), ("address", c_size_t), ("internal", c_size_t), ("transferred", c_ulong))
 

@@ -1,10 +1,10 @@
-"""The Python twins of `uring.pxd`, for the pure build, by ctypes: same names, same contracts.
+"""The Python twins of `uring.pxd`, for the pure build, through ctypes: same names, same contracts.
 
-Shared memory is a ctypes array of integers, which is read and written in pieces of its own width, and cuts off what
-does not fit, as C does. There are no memory barriers here; `loopcore_backends.uring.features` sees to it that none is
-needed.
+Shared memory is a ctypes array of integers, which is read and written in units of the array's width, and truncates values
+that do not fit, as C does. There are no memory barriers here; `loopcore_backends.uring.features` ensures that none
+is needed.
 
-Buffers that are sent are copied once: not every interpreter leaves a `bytes` where it is.
+Sent buffers are copied once: not every interpreter keeps a `bytes` at one address.
 """
 
 import ctypes
@@ -38,12 +38,12 @@ def _call(number: int, *arguments: int) -> int:
 
 
 def ring_setup(entries: int, parameters: int) -> int:
-    """io_uring_setup(2): a descriptor."""
+    """Call io_uring_setup(2); return a descriptor."""
     return _call(425, entries, parameters)
 
 
 def ring_enter(fd: int, submit: int, complete: int, flags: int, argument: int, size: int) -> int:
-    """io_uring_enter(2): how many requests the kernel took."""
+    """Call io_uring_enter(2); return how many requests the kernel took."""
     return _call(426, fd, submit, complete, flags, argument, size)
 
 
@@ -53,7 +53,7 @@ def ring_register(fd: int, opcode: int, argument: int, count: int) -> int:
 
 
 def map_ring(fd: int, length: int, offset: int) -> int:
-    """mmap(2) of a part of the ring: its address. The mmap module would keep a copy of the descriptor."""
+    """Call mmap(2) for a part of the ring; return its address. The mmap module would keep a copy of the descriptor."""
     where = _LIBRARY.mmap(None, length, _PROT_READ_WRITE, _MAP_SHARED_POPULATE, fd, offset)
     return -ctypes.get_errno() if where == ctypes.c_void_p(-1).value else where
 
@@ -64,12 +64,12 @@ def unmap_ring(address: int, length: int) -> None:
 
 
 def internet_address(where: int) -> Any:
-    """Return the address of the internet that lies at `where`, None for one of another family."""
+    """Return the internet address at `where`, None for another family."""
     return _sockaddr.decode_internet(ctypes.string_at(where, 28))
 
 
 def family_of(fd: int) -> int:
-    """Return the address family of a socket, -1 for what is none."""
+    """Return the address family of a socket, -1 if `fd` is not a socket."""
     try:
         with socket.socket(fileno=os.dup(fd)) as copy:
             return copy.family
@@ -81,27 +81,27 @@ now_ns = time.monotonic_ns
 
 
 def to_ns(seconds: float) -> int:
-    """Return `seconds` in nanoseconds, rounded up; what is longer than thirty years is cut off."""
+    """Return `seconds` in nanoseconds, rounded up; more than thirty years is cut off."""
     return math.ceil(min(seconds, 1e9) * 1e9)
 
 
 def words16(address: int, count: int) -> Any:
-    """Return the memory at `address` as integers of 16 bits."""
+    """Return the memory at `address` as 16-bit integers."""
     return (ctypes.c_uint16 * count).from_address(address)
 
 
 def words32(address: int, count: int) -> Any:
-    """Return the memory at `address` as integers of 32 bits."""
+    """Return the memory at `address` as 32-bit integers."""
     return (ctypes.c_uint32 * count).from_address(address)
 
 
 def words64(address: int, count: int) -> Any:
-    """Return the memory at `address` as integers of 64 bits."""
+    """Return the memory at `address` as 64-bit integers."""
     return (ctypes.c_uint64 * count).from_address(address)
 
 
 def ints32(address: int, count: int) -> Any:
-    """Return the memory at `address` as signed integers of 32 bits."""
+    """Return the memory at `address` as signed 32-bit integers."""
     return (ctypes.c_int32 * count).from_address(address)
 
 
@@ -120,25 +120,25 @@ store_release16 = store_release
 
 
 def hold(item: Any) -> Any:
-    """Return what keeps the bytes of `item` in place. Raises BufferError for what is not contiguous."""
+    """Return an object that keeps the bytes of `item` in place. Raises BufferError if it is not contiguous."""
     view = memoryview(item)
     if not view.c_contiguous:
         raise BufferError("a buffer that is sent must be contiguous")
     flat = view.cast("B") if view.nbytes else b""
     held = (ctypes.c_char * view.nbytes).from_buffer_copy(flat)
-    held.view = view  # type: ignore[attr-defined]  # what is sent must not be resized, though there is a copy
+    held.view = view  # type: ignore[attr-defined]  # a sent buffer must not be resized, even if copied
     return held
 
 
 def address_of(held: Any) -> int:
-    """Return the address of what `hold` or `room` made, or of a mapping."""
+    """Return the address of a mapping, or of an object from `hold` or `room`."""
     if isinstance(held, ctypes.Array):
         return ctypes.addressof(held)
     return ctypes.addressof(ctypes.c_char.from_buffer(held))
 
 
 def length_of(held: Any) -> int:
-    """Return the length of what `hold` made."""
+    """Return the length of an object from `hold`."""
     return len(held)
 
 
@@ -161,4 +161,4 @@ def poke(address: int, data: bytes) -> None:
 
 
 def check_signals() -> None:
-    """Do nothing: the interpreter runs handlers by itself, between two steps."""
+    """Do nothing: the interpreter itself runs handlers between two steps."""

@@ -1,9 +1,9 @@
-# What the compiled uring backend takes from C: the three system calls, by number, and memory that the kernel shares.
+# The C functions of the compiled uring backend: the three system calls, by number, and memory shared with the kernel.
 #
 # Nothing of <linux/io_uring.h> is used: the header of the machine that compiles may be older than the kernel that
-# runs. The numbers of the calls are the same on every architecture that is served here (little-endian, 64 bits); off
-# Linux they are answered with ENOSYS. The GIL is given up only by an `enter` that may block: the sends and receives
-# of one that may not are as short as those in core's `sockets.pxd`. Results below 0 are -errno.
+# runs. The numbers of the calls are the same on every supported architecture (little-endian, 64 bits); off Linux the
+# calls return ENOSYS. Only an `enter` that may block releases the GIL: the sends and receives of one that may not are
+# as short as those in core's `sockets.pxd`. Results below 0 are -errno.
 #
 # The twin for the pure build is `interpreted_uring.py`.
 
@@ -69,7 +69,7 @@ cdef extern from *:
         munmap((void *)(uintptr_t)address, length);
     }
 
-    /* The addresses of the internet as the socket module writes them; None for other families. */
+    /* Internet addresses in the socket module's form; None for other families. */
     static inline PyObject *
     loopcore_uring_internet(unsigned long long where)
     {
@@ -116,7 +116,7 @@ cdef extern from *:
         return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
     }
 
-    /* Rounded up, so that a wait never ends early; what is longer than thirty years is cut off. */
+    /* Rounded up, so that a wait never ends early; more than thirty years is cut off. */
     static inline long long
     loopcore_uring_to_ns(double seconds)
     {
@@ -138,7 +138,7 @@ cdef extern from *:
     #define loopcore_uring_store16(where, value) (*(where) = (unsigned short)(value))
     #endif
 
-    /* What keeps a buffer in place: `bytes` do so themselves, of others a view that nobody can release. */
+    /* Return an object that keeps a buffer in place: a `bytes` itself, for others a view that none can release. */
     static inline PyObject *
     loopcore_uring_hold(PyObject *item)
     {
@@ -180,7 +180,7 @@ cdef extern from *:
         return PyBytes_CheckExact(held) ? PyBytes_GET_SIZE(held) : PyMemoryView_GET_BUFFER(held)->len;
     }
 
-    /* Room that the kernel fills: `bytes` that nobody else has seen yet. */
+    /* Memory for the kernel to fill: a `bytes` that no other code has seen yet. */
     static inline PyObject *
     loopcore_uring_room(Py_ssize_t size)
     {

@@ -5,11 +5,11 @@ them, and the dequeuing thread gets the results, several at a time. Here the que
 does the work itself: it waits in a readiness backend, and makes the system call of each operation whose descriptor
 has become ready. Other packets are posted: results of operations done at once, and of cancelled ones.
 
-What is tried at once
----------------------
-Operations that mostly succeed: sending, connecting, shutting down, and anything on a file that cannot be watched.
-Receiving and accepting are not tried: mostly there is nothing yet, and if there is, the next wait reports it. There
-are no callbacks, and nothing is reported before the next dequeue.
+Operations tried at once
+------------------------
+These mostly succeed: sending, connecting, shutting down, and anything on a file that cannot be watched.
+Receiving and accepting are not tried: mostly there is nothing yet, and if there is, the next wait reports it. The port
+makes no callbacks, and reports nothing before the next dequeue.
 
 Whose number it is
 ------------------
@@ -17,8 +17,8 @@ A program that closes a descriptor cancels the operations in flight on it first;
 any more. If it does not, and the number is reused, the old operations end with EBADF when another begins in the same
 direction: they never take data that belongs to the new file.
 
-Who cancels from where
-----------------------
+Cancelling during a dequeue
+---------------------------
 A finalizer may cancel in any allocation, a signal handler between any two instructions, another thread whenever it has
 the GIL: in the middle of a dequeue that goes through these very queues, or during a receive whose bytes are the
 operation's. So only the thread that dequeues cancels at once, and only between its calls. Any other cancellation is a

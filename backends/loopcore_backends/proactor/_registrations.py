@@ -1,11 +1,11 @@
 """Registrations: which descriptors the multiplexer watches, and when that changes.
 
-Only before a wait, so that what comes and goes in between costs nothing; except that the last operation of a
-descriptor which is cancelled, or ends by an error or the end of a stream, takes the registration with it at once,
-for then the descriptor is going to be closed. One that has become idle otherwise stays registered for a few waits
-(GRACE), because who has read once will read again. Two things follow. It may fire with no operation in flight:
-then it is dropped. And it may be closed and its number reused: so the registration of a descriptor
-that has been idle is *modified* when it is used again, which the readiness port promises to survive that.
+The table changes only before a wait, so that interest that comes and goes in between costs nothing. One exception: when
+the last operation of a descriptor is cancelled, or ends with an error or the end of a stream, the registration is
+removed at once, because the descriptor is about to be closed. A descriptor that has become idle otherwise stays
+registered for a few waits (GRACE), because a task that has read once will read again. Two things follow. It may fire
+with no operation in flight: then it is dropped. And it may be closed and its number reused: so the registration of a
+descriptor that has been idle is *modified* when it is used again, which by the readiness port's contract survives that.
 """
 
 import errno
@@ -17,7 +17,7 @@ from loopcore.interest import READ
 from loopcore_backends.proactor._associations import Association
 
 GRACE: Final = 8
-"""Waits that an idle descriptor stays registered for: the task that read from it resumes in the next tick, sends in
+"""Waits for which an idle descriptor stays registered: the task that read from it resumes in the next tick, sends in
 the one after that, and then reads again."""
 
 
@@ -29,23 +29,23 @@ class Registrations:
     def __init__(self, multiplexer: ReadinessBackend) -> None:
         self.table: dict[int, Association] = {}
         self.refused: list[tuple[Association, OSError | None]] = []
-        """Those that could not be registered, with the error, or None if the descriptor is always ready and cannot be
-        watched. The port takes them out."""
+        """Associations that could not be registered, with the error, or None if the descriptor is always ready and cannot
+        be watched. The port removes them."""
         self._multiplexer: ReadinessBackend = multiplexer
         self._dirty: list[Association] = []
-        """Those whose registration may have to change before the next wait."""
+        """The associations whose registration may have to change before the next wait."""
         self._idle: OrderedDict[Association, None] = OrderedDict()
-        """Those that stay registered for a while, or did so when they came here; each once, the oldest first."""
+        """Associations that became idle and stay registered for a while; some may be in use again. Oldest first."""
         self._waits: int = 0
 
     def associate(self, fd: int) -> Association:
-        """Return what is known of `fd`, from now on. Raises OSError for what is no open descriptor."""
+        """Return the association of `fd`, made if there is none. Raises OSError if `fd` is not an open descriptor."""
         association = self.table.get(fd)
         if association is None:
             try:
                 association = Association(fd)
             except OverflowError:
-                raise OSError(errno.EBADF, f"no file has a number as large as {fd}") from None
+                raise OSError(errno.EBADF, f"descriptor {fd} is larger than the number of any open file") from None
             self.table[fd] = association
             self.note(association)
         elif association.is_idle():
@@ -56,15 +56,15 @@ class Registrations:
         return association
 
     def note(self, association: Association) -> None:
-        """See to the registration of `association` before the next wait."""
+        """Update the registration of `association` before the next wait."""
         if not association.dirty:
             self._dirty.append(association)
             association.dirty = True
 
     def update(self) -> None:
-        """Let the multiplexer watch what the operations wait for, and forget what has been idle for long.
+        """Register with the multiplexer what the operations wait for, and drop descriptors that have long been idle.
 
-        To be called once before each wait; see `refused`.
+        Call once before each wait; see `refused`.
         """
         self._waits += 1
         dirty = self._dirty
@@ -83,7 +83,7 @@ class Registrations:
                 self.drop(oldest)
 
     def drop(self, association: Association) -> None:
-        """Forget a descriptor that is idle."""
+        """Drop an idle descriptor."""
         association.rested = -1
         if self.table.get(association.fd) is association:
             del self.table[association.fd]
@@ -93,7 +93,7 @@ class Registrations:
             self._multiplexer.unregister(association.fd)
 
     def clear(self) -> None:
-        """Forget all. Nothing is unregistered: in a forked child that would change the parent's table."""
+        """Drop all. Nothing is unregistered: in a forked child that would change the parent's table."""
         table, self.table = self.table, {}  # replaced, not changed: `update` may be at work
         self.refused = []
         self._dirty = []
@@ -117,7 +117,7 @@ class Registrations:
             else:
                 self._watch(fd, wanted)
         except PermissionError:
-            # epoll(7) says so of what cannot tell that it is ready.
+            # epoll(7)'s error for a file that cannot report readiness.
             association.unwatchable = True
             self.refused.append((association, None))
         except OSError as exc:
@@ -132,14 +132,14 @@ class Registrations:
         try:
             self._multiplexer.register(fd, wanted)
         except FileExistsError:
-            # An exception in a signal handler came between a registration and the note of it.
+            # An exception in a signal handler came between a registration and its note.
             self._multiplexer.modify(fd, wanted)
 
     def _let_rest(self, association: Association) -> None:
-        """Keep what is idle for a while, but not if it would fire all the time."""
+        """Keep an idle association for a while, unless it would fire all the time."""
         if association.registered & ~READ:
             self.drop(association)
         elif association.rested < 0:
             self._idle[association] = None
-            self._idle.move_to_end(association)  # it may be there from a rest before
+            self._idle.move_to_end(association)  # it may be there from an earlier idle period
             association.rested = self._waits

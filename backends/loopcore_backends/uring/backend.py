@@ -1,42 +1,41 @@
 """uring: a completion port on io_uring(7).
 
-One io_uring_enter(2) a wait hands over everything that was submitted, does what became ready, and waits.
+One io_uring_enter(2) a wait submits everything new, runs the requests that became ready, and waits.
 
 One call at a time
 ------------------
 The queues are shared with the kernel and belong to one thread, the owner: the one that waited last. A finalizer or a
 signal handler may call the port in the middle of a call of the owner's, a collection may run a finalizer in any
-thread. Such a `submit` or `cancel` is posted, and wakes the port: the current or the next `wait` does it. So nothing
-changes under the hands of a call, and no other thread touches the ring. What cannot be submitted then ends with
-EINVAL, because its caller has gone on. A `close` in the middle of a call is done when that call ends; the operations
-that it ends are returned by the next `close`.
+thread. Such a `submit` or `cancel` is posted, and wakes the port: the current or the next `wait` carries it out. So
+the queues never change during a call, and no other thread touches the ring. A posted operation that cannot be submitted
+ends with EINVAL, because its caller has gone on. A `close` in the middle of a call is carried out when that call ends;
+the operations that it ends are returned by the next `close`.
 
 Threads
 -------
-The ring belongs to the thread of the first wait (see `ring`); the loop may have been made in another. When later
-another thread waits, the kernel refuses (EEXIST), and everything in flight moves to a new ring. The owner is not in
-the old one then: a wait in the middle of a wait is an error. Moving loses nothing: what a request does when its
-socket becomes ready is done in the thread of its ring, inside its wait, so nothing happened meanwhile, and requests of
-a ring that is given up only end. A thread that ends does what became ready once more; that is waited for, and told.
-The exception are calls on files that the kernel left to its own threads: those that must not be made twice end with
-ECANCELED.
+The ring belongs to the thread of the first wait (see `ring`); the loop may have been made in another. When another
+thread waits later, the kernel refuses (EEXIST), and everything in flight moves to a new ring. The owner is not in
+the old one then: a wait in the middle of a wait is an error. Moving loses nothing: the work of a request whose socket
+becomes ready is done in the thread of its ring, inside its wait, so nothing happened in the meantime, and requests of
+an abandoned ring only end. A thread that ends runs the ready requests once more; the new owner waits for that, and
+reports the results. The exception are calls on files that the kernel left to its own threads: those that must not be
+made twice end with ECANCELED.
 
 Memory
 ------
-The kernel may write to the memory of a request until the request has ended. What a ring that is given up leaves
-unended keeps its memory until the thread that the ring belonged to has ended: then the kernel has ended it.
+The kernel may write to the memory of a request until the request has ended. Requests that are unended when their ring
+is abandoned keep their memory until the thread that the ring belonged to has ended: then the kernel has ended them.
 
 Cancelling
 ----------
-A request holds its file open: a socket that is closed while a receive is in flight is not closed. So the owner's
-`cancel` enters the kernel and returns only when the operation has ended; what else ended with it is kept for the next
-wait. One that was posted is done when the owner has come to it.
+A request holds its file open: a socket that is closed while a receive is in flight stays open. So the owner's
+`cancel` enters the kernel and returns only when the operation has ended; other operations that ended meanwhile are kept
+for the next wait. A posted cancellation is carried out when the owner gets to it.
 
 Signals
 -------
-A signal ends io_uring_enter(2), but that does not show if something was handed over; so after each one that brought
-nothing the handlers are run. What had completed lies in the queue, and comes with the next wait.
-
+A signal ends io_uring_enter(2), but the result does not show that if anything was submitted; so after each call that
+brought nothing the handlers are run. Completions that had arrived are in the queue, and come with the next wait.
 Sources: io_uring(7), io_uring_enter(2), io_uring_prep_cancel(3). Thread: any, as said above; `wait` the loop's own.
 """
 
@@ -74,18 +73,18 @@ else:
 
 ROUNDS: Final = 100
 ROUND_NS: Final = 10_000_000
-"""How long `close` waits for what it has cancelled: a second at most."""
+"""`close` waits for the operations it has cancelled, at most a second."""
 
 _ONCE: Final = (operations.OPEN, operations.CLOSE, operations.SEND_FILE, operations.WRITE_FILE)
 """Calls that must not be made a second time."""
 
 _kept: dict[int, tuple[Ring, Any]] = {}
-"""Rings that are gone, and memory that their requests may still be about to fill. Any thread may add and remove."""
+"""Abandoned rings, and memory that their requests may still be about to fill. Any thread may add and remove."""
 _numbers = itertools.count()
 
 
 def _keep_memory(ring: Ring, memory: Any) -> None:
-    """Keep `memory` until the thread of `ring` has ended; release what was kept for threads that have."""
+    """Keep `memory` until the thread of `ring` has ended; release memory kept for threads that have."""
     if ring.enabled and memory is not None:
         _kept[next(_numbers)] = (ring, memory)
     for number in [*_kept]:
@@ -108,7 +107,7 @@ class UringBackend(DirectPort):
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """Say whether there can be a ring. Raises UsageError for a wrong LOOPCORE_URING_WITHOUT."""
+        """Report whether a ring can be made. Raises UsageError for an invalid LOOPCORE_URING_WITHOUT."""
         try:
             Ring(features.masked()).close()
         except BackendUnavailableError as exc:
@@ -116,16 +115,16 @@ class UringBackend(DirectPort):
         return ProbeResult(True)
 
     def __init__(self, without: Collection[str] = ()) -> None:
-        """Make a ring, and do without some features (see `features.NAMES`).
+        """Make a ring, without the features in `without` (see `features.NAMES`).
 
-        Raises BackendUnavailableError where there can be none, UsageError for a wrong name.
+        Raises BackendUnavailableError where no ring can be made, UsageError for an unknown name.
         """
         self._owner: int = get_ident()
-        """The thread that waited last, or has made the port."""
+        """The thread that waited last, or that made the port."""
         self._inside: bool = False
         """The owner is in the middle of a call."""
         self._posted: deque[tuple[bool, Any, int]] = deque()
-        """What the owner is to submit (true) or cancel, in the order of the calls, and the generation of the slot."""
+        """Operations to submit (true) or cancel for the owner, in the order of the calls, with slot generations."""
         self._closed: bool = False
         """`close` was called."""
         self._unfinished: list[Any] = []
@@ -146,7 +145,7 @@ class UringBackend(DirectPort):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this ring can do; less if features are masked."""
+        """The capabilities of this ring; fewer if features are masked."""
         found = {Capability.REGULAR_FILES, Capability.LARGE_DESCRIPTORS, Capability.FLAT_COST, Capability.CHEAP_POLLS}
         if self._requests.ring.features.files:
             found.add(Capability.FILES)
@@ -201,14 +200,14 @@ class UringBackend(DirectPort):
                 if submits:
                     self._submit_posted(operation)
                 elif generation in (0, operation.slot.generation if operation.slot is not None else 0):
-                    self._cancel(operation)  # of this flight, and not of one that began since
+                    self._cancel(operation)  # of this flight, not of one that began since
             except BaseException:
                 self._posted.appendleft(posted)
                 raise
 
     def _submit_posted(self, operation: Any) -> None:
         if operation.slot is not slots.POSTED:
-            return  # begun before something was raised
+            return  # begun before an exception was raised
         try:
             self._submit(operation)
         except MemoryError:
@@ -218,24 +217,24 @@ class UringBackend(DirectPort):
             operation.slot = slot = self._slots.take(operation)
             self._results.end(slot, OSError(errno.EINVAL, str(exc)))
 
-    # What is done
+    # Carrying it out
 
     def _submit(self, operation: Any) -> None:
         requests = self._requests
         slot = self._slots.take(operation)
-        operation.slot = slot  # before it is begun: a finalizer may cancel it meanwhile
+        operation.slot = slot  # before it is begun: a finalizer may cancel it in between
         try:
             slot.code = operation.code
             slot.fd = operation.fd
             if slot.fd > 0x7FFFFFFF:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             if self._results.again or requests.ring.space() < 4:
-                self._results.again.append(slot)  # there is no room in the queue, or others were first
+                self._results.again.append(slot)  # the queue is full, or others are waiting already
             else:
                 requests.begin(slot)
         except OSError as exc:
             if exc.errno == errno.EEXIST and slot.code == operations.RECEIVE_FROM:
-                self._results.again.append(slot)  # buffers can be registered by the ring's own thread only: it moves
+                self._results.again.append(slot)  # only the ring's own thread can register buffers: it moves
             else:
                 self._results.end(slot, exc)
         except BaseException:
@@ -258,7 +257,7 @@ class UringBackend(DirectPort):
             self._enter(0, 0)
             self._harvest()
         while slot.operation is operation:
-            # A kernel thread is at it, or a send was on its way to one, not found (Linux 6.18): it is asked again.
+            # A kernel thread is working on it, or a send on its way to one was not found (Linux 6.18): ask again.
             if self._requests.ring.space() > 0:
                 self._requests.cancel(slot)
             self._enter(1, ROUND_NS)
@@ -269,10 +268,10 @@ class UringBackend(DirectPort):
         return _refusals.closed("uring") if self._closed else forked()
 
     def _drop(self, slot: Slot) -> bool:
-        """End `slot` if the kernel has not seen it yet; return whether that is so."""
+        """End `slot` if the kernel has not seen it yet; return whether it was ended."""
         ring = self._requests.ring
         if not slot.asked:
-            pass  # among those to be begun again, where it is passed over
+            pass  # among those to be begun again, where it is skipped
         elif slot.position >= ring.consumed():
             for step in range(slot.requests):
                 ring.blank(slot.position + step)
@@ -318,7 +317,7 @@ class UringBackend(DirectPort):
                 self._enter(1 if blocks else 0, limit)
             self._harvest()
             if self._posted:
-                self._do_posted()  # now, so that this wait returns the ends
+                self._do_posted()  # now, so that this wait returns the completions
             if results.ends or results.woken or limit == 0:
                 return
             check_signals()
@@ -328,13 +327,13 @@ class UringBackend(DirectPort):
                     return
 
     def _take(self) -> list[Completion]:
-        """Hand out what has been done."""
+        """Hand out the completions."""
         results = self._results
         if results.woken:
             results.woken = False
             waker = self._waker
-            # A living poll of an eventfd tells of every further wake by itself. Otherwise what is there is taken away
-            # here, where a wake that goes with it ends this wait, and not where the next poll is put in.
+            # A live poll of an eventfd reports every further wake itself. Otherwise drain here, where a wake that is
+            # drained too still ends this wait, and not where the next poll is submitted.
             if waker is not None and not (results.watching and waker.edges):
                 waker.drain()
         done: list[Completion] = results.done
@@ -354,7 +353,7 @@ class UringBackend(DirectPort):
         quiet = True
         for operation, _, _ in results.done:
             if not operation.quiet:
-                results.ends += 1  # somebody waits for it by now, and it will not come once more
+                results.ends += 1  # it is awaited by now, and completes only once
                 quiet = False
         for slot in self._requests.inline:
             if slot.operation is not None and not slot.operation.quiet:
@@ -362,7 +361,7 @@ class UringBackend(DirectPort):
         return quiet
 
     def _enter(self, complete: int, limit: int) -> None:
-        """Enter the kernel. Nothing is said of what came of it: the queues know."""
+        """Enter the kernel. The result is not returned: the queues have it."""
         code = self._requests.ring.enter(complete, limit)
         if code >= 0:
             return
@@ -372,7 +371,7 @@ class UringBackend(DirectPort):
             raise OSError(-code, os.strerror(-code))
 
     def _harvest(self) -> None:
-        """Take what is in the queue of completions, and what did not fit."""
+        """Take the completions from the queue, and those that did not fit into it."""
         requests = self._requests
         self._results.harvest(requests)
         while requests.ring.overflows():
@@ -396,7 +395,7 @@ class UringBackend(DirectPort):
         position = 0
         requests = self._requests
         tail = requests.ring.tail
-        # Of receives that found no buffer only as many as there is room for, or else most find none again.
+        # Begin only as many receives that found no buffer as there is room for: most others would find none again.
         portions = self._requests.streams.portions() if self._requests.streams is not None else 0
         try:
             for slot in pending:
@@ -405,7 +404,7 @@ class UringBackend(DirectPort):
                     return
                 position += 1
                 if slot.operation is None or slot.asked:
-                    continue  # it has ended; perhaps another operation has the slot by now
+                    continue  # it has ended; another operation may have the slot by now
                 if slot.step == slots.STARVED:
                     if portions == 0:
                         self._results.again.append(slot)
@@ -421,7 +420,7 @@ class UringBackend(DirectPort):
                 except Exception as exc:
                     self._results.end(slot, OSError(errno.EINVAL, str(exc)))
         except BaseException:
-            # Interpreted, a signal handler may raise anywhere. What was not begun, or half, keeps its place.
+            # Interpreted, a signal handler may raise anywhere. Operations not or half begun keep their place.
             if self._requests is requests and requests.ring.take_back(tail):
                 for slot in self._slots.living():
                     if slot.asked and slot.position >= tail:
@@ -432,7 +431,7 @@ class UringBackend(DirectPort):
             raise
 
     def _move(self) -> None:
-        """Give up the ring, which belongs to another thread, for one of this thread."""
+        """Replace the ring, which belongs to another thread, by one of this thread."""
         old = self._requests
         old.ring.await_owner()
         self._results.harvest(old)
@@ -455,7 +454,7 @@ class UringBackend(DirectPort):
             if slot.cancelled:
                 self._results.end(slot, _cancelled())
             elif begun and (slot.code in _ONCE or status.moves_position(slot)) and slot.step != slots.BLOCKED:
-                self._results.end(slot, _cancelled("the loop went to another thread while this was being done"))
+                self._results.end(slot, _cancelled("the loop moved to another thread during the operation"))
             else:
                 if begun and slot.code == operations.CONNECT:
                     slot.step = slots.CONNECTING
@@ -488,7 +487,7 @@ class UringBackend(DirectPort):
 
     def _end(self) -> None:
         if not self._has_ring or not self._ending.acquire(False):
-            return  # interpreted, another thread may come between any two steps
+            return  # interpreted, another thread may run between any two steps
         self._has_ring = False
         self._waker = None
         ring = self._requests.ring
@@ -496,9 +495,9 @@ class UringBackend(DirectPort):
             self._end_everything()
         for operation, result, more in self._take():
             if operation.code in (operations.ACCEPT, operations.OPEN) and isinstance(result, int):
-                os.close(result)  # nobody else will
+                os.close(result)  # no other code has it
             elif operation.code == operations.CLOSE and result is None:
-                operation.fd = -1  # it is closed, and the number may be another file's: nobody is to close it again
+                operation.fd = -1  # it is closed, and the number may be another file's: it must not be closed again
             if not more:
                 self._unfinished.append(operation)
         living = self._slots.living()
@@ -516,7 +515,7 @@ class UringBackend(DirectPort):
         self._requests.give_up()
 
     def _end_everything(self) -> None:
-        """Cancel what is in flight, and wait for its end, if this is the thread that can."""
+        """Cancel what is in flight, and wait for its end, if this thread can."""
         for slot in self._slots.living():
             slot.cancelled = True
             self._drop(slot)

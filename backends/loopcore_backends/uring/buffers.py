@@ -1,18 +1,18 @@
-"""Buffers: memory that the kernel takes pieces of when data has come, so that idle connections need none.
+"""Buffers: memory that the kernel takes pieces of when data arrives, so that idle connections need none.
 
-A table in shared memory, again a ring, names the buffers that are to be had; the kernel takes them from its head, in
-order, and says in the completion which it took. We copy out, or lend, and put the buffer back at the tail. One receive
-may fill several buffers in a row (a bundle): the completion names the first.
+A table in shared memory, again a ring, names the available buffers; the kernel takes them from its head, in
+order, and names the one it took in the completion. We copy out, or lend, and put the buffer back at the tail. One
+receive may fill several buffers in a row (a bundle): the completion names the first.
 
-Where the kernel can (Linux 6.12), buffers are large and few, and filled by one receive after another (incrementally):
-so small messages lie close together, and what is in use stays in the processor's cache. A buffer goes back when the
-kernel says that it is full. Otherwise each receive takes a buffer of its own, or several.
+Where the kernel can (Linux 6.12), buffers are large and few, and one receive after another fills them (incrementally):
+so small messages are close together, and the memory in use stays in the processor's cache. A buffer goes back when the
+kernel reports that it is full. Otherwise each receive takes one buffer for itself, or several.
 
-Then buffers are put back in the order in which they were taken, so that nearly always the ones of a bundle lie side by
-side, and are copied, or lent, as one.
+Then buffers are put back in the order in which they were taken, so that nearly always those of a bundle are adjacent,
+and are copied, or lent, as one.
 
-The memory for all buffers is mapped at once, but what nobody has touched costs nothing; `provided` grows with the
-number of connections and when the kernel says ENOBUFS. Sources: io_uring_register(2), io_uring_setup_buf_ring(3).
+The memory for all buffers is mapped at once, but untouched pages cost nothing; `provided` grows with the
+number of connections and when the kernel reports ENOBUFS. Sources: io_uring_register(2), io_uring_setup_buf_ring(3).
 Thread: the loop's own.
 """
 
@@ -57,15 +57,15 @@ SHARED_SIZE = 256 * 1024
 SHARED_FIRST = 2
 SHARED_LIMIT = 16
 SHARED_BY = 64
-"""Buffers for streams that are filled incrementally: 512 KiB at first, 4 MiB at most; one for so many receives."""
+"""Buffers for streams that are filled incrementally: 512 KiB at first, 4 MiB at most; so many receives share one."""
 
 PORTION = 128 * 1024
-"""A large message, for which a receive that found no buffer may be waiting."""
+"""The size of a large message, for which a receive that found no buffer may be waiting."""
 
 DATAGRAM_SIZE = 66 * 1024
 DATAGRAM_FIRST = 16
 DATAGRAM_LIMIT = 64
-"""Buffers for datagrams: one holds the longest that UDP has, with its address."""
+"""Buffers for datagrams: each holds the longest UDP datagram, with its address."""
 
 _REGISTRATION_SIZE = 40  # struct io_uring_buf_reg
 _ENTRY_SIZE = 16  # struct io_uring_buf
@@ -95,7 +95,7 @@ class Buffers:
     )
 
     def __init__(self, ring_fd: int, group: int, size: int, first: int, limit: int, incremental: bool = False) -> None:
-        """Register `group` with the ring: `limit`, a power of two, buffers at most. Raises OSError."""
+        """Register `group` with the ring: at most `limit` buffers, a power of two. Raises OSError."""
         self.group: int = group
         self.size: int = size
         self.limit: int = limit
@@ -107,8 +107,8 @@ class Buffers:
         self.tail: int = 0
         self.incremental: bool = incremental
         self.returned: list[int] = []
-        """Buffers that were lent and are not needed any more, once for each piece. Any thread may append; the loop's
-        own puts them back."""
+        """Lent buffers that have been given back, once for each piece. Any thread may append; the loop's own puts them
+        back."""
         self.memory: mmap.mmap = mmap.mmap(-1, size * limit)
         # The table itself; then for each buffer its place in the table, or how much of it is used (_SPENT: all), and
         # how many pieces of it are lent, if it is filled incrementally; then the registration.
@@ -116,7 +116,7 @@ class Buffers:
         start = address_of(self.table)
         self.address: int = address_of(self.memory)
         self.entries: Any = words64(start, 2 * limit)
-        self.tails: Any = words16(start + 14, 1)  # where the first entry has two bytes to spare
+        self.tails: Any = words16(start + 14, 1)  # the two unused bytes of the first entry
         self.places: Any = words32(start + _ENTRY_SIZE * limit, limit)
         self.lent: Any = words32(start + (_ENTRY_SIZE + 4) * limit, limit)
         registration_at = start + (_ENTRY_SIZE + 8) * limit
@@ -129,7 +129,7 @@ class Buffers:
         self.grow(first)
 
     def grow(self, wanted: int) -> bool:
-        """See to it that at least `wanted` buffers are in use, if the limit allows; return whether there are more."""
+        """Ensure that at least `wanted` buffers are in use, if the limit allows; return whether any were added."""
         if wanted <= self.provided or self.provided == self.limit:
             return False
         target = self.provided or 1
@@ -142,7 +142,7 @@ class Buffers:
         return True
 
     def portions(self) -> int:
-        """Return how many large messages there is room for, at least one."""
+        """Return for how many large messages there is room, at least one."""
         return max(1, self.available * self.size // PORTION)
 
     def provide(self, number: int) -> None:
@@ -159,7 +159,7 @@ class Buffers:
         self.available += 1
 
     def publish(self) -> None:
-        """Let the kernel see what was provided."""
+        """Make the provided buffers visible to the kernel."""
         store_release16(self.tails, self.tail & 0xFFFF)
 
     def following(self, number: int, steps: int) -> int:
@@ -169,7 +169,7 @@ class Buffers:
         return found
 
     def copy(self, number: int, size: int) -> bytes:
-        """Return the `size` bytes that have come last in buffer `number`, and in those behind it if they fill more."""
+        """Return the last `size` bytes received into buffer `number`, and into those behind it if they fill more."""
         start = self.address + number * self.size
         if self.incremental:
             start += self.places[number]
@@ -179,9 +179,9 @@ class Buffers:
         return copied
 
     def release(self, number: int, size: int, more: bool, lent: bool) -> None:
-        """Note that `size` bytes of buffer `number` were copied or lent, and put back what is not in use any more.
+        """Note that `size` bytes of buffer `number` were copied or lent, and put back buffers that are no longer used.
 
-        With `more` the kernel goes on filling it. Needs no memory.
+        With `more` the kernel continues to fill it. Allocates nothing.
         """
         if self.incremental:
             self.places[number] += size
@@ -199,8 +199,8 @@ class Buffers:
         self.available -= count
         if lent:
             return
-        # The first buffer's place says where the others are, and providing it changes that: read it once. Entries are
-        # written behind those that are still to be read, because the oldest lies at the tail.
+        # The first buffer's place leads to the others, and providing it changes that place: read it once. Entries are
+        # written behind those that are still to be read, because the oldest is at the tail.
         place = self.places[number]
         for step in range(count):
             self.provide((self.entries[2 * ((place + step) & self.mask) + 1] >> 32) & 0xFFFF)
@@ -223,14 +223,14 @@ class Buffers:
         return b"".join(parts)
 
     def lend(self, number: int, size: int) -> "Loan":
-        """Return the bytes that have come last in one buffer, which comes back when they are given back."""
+        """Lend the last bytes received into one buffer; it can be reused when they are given back."""
         start = number * self.size
         if self.incremental:
             start += self.places[number]
         return Loan(self, number, memoryview(self.memory)[start : start + size])
 
     def reclaim(self) -> None:
-        """Put back what was given back since."""
+        """Put back the buffers that were given back since the last call."""
         while self.returned:
             number = self.returned.pop()
             if number >= self.provided:
@@ -244,7 +244,7 @@ class Buffers:
 
 
 class Loan:
-    """A buffer, or what was copied out of some, in the hands of a protocol."""
+    """A buffer, or bytes copied out of several, lent to a protocol."""
 
     __slots__ = ("view", "_buffers", "_number", "_given")
 
@@ -255,14 +255,14 @@ class Loan:
         self._given: bool = False
 
     def give_back(self) -> None:
-        """Let the memory be used again, from the next wait on; the view ends. Thread: any."""
+        """Allow the memory to be reused, from the next wait on; the view is released. Thread: any."""
         if self._given:
             return
         self._given = True
         try:
             self.view.release()
         except BufferError:
-            pass  # there are views of it, whose owner has said that he is done
+            pass  # there are other views of it, whose owner has declared that it is done
         buffers = self._buffers
         self._buffers = None
         if buffers is not None:

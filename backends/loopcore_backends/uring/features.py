@@ -1,14 +1,14 @@
-"""Features: what the kernel here can do, what the user has masked, and why uring is refused where it is.
+"""Features: what this kernel can do, what the user has masked, and why uring is refused where it cannot run.
 
-io_uring grew over the years, and there is no list of what a kernel has: some of it shows as a bit, some as an opcode
-that arrived in the same release, some by being tried. So a kernel that somebody patched is taken by what it
-can do, not by its number.
+io_uring grew over the years, and no list says what a kernel has: some features show as a bit, some as an opcode
+that arrived in the same release, some only by trying. So a patched kernel is judged by what it can do, not by its
+version.
 
-LOOPCORE_URING_WITHOUT names features that are not to be used though they are there, separated by commas: to get
-around a fault of a kernel, and to test what runs on an older one.
+LOOPCORE_URING_WITHOUT names features, separated by commas, that must not be used even if present: to work around a
+kernel bug, and to test the code for older kernels.
 
 Memory barriers: with `defer_taskrun` the kernel posts completions only inside our own io_uring_enter(2), so that the
-ring is never written while we read it. Without, it may be, by a kernel thread on another processor. Compiled code then
+ring is never written while we read it. Without, a kernel thread on another processor may write it. Compiled code then
 reads with a barrier; interpreted code has none and relies on a processor that keeps the order of stores and of loads.
 """
 
@@ -40,7 +40,7 @@ NAMES: Final = (
     "waitid",
     "files",
 )
-"""What can be masked."""
+"""The features that can be masked."""
 
 ORDERED: Final = ("x86_64", "AMD64", "i686")
 """Machines that keep the order of stores and of loads."""
@@ -52,26 +52,26 @@ _NEEDED: Final = layout.FEAT_NODROP | layout.FEAT_SUBMIT_STABLE | layout.FEAT_EX
 
 
 class Features(NamedTuple):
-    """What may be used."""
+    """The features to use."""
 
     defer_taskrun: bool
     buffer_ring: bool
     incremental: bool
-    """Buffers that are filled by one receive after another, until they are full. It shows when it is tried."""
+    """Buffers that one receive after another fills, until they are full. Known only after trying."""
     multishot_receive: bool
     multishot_accept: bool
     multishot_poll: bool
     bundles: bool
     inline_sends: bool
-    """Sends that end while they are submitted, and are told only if they fail."""
+    """Sends that end while they are submitted, and are reported only if they fail."""
     waitid: bool
     files: bool
 
 
 def masked(without: Collection[str] = ()) -> frozenset[str]:
-    """Return `without`, and what LOOPCORE_URING_WITHOUT names. Raises UsageError for a name that means nothing."""
+    """Return `without` and the names in LOOPCORE_URING_WITHOUT. Raises UsageError for an unknown name."""
     if isinstance(without, str):
-        raise UsageError(f"without= takes several names, as in without=[{without!r}]")
+        raise UsageError(f"without= takes a list of names, such as without=[{without!r}]")
     asked = {name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()}
     for source, names in ((VARIABLE, asked), ("without=", without)):
         unknown = set(names).difference(NAMES)
@@ -81,11 +81,11 @@ def masked(without: Collection[str] = ()) -> frozenset[str]:
 
 
 def refusal_by_machine() -> str:
-    """Return why this machine cannot be served, whatever its kernel; empty if it can."""
+    """Return why this machine is not supported, whatever its kernel; empty if it is."""
     if sys.platform != "linux":
-        return "io_uring(7) belongs to Linux; use kqueue, poll or select here"
+        return "io_uring(7) exists on Linux only; use kqueue, poll or select here"
     if sys.byteorder != "little" or sys.maxsize < 2**32:
-        return f"uring is written for little-endian machines of 64 bits; {INSTEAD}"
+        return f"uring supports 64-bit little-endian machines only; {INSTEAD}"
     return ""
 
 
@@ -131,7 +131,7 @@ def refusal_by_kernel(bits: int, opcodes: frozenset[int], features: Features) ->
 
 
 def decide(bits: int, opcodes: frozenset[int], defers: bool, without: frozenset[str]) -> Features:
-    """Return what may be used of a kernel with these feature bits and opcodes."""
+    """Return the features to use on a kernel with these feature bits and opcodes."""
     buffer_ring = "buffer_ring" not in without
     multishot_receive = layout.OP_SEND_ZC in opcodes and "multishot_receive" not in without and buffer_ring  # 6.0
     return Features(
@@ -149,13 +149,13 @@ def decide(bits: int, opcodes: frozenset[int], defers: bool, without: frozenset[
 
 
 def opcodes_of(answer: Any) -> frozenset[int]:
-    """Return the opcodes in a struct io_uring_probe, given as integers of 16 bits."""
+    """Return the opcodes in a struct io_uring_probe, given as 16-bit integers."""
     count = answer[0] >> 8
-    # After a head of 16 bytes, 8 bytes for each opcode: the number, a byte of nothing, and flags, of which 1 is
+    # After a head of 16 bytes, 8 bytes for each opcode: the number, an unused byte, and flags, of which 1 is
     # "supported".
     return frozenset(opcode for opcode in range(count) if answer[8 + 4 * opcode + 1] & 1)
 
 
 def unavailable(reason: str) -> BackendUnavailableError:
-    """The error of a constructor."""
+    """Return the error that a constructor raises."""
     return BackendUnavailableError(f"backend 'uring' cannot run here: {reason}")

@@ -1,8 +1,8 @@
 """Layout: the numbers of io_uring's interface with the kernel, so that no header is needed.
 
-Sources: io_uring_setup(2), io_uring_enter(2), io_uring_register(2), io_uring_prep_*(3), io_uring(7). Offsets are in
-units of the integers as which the memory is read, little-endian: a submission is eight words of 64 bits, a
-completion four of 32.
+Sources: io_uring_setup(2), io_uring_enter(2), io_uring_register(2), io_uring_prep_*(3), io_uring(7). Offsets count
+the integers by which the memory is read, little-endian: a submission is eight 64-bit words, a completion four
+32-bit words.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ FEAT_CQE_SKIP: Final = 1 << 11
 FEAT_RECVSEND_BUNDLE: Final = 1 << 14
 FEAT_NO_IOWAIT: Final = 1 << 17
 
-# struct io_uring_params, as integers of 32 bits
+# struct io_uring_params, as 32-bit integers
 PARAMS_SIZE: Final = 120
 PARAM_SQ_ENTRIES: Final = 0
 PARAM_CQ_ENTRIES: Final = 1
@@ -115,7 +115,7 @@ CLD_DUMPED: Final = 3
 SIGINFO_SIZE: Final = 128
 SIGINFO_CODE: Final = 2
 SIGINFO_STATUS: Final = 6
-"""Of struct siginfo_t, as integers of 32 bits, for SIGCHLD on 64-bit machines."""
+"""Of struct siginfo_t, as 32-bit integers, for SIGCHLD on 64-bit machines."""
 AT_FDCWD: Final = -100
 AT_SYMLINK_NOFOLLOW: Final = 0x100
 AT_EMPTY_PATH: Final = 0x1000

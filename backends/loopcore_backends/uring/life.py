@@ -1,9 +1,9 @@
 """Life: whether this is still the process that made the ring.
 
-A child of fork(2) shares the ring's memory with its parent: what it wrote there the parent would hand over, and what it
-took from there the parent would miss. Python's hooks close what a child inherits, but C code may fork past them.
-Asking for the process number each time costs a system call; a page that the kernel wipes in a child (MADV_WIPEONFORK,
-Linux 4.14) costs a look. Sources: madvise(2). Thread: the loop's own.
+A child of fork(2) shares the ring's memory with its parent: the parent would submit the child's requests, and miss the
+completions that the child took. Python's hooks close what a child inherits, but C code may fork without them.
+Getting the process number each time costs a system call; a page that the kernel wipes in a child (MADV_WIPEONFORK,
+Linux 4.14) costs one memory read. Sources: madvise(2). Thread: the loop's own.
 """
 
 import mmap
@@ -30,20 +30,20 @@ class Life:
     __slots__ = ("page", "word")
 
     def __init__(self) -> None:
-        """Mark this process. Raises OSError where there is no memory left."""
+        """Mark this process. Raises OSError if there is no memory left."""
         self.page: mmap.mmap = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.page.madvise(_WIPE_ON_FORK)
         self.word: Any = words64(address_of(self.page), 1)
         self.word[0] = 1
 
     def is_here(self) -> bool:
-        """Tell whether this process has made it."""
+        """Tell whether this is the process that made it."""
         return bool(self.word[0])
 
 
 def forked() -> BackendClosedError:
-    """What a child is told that asks for its parent's ring."""
+    """Return the error for a child that uses its parent's ring."""
     return BackendClosedError(
-        "this ring belongs to the process that made it, and this is a child that was forked past Python's hooks "
+        "this ring belongs to the process that made it, and this is a child that was forked without Python's hooks "
         "(os.register_at_fork), as C code does; make a new loop here"
     )

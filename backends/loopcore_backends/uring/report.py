@@ -1,4 +1,4 @@
-"""Report: what a ring here may use, feature by feature, and of the rest why not; for `loopcore info`."""
+"""Report: which features a ring uses here, and why not the others; for `loopcore info`."""
 
 from collections.abc import Collection
 from typing import Final
@@ -16,16 +16,16 @@ SINCE: Final = {
     "inline_sends": "5.17",
     "waitid": "6.7",
 }
-"""The releases of Linux that features came with, but for those that every kernel has which uring accepts."""
+"""The Linux releases in which features arrived; features of every kernel that uring accepts are not listed."""
 
 NEEDS_BUFFERS: Final = ("incremental", "multishot_receive", "bundles")
-"""What there is only with `buffer_ring`."""
+"""Features that need `buffer_ring`."""
 
 
 def details() -> dict[str, str]:
-    """Make a ring, and return for each feature `on`, or why it is not.
+    """Make a ring, and return for each feature `on`, or why it is off.
 
-    Raises BackendUnavailableError where there can be no ring, UsageError for a wrong mask.
+    Raises BackendUnavailableError where no ring can be made, UsageError for an invalid mask.
     """
     without = features.masked()
     ring = Ring(without)
@@ -33,15 +33,15 @@ def details() -> dict[str, str]:
         streams = Requests(ring).streams
     finally:
         ring.close()
-    # Whether the kernel fills buffers incrementally shows when it is tried.
+    # Whether the kernel fills buffers incrementally is known only after trying.
     return states(ring.features._replace(incremental=streams is not None and streams.incremental), without)
 
 
 def states(used: Features, without: Collection[str]) -> dict[str, str]:
-    """Return `on` or the reason why not for each feature; `used` is what came out, `without` what is masked."""
+    """Return `on` or the reason why not for each feature; `used` are those of the ring, `without` the masked ones."""
     found = {name: "on" if value else _reason(name, used, without) for name, value in used._asdict().items()}
     if used.bundles and used.incremental:
-        found["bundles"] = "off: incremental takes its place"
+        found["bundles"] = "off: incremental is used instead"
     return found
 
 

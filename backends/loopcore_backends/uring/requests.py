@@ -1,9 +1,7 @@
-"""Requests: operations in the words of the kernel.
+"""Requests: operations translated into the kernel's requests.
 
-Each operation becomes one request, but for reads and refused writes of streams: those are a poll with the request
-linked behind it. A pipe with O_NONBLOCK answers EAGAIN, where a socket would wait for data by itself.
-
-Sources: io_uring_enter(2), io_uring_prep_*(3). Thread: the loop's own.
+Each operation becomes one request, except reads and refused writes of streams: those are a poll with the request
+linked behind it. A pipe with O_NONBLOCK answers EAGAIN, where a socket request would wait for data in the kernel.
 """
 
 import os
@@ -28,7 +26,7 @@ else:
 POLL_IN = 1
 POLL_OUT = 4
 FILE_LIMIT = 64 * 1024 * 1024
-"""Bytes of a file that one request reads at most; its memory is there before it begins."""
+"""The most bytes of a file that one request reads; its memory is allocated before it begins."""
 
 # Typed as C in the .pxd
 _SEND_CODE = operations.SEND
@@ -43,14 +41,14 @@ _SKIP_SUCCESS = layout.SQE_CQE_SKIP_SUCCESS
 
 
 class Requests(Sockets):
-    """What is asked of one ring."""
+    """The requests on one ring."""
 
     __slots__ = ()
 
     def begin(self, slot: Slot) -> None:
-        """Put in what `slot` needs next; there must be space for two requests.
+        """Submit the next request of `slot`; there must be space for two.
 
-        Raises UsageError for an operation that is not known, OSError for an address that cannot be.
+        Raises UsageError for an unknown operation, OSError for an invalid address.
         """
         code = slot.code
         if code == _SEND_CODE:
@@ -92,7 +90,7 @@ class Requests(Sockets):
         elif code == operations.CLOSE and features.files:
             self._put(slot, layout.OP_CLOSE, slot.fd, 0, 0, 0, 0, 0)
         else:
-            raise UsageError(f"the uring backend does not know {operation!r} here; see its capabilities")
+            raise UsageError(f"the uring backend does not support {operation!r} here; see its capabilities")
 
     def _poll(self, slot: Slot) -> None:
         operation = slot.operation
@@ -104,7 +102,7 @@ class Requests(Sockets):
     # Files, pipes, processes
 
     def _poll_first(self, slot: Slot, events: int) -> None:
-        """Link what is put in next to a poll. If that fails, it alone is told."""
+        """Link the next request to a poll. If the poll fails, only the poll is reported."""
         head = layout.OP_POLL_ADD | layout.SQE_IO_LINK | layout.SQE_CQE_SKIP_SUCCESS
         self.ring.put(slot.user_data(), head, slot.fd, 0, 0, 0, events, 0)
 
@@ -167,19 +165,19 @@ class Requests(Sockets):
     # The backend's own
 
     def cancel(self, slot: Slot) -> None:
-        """Put in that `slot` is to end."""
+        """Submit the cancellation of `slot`."""
         self.ring.put(0, layout.OP_ASYNC_CANCEL | _SKIP_SUCCESS, -1, 0, slot.user_data(), 0, layout.CANCEL_ALL, 0)
 
     def cancel_all(self) -> None:
-        """Put in that everything is to end."""
+        """Submit the cancellation of everything."""
         flags = layout.CANCEL_ALL | layout.CANCEL_ANY
         self.ring.put(0, layout.OP_ASYNC_CANCEL | _SKIP_SUCCESS, -1, 0, 0, 0, flags, 0)
 
     def watch(self, fd: int) -> None:
-        """Put in a poll of the waker, whose completions carry the number 1 << 63."""
+        """Submit a poll of the waker, whose completions carry the number 1 << 63."""
         length = layout.POLL_ADD_MULTI if self.ring.features.multishot_poll else 0
         self.ring.put(1 << 63, layout.OP_POLL_ADD, fd, 0, 0, length, POLL_IN, 0)
 
     def give_up(self) -> None:
-        """Close the ring. What is lent stays readable."""
+        """Close the ring. Lent memory stays readable."""
         self.ring.close()

@@ -1,14 +1,14 @@
-"""Results: completions of the kernel in the words of the port.
+"""Results: the kernel's completions translated into the port's.
 
-`harvest` empties the completion queue. What ends an operation gives its slot back; what only ends a request, for there
-was no buffer, or no data in a pipe, puts the operation among those that are to be begun `again`. `settle` then tells
-the success of inline sends, of which there is no completion (see `requests`).
+`harvest` empties the completion queue. A completion that ends an operation frees its slot; one that only ends a
+request, because there was no buffer, or no data in a pipe, adds the operation to those that are begun `again`. `settle`
+then reports the success of inline sends, which have no completion (see `requests`).
 
-Neither is ever entered twice: finalizers that an allocation runs cannot call in here (see `backend`). All that needs
-memory comes first: a completion for which there was none changes nothing, and is found in the queue again.
+Neither is ever entered twice: finalizers that an allocation runs cannot call in here (see `backend`). All allocations
+come first: a completion that ran out of memory has changed nothing, and is found in the queue again.
 
-An operation that the kernel cancels although nobody asked is begun again: it does so with the requests of a
-thread that ends. Sources: io_uring(7), io_uring_prep_*(3). Thread: the loop's own.
+An operation that the kernel cancels without a request is begun again: the kernel cancels the requests of a thread
+that ends. Sources: io_uring(7), io_uring_prep_*(3). Thread: the loop's own.
 """
 
 import errno
@@ -84,24 +84,24 @@ _NOT_TWICE = (operations.OPEN, operations.CLOSE, operations.SEND_FILE)
 
 
 class Results:
-    """What has been done and not been told yet."""
+    """Completions that have not been handed out yet."""
 
     __slots__ = ("done", "ends", "again", "woken", "watching", "_slots")
 
     def __init__(self, in_flight: Slots) -> None:
         self.done: list[Any] = []
-        """Completions for the next wait to return; what one of them is the last of is in flight until then."""
+        """Completions for the next wait to return; an operation whose last one is here is in flight until then."""
         self.ends: int = 0
         """How many of them end a wait."""
         self.again: list[Slot] = []
-        """What is in flight and has no request: to be begun when there is space."""
+        """Operations in flight that have no request: begun when there is space."""
         self.woken: bool = False
         self.watching: bool = False
         """The poll of the waker is with the kernel."""
         self._slots: Slots = in_flight
 
     def harvest(self, requests: Requests) -> None:
-        """Take all completions that are there."""
+        """Take all available completions."""
         ring = requests.ring
         head = ring.cq_head[0]
         tail = load_acquire(ring.cq_tail)
@@ -126,13 +126,13 @@ class Results:
                 if not flags & _CQE_MORE:
                     self.watching = False
             head = (head + 1) & _LOW
-            # One by one: what was taken is not taken again, whatever is raised.
+            # One by one: a completion is never taken twice, whatever is raised.
             store_release(ring.cq_head, head)
         if streams is not None:
             streams.publish()
 
     def settle(self, requests: Requests) -> None:
-        """Tell the success of the inline sends that the kernel has taken; to be called after `harvest`."""
+        """Report the success of the inline sends that the kernel has taken; call after `harvest`."""
         if not requests.inline:
             return
         consumed = requests.ring.consumed()
@@ -176,7 +176,7 @@ class Results:
             self._slots.give(slot)
 
     def _pieces(self, operation: Any, received: bytes, more: bool) -> list[Any]:
-        """Return the completions for `received`, none longer than the limit, as loans if they were asked for."""
+        """Return the completions for `received`, none longer than the limit, as loans if `lend` is set."""
         limit = operation.limit
         pieces = []
         while len(received) > limit > 0:
@@ -199,7 +199,7 @@ class Results:
             requests.receives -= 1
 
     def _goes_on(self, slot: Slot, code: int, error: int, requests: Requests) -> bool:
-        """Begin again what only had bad luck; return whether it did."""
+        """Begin again an operation whose error is temporary; return whether that was done."""
         step = slot.step
         if error == _NO_BUFFERS_ERROR and code == _RECEIVE_CODE:
             step = _STARVED
@@ -244,7 +244,7 @@ class Results:
     def _value(self, slot: Slot, result: int, flags: int, requests: Requests) -> Any:
         code = slot.code
         if code == _POLL_CODE:
-            # POLLRDHUP is asked for by polls for edges only: without it the end behind some data would be no edge.
+            # Only edge polls ask for POLLRDHUP: without it the end of a stream behind unread data would be no edge.
             return result & _POLL_BITS | (_HANGUP_BIT if result & _RDHUP_BIT else 0)
         if code == _RECEIVE_FROM_CODE:
             return self._datagram(slot, result, flags, requests)
@@ -293,11 +293,11 @@ class Results:
         return take(at + prefix, size), internet_address(at + _NAME_AT)
 
     def end(self, slot: Slot, result: Any) -> None:
-        """Tell the last of `slot`, with `result`. Its operation is in flight until that is handed out."""
+        """Queue the last completion of `slot`, with `result`. Its operation is in flight until that is handed out."""
         operation = slot.operation
         self.done.append((operation, result, False))
         if not operation.quiet or isinstance(result, OSError):
             self.ends += 1
         elif slot.code in _SENDS and result < slot.size:
-            self.ends += 1  # the rest is to be sent by who asked, who must hear of it
+            self.ends += 1  # the caller has to send the rest, so it must be notified
         self._slots.give(slot)

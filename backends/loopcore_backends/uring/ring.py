@@ -1,16 +1,16 @@
-"""The ring: memory that is shared with the kernel, and the one call that hands over requests and waits.
+"""The ring: memory that is shared with the kernel, and the one call that submits requests and waits.
 
 Two queues lie in that memory. We put requests (SQEs) at the tail of one, and the kernel takes them from its head, only
-inside io_uring_enter(2), for no kernel thread polls it (SQPOLL). The kernel puts completions (CQEs) at the tail of the
-other, and we take them from its head. When that is full the kernel keeps what is too much and says so by a
-flag (FEAT_NODROP); the next `enter` moves it over.
+inside io_uring_enter(2), because no kernel thread polls it (SQPOLL). The kernel puts completions (CQEs) at the tail of
+the other, and we take them from its head. When that is full the kernel keeps the excess and sets a flag
+(FEAT_NODROP); the next `enter` moves it over.
 
 A ring with `defers` (SINGLE_ISSUER, DEFER_TASKRUN, COOP_TASKRUN) belongs to one thread: the one that enabled it,
-by its first `enter`. What a request does when its socket becomes ready is done in that thread, inside
+by its first `enter`. The work of a request whose socket becomes ready is done in that thread, inside
 `enter`, and nowhere else. `enter` from another thread is refused with EEXIST.
 
-Scratch is memory for what a request points to and the kernel copies when it takes the request (FEAT_SUBMIT_STABLE): the
-struct msghdr, a few struct iovec, an address. Each place in the queue has its own.
+Scratch is memory that a request points to and that the kernel copies when it takes the request (FEAT_SUBMIT_STABLE):
+the struct msghdr, a few struct iovec, an address. Each place in the queue has its own.
 
 Sources: io_uring(7), io_uring_setup(2), io_uring_enter(2). Thread: the loop's own.
 """
@@ -64,10 +64,10 @@ CQ_ENTRIES = 4096
 """Small, because newer kernels count rings as locked memory: 32 KiB and 64 KiB."""
 
 PATIENCE_STEPS = 40
-"""How often a ring is asked for while there is no memory for it, 5 ms apart."""
+"""How often a ring is requested while there is no memory for it, 5 ms apart."""
 
 SCRATCH_WORDS = 40
-"""For each request: struct msghdr (7, and one to spare), eight struct iovec (16), struct sockaddr_storage (16)."""
+"""For each request: struct msghdr (7 words, and a spare), eight struct iovec (16), struct sockaddr_storage (16)."""
 SCRATCH_VECTORS = 8
 VECTORS_AT = 8
 NAME_AT = 24
@@ -126,15 +126,15 @@ class Ring:
         self.fd: int = -1
         self.enabled: bool = False
         self.owner: int = 0
-        """The number that the kernel gives to the thread that enabled the ring."""
+        """The kernel's number of the thread that enabled the ring."""
         self.tail: int = 0
-        """How many requests were put in since the beginning."""
+        """How many requests were submitted since the beginning."""
         self.rings_at: int = 0
         self.sqes_at: int = 0
         reason = _features.refusal_by_machine()
         if reason:
             raise _features.unavailable(reason)
-        # Anonymous and shared: after a fork parent and child do not copy it at a write, and a child writes nothing.
+        # Anonymous and shared: after a fork no page is copied on a write, and a child writes nothing.
         self.control: mmap.mmap = mmap.mmap(-1, _CONTROL_HEAD + SQ_ENTRIES * SCRATCH_WORDS * 8)
         start = address_of(self.control)
         self.argument_at: int = start + 256
@@ -152,7 +152,7 @@ class Ring:
             bits = parameters[layout.PARAM_FEATURES]
             self.features: _features.Features = _features.decide(bits, opcodes, self.defers, without)
             self.enter_flags: int = layout.ENTER_GETEVENTS
-            if bits & layout.FEAT_NO_IOWAIT:  # or else a loop that waits counts as a process that waits for its disk
+            if bits & layout.FEAT_NO_IOWAIT:  # or else the kernel counts a loop that waits as waiting for a disk
                 self.enter_flags |= layout.ENTER_NO_IOWAIT
             reason = _features.refusal_by_kernel(bits, opcodes, self.features)
             if reason:
@@ -165,7 +165,7 @@ class Ring:
         always = layout.SETUP_CLAMP | layout.SETUP_CQSIZE | layout.SETUP_R_DISABLED | layout.SETUP_SUBMIT_ALL
         deferring = layout.SETUP_SINGLE_ISSUER | layout.SETUP_DEFER_TASKRUN | layout.SETUP_COOP_TASKRUN
         deferring |= layout.SETUP_TASKRUN_FLAG
-        # Without SINGLE_ISSUER any thread may use the ring, so a thread that sleeps must be told about its
+        # Without SINGLE_ISSUER any thread may use the ring, so a sleeping thread must be interrupted for its
         # requests: not COOP_TASKRUN.
         fd = -1
         for flags in [always | deferring, always] if self.defers else [always]:
@@ -182,8 +182,8 @@ class Ring:
         return fd
 
     def _ask_for_ring(self) -> int:
-        # A closed ring's locked memory is given back by a kernel thread, a little later (seen on Linux 6.18): who makes
-        # one loop after the other would be refused now and then.
+        # A kernel thread releases a closed ring's locked memory, a little later (seen on Linux 6.18): a program that
+        # makes one loop after the other would be refused now and then.
         for _ in range(PATIENCE_STEPS):
             fd: int = ring_setup(SQ_ENTRIES, address_of(self.control))
             if fd != -errno.ENOMEM:
@@ -213,7 +213,7 @@ class Ring:
         self.sqes = words64(self.sqes_at, 8 * entries)
         places = words32(self.rings_at + array_at, entries)
         for position in range(entries):
-            places[position] = position  # the kernel takes them by this table, which stays as it is
+            places[position] = position  # the kernel reads this table, which never changes
 
     def _mapped(self, size: int, offset: int) -> int:
         where: int = map_ring(self.fd, size, offset)
@@ -234,7 +234,7 @@ class Ring:
         return taken
 
     def space(self) -> int:
-        """Return how many requests can be put in before the next `enter`."""
+        """Return how many requests can be submitted before the next `enter`."""
         free: int = self.entries - ((self.tail - self.sq_head[0]) & _LOW)
         return free
 
@@ -245,9 +245,9 @@ class Ring:
     def put(
         self, user_data: int, head: int, fd: int, offset: int, address: int, length: int, flags: int, extra: int
     ) -> int:
-        """Put a request in, for which there must be space; return its position, for `blank`.
+        """Add a request to the queue, which must have space; return its position, for `blank`.
 
-        `head` is the opcode with the flags beside it (see `layout`), `extra` buffer group and file index.
+        `head` is the opcode with its flags (see `layout`), `extra` buffer group and file index.
         """
         at = (self.tail & self.sq_mask) * 8
         number = fd & _LOW
@@ -263,14 +263,14 @@ class Ring:
         return self.tail - 1
 
     def blank(self, position: int) -> None:
-        """Make a request that the kernel has not taken one for nothing, of which nothing is told."""
+        """Turn a request that the kernel has not taken into a no-op without a completion."""
         at = (position & self.sq_mask) * 8
         self.sqes[at] = _NOTHING
         for word in range(1, 8):
             self.sqes[at + word] = 0
 
     def take_back(self, position: int) -> bool:
-        """Take out what was put in from `position` on. False: nothing was, or the kernel has taken some of it."""
+        """Remove the requests from `position` on. False: there are none, or the kernel has taken some of them."""
         if self.consumed() <= position < self.tail:
             self.tail = position
             return True
@@ -281,13 +281,13 @@ class Ring:
         return bool(self.sq_flags[0] & _SQ_OVERFLOW)
 
     def idle(self) -> bool:
-        """Whether an `enter` that only looks would find nothing to do. Known only with `defers`."""
+        """Whether an `enter` that does not wait would find nothing to do. Known only with `defers`."""
         return self.defers and not self.sq_flags[0] & _SQ_NEWS and self.sq_head[0] == (self.tail & _LOW)
 
     def enter(self, complete: int, timeout_ns: int) -> int:
-        """Hand over what was put in, do what became ready, and wait for `complete` completions, at most `timeout_ns`.
+        """Submit the queued requests, run those that became ready, and wait for `complete` completions.
 
-        Below 0 that is without limit. Returns how many requests were taken, or -errno.
+        Waits at most `timeout_ns`, below 0 without limit. Returns how many requests were taken, or -errno.
         """
         if not self.enabled:
             self.enable()
@@ -304,7 +304,7 @@ class Ring:
         return taken
 
     def enable(self) -> None:
-        """Make the ring this thread's own."""
+        """Make this thread the ring's owner."""
         result = ring_register(self.fd, layout.REGISTER_ENABLE_RINGS, 0, 0)
         if result < 0:
             raise OSError(-result, os.strerror(-result))
@@ -314,7 +314,7 @@ class Ring:
     def await_owner(self) -> None:
         """If the thread that owns the ring is ending, wait until it has ended.
 
-        A thread that ends first does what became ready, then ends its requests: then all is told in the queue.
+        A thread that ends first runs the ready requests, then ends the others: then the queue has all completions.
         """
         if self.owner in [thread.native_id for thread in threading.enumerate()]:
             return
@@ -324,11 +324,11 @@ class Ring:
             time.sleep(0.001)
 
     def owner_has_ended(self) -> bool:
-        """Tell whether the thread that owns the ring has ended, and its requests with it; False if nothing can tell."""
+        """Tell whether the thread that owns the ring has ended, and its requests with it; False if that is unknown."""
         return os.path.exists("/proc/self/task") and not os.path.exists(f"/proc/self/task/{self.owner}")
 
     def close(self) -> None:
-        """Give up descriptor and memory. The kernel ends what is in flight, soon."""
+        """Release descriptor and memory. The kernel ends what is in flight, soon."""
         if self.rings_at:
             unmap_ring(self.rings_at, self.rings_size)
             self.rings_at = 0

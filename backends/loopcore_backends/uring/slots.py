@@ -1,18 +1,18 @@
-"""Slots: what is in flight, and how a completion finds it again.
+"""Slots: the operations in flight, and how a completion finds its operation.
 
 A request carries 64 bits that come back with its completions: the index of a slot and its generation. The generation
-moves on when the slot is given back, so that a completion that comes late, of an operation whose end was told already,
-finds nobody. Generation 0 is never in use: requests that carry 0 are the backend's own, and nobody's.
+advances when the slot is freed, so that a late completion, of an operation that has already ended, finds none.
+Generation 0 is never in use: requests that carry 0 are the backend's own, and belong to no slot.
 
 A slot keeps whatever the kernel may still read or write: a buffer lives as long as its operation is in flight, even
-if who asked has forgotten it.
+if the caller has dropped it.
 """
 
 from typing import Any
 
 PLAIN = 0
 INLINE = 1
-"""A send that ends while it is submitted; no completion is success."""
+"""A send that ends while it is submitted; no completion means success."""
 CONNECTING = 2
 """A poll for the end of a connect(2) that was begun."""
 BLOCKED = 3
@@ -51,11 +51,11 @@ class Slot:
         self.keep: Any = None
         """The buffers in use."""
         self.size: int = 0
-        """Bytes that are offered, or that there is room for."""
+        """Bytes offered, or the room there is."""
         self.position: int = 0
-        """Of its first request in the queue."""
+        """The position of its first request in the queue."""
         self.requests: int = 0
-        """How many requests it has in the queue or with the kernel; those of a chain follow each other."""
+        """How many requests it has in the queue or with the kernel; those of a chain are consecutive."""
         self.step: int = _PLAIN
         self.asked: bool = False
         """It has a request in the queue or with the kernel."""
@@ -65,13 +65,13 @@ class Slot:
         self.next_free: Slot | None = None
 
     def user_data(self) -> int:
-        """Return what its requests carry."""
+        """Return the number that its requests carry."""
         high = self.generation
         return self.index | high << 32
 
 
 POSTED = Slot(0)
-"""What an operation has for a slot that was asked for in the middle of another call: it is not begun yet."""
+"""The slot of an operation that was submitted in the middle of another call: it is not begun yet."""
 
 
 class Slots:
@@ -82,7 +82,7 @@ class Slots:
     def __init__(self) -> None:
         self._all: list[Slot] = []
         self._free: Slot | None = None
-        """The first of those that are not in use, each of which names the next: giving one back needs no memory."""
+        """The first free slot; each names the next, so that freeing one allocates nothing."""
         self.in_flight: int = 0
 
     def take(self, operation: Any) -> Slot:
@@ -103,7 +103,7 @@ class Slots:
         return slot
 
     def give(self, slot: Slot) -> None:
-        """Take back a slot whose operation has ended."""
+        """Free a slot whose operation has ended."""
         slot.generation = slot.generation + 1 if slot.generation < 0x7FFFFFFF else 1
         slot.asked = False
         slot.next_free = self._free
@@ -113,7 +113,7 @@ class Slots:
         slot.keep = None
 
     def find(self, index: int, generation: int) -> Slot | None:
-        """Return the slot whose request carried these, None if its operation has ended."""
+        """Return the slot with this index and generation, None if its operation has ended."""
         if index >= len(self._all):
             return None
         slot = self._all[index]

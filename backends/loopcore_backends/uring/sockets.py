@@ -1,13 +1,13 @@
-"""Sockets: sends, receives and connects in the words of the kernel.
+"""Sockets: sends, receives and connects translated into the kernel's requests.
 
 Inline sends
 ------------
-Most sends are `quiet` and succeed at once, because the socket has room. Such a send is asked for with MSG_DONTWAIT,
+Most sends are `quiet` and succeed at once, because the socket has room. Such a send is submitted with MSG_DONTWAIT,
 MSG_WAITALL and IOSQE_CQE_SKIP_SUCCESS. The first means that it has ended when io_uring_enter(2) has taken it; the
-second, that it counts as failed if not all bytes went; the third, that only a failure is told. So after `enter` a
-send that was taken and of which no completion is there has sent everything, and none of them ends the wait, for which
-one call a tick is enough. What was refused (EAGAIN) is asked for again without these flags, and waits for room.
-Other sends go without MSG_WAITALL: what a send that waits has already sent is known to nobody if its ring is given up.
+second, that it counts as failed unless all bytes were sent; the third, that only a failure has a completion. So after
+`enter` a send that was taken and has no completion has sent everything, and none of them ends the wait, for which
+one call a tick is enough. A refused send (EAGAIN) is submitted again without these flags, and waits for room.
+Other sends go without MSG_WAITALL: if the ring is abandoned, it is unknown how much a waiting send has already sent.
 
 Sources: io_uring_enter(2), io_uring_prep_send(3), io_uring_prep_recv_multishot(3), send(2). Thread: the loop's own.
 """
@@ -52,11 +52,11 @@ MSG_WAITALL = 0x100
 STREAM_GROUP = 0
 DATAGRAM_GROUP = 1
 VECTOR_LIMIT = 1024
-"""Buffers that one request passes at most (IOV_MAX)."""
+"""The most buffers that one request passes (IOV_MAX)."""
 RECEIVE_LIMIT = 64 * 1024
-"""Bytes that are received into memory of a request's own, where there is no buffer ring."""
+"""The most bytes received into a request's own memory, where there is no buffer ring."""
 LONGEST = 0x7FFFF000
-"""Bytes that one call moves at most (MAX_RW_COUNT of the kernel)."""
+"""The most bytes that one call moves (the kernel's MAX_RW_COUNT)."""
 ENCODED_LIMIT = 1024
 POLL_OUT = 4
 
@@ -90,7 +90,7 @@ def _stream_buffers(ring: Ring) -> Buffers:
 
 
 class Sockets:
-    """What is asked of sockets, over one ring."""
+    """The socket requests on one ring."""
 
     __slots__ = (
         "ring",
@@ -113,9 +113,9 @@ class Sockets:
             self.streams = _stream_buffers(ring)
         self.datagrams: Buffers | None = None
         self.inline: list[Slot] = []
-        """Inline sends that were put in since the last `enter`."""
+        """Inline sends that were submitted since the last `enter`."""
         self.receives: int = 0
-        """Receives in flight; the buffers grow with them."""
+        """Receives in flight; the number of buffers grows with them."""
         self._encoded: dict[Any, bytes] = {}
         self._inline_sends: bool = features.inline_sends
         self._receive_head: int = layout.OP_RECV
@@ -152,7 +152,7 @@ class Sockets:
             self._put_send(slot, operation, _SENDMSG, self._message(0, 0), 1)
 
     def _joined(self, queue: Any) -> Any:
-        """Return a few small pieces as one, which is cheaper than a vector of them; None if they are not."""
+        """Return a few small pieces as one, which is cheaper than a vector; None if they are large or not `bytes`."""
         size = 0
         for item in queue:
             size += len(item) if isinstance(item, bytes) else _JOIN_LIMIT + 1
@@ -174,7 +174,7 @@ class Sockets:
         self._put(slot, head, slot.fd, 0, address, length, flags, 0)
 
     def _vector(self, slot: Slot, queue: Any, first: int) -> None:
-        """Write a table of struct iovec for `queue`, without its first bytes."""
+        """Write a table of struct iovec for `queue`, without the first `first` bytes."""
         count = min(len(queue), _VECTOR_LIMIT)
         held_ones = []
         if count <= _SCRATCH_VECTORS:
@@ -203,7 +203,7 @@ class Sockets:
         slot.keep = held_ones
 
     def _message(self, name_at: int, name_size: int) -> int:
-        """Write the struct msghdr for the vector that was written last; return its address."""
+        """Write the struct msghdr for the latest vector; return its address."""
         at = self.ring.scratch_index()
         self.ring.scratch[at] = name_at
         self.ring.scratch[at + 1] = name_size
@@ -264,7 +264,7 @@ class Sockets:
             if limit >= _LARGE:
                 self._put(slot, self._receive_head, slot.fd, 0, 0, 0, 0, STREAM_GROUP)
             else:
-                # One that takes all there is would have to be cut into pieces, perhaps into a million of one byte.
+                # A receive without a limit would have to be cut into pieces, perhaps into a million of one byte.
                 self._put(slot, _RECEIVE_ONCE, slot.fd, 0, 0, limit, 0, STREAM_GROUP)
         else:
             slot.size = min(operation.limit, RECEIVE_LIMIT)
@@ -284,7 +284,7 @@ class Sockets:
             head = layout.OP_RECVMSG | layout.SQE_BUFFER_SELECT | layout.RECV_MULTISHOT
             self._put(slot, head, slot.fd, 0, self._message(0, layout.NAME_SIZE), 1, 0, DATAGRAM_GROUP)
             return
-        # Memory of its own: struct msghdr, a struct iovec, the name, the datagram. The kernel writes all but the
+        # Separate memory: struct msghdr, a struct iovec, the name, the datagram. The kernel writes all but the
         # second.
         size = slot.operation.limit
         slot.size = size

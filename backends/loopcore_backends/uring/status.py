@@ -1,4 +1,4 @@
-"""Status: what the kernel leaves in memory about files and processes, as Python has it.
+"""Status: what the kernel reports about files and processes, converted to Python's form.
 
 Sources: statx(2), waitid(2), wait(2).
 """
@@ -13,7 +13,7 @@ from loopcore_backends.uring.slots import Slot
 
 
 def stat_result(raw: bytes) -> os.stat_result:
-    """Return a struct statx as `os.stat` would have returned it."""
+    """Return a struct statx in the form of `os.stat`."""
     blksize, nlink, uid, gid, mode, ino, size, blocks = struct.unpack_from("=4xI8xIIIH2xQQQ", raw)
     seconds = [struct.unpack_from("=qI", raw, offset) for offset in (64, 112, 96)]
     rdev, dev = (os.makedev(*struct.unpack_from("=II", raw, offset)) for offset in (128, 136))
@@ -33,9 +33,9 @@ def wait_status(code: int, status: int) -> int:
 
 
 def moves_position(slot: Slot) -> bool:
-    """Tell whether `slot` reads from where a regular file stands, which moves that.
+    """Tell whether `slot` reads at a regular file's current position, which moves the position.
 
-    A pipe is read by the thread of the ring when it is ready; a file perhaps by a thread of the kernel, at any time.
+    A pipe is read in the ring's thread when it is ready; a file may be read by a kernel thread, at any time.
     """
     if slot.code != READ_FILE or slot.operation.offset >= 0:
         return False
