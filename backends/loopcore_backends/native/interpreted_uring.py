@@ -1,7 +1,7 @@
 """The Python twins of `uring.pxd`, for the pure build, through ctypes: same names, same contracts.
 
-Shared memory is a ctypes array of integers, which is read and written in units of the array's width, and truncates values
-that do not fit, as C does. There are no memory barriers here; `loopcore_backends.uring.features` ensures that none
+Shared memory is a ctypes array of integers, read and written in units of the array's width. It truncates values
+that do not fit, as C does. It has no memory barriers; `loopcore_backends.uring.features` ensures that none
 is needed.
 
 Sent buffers are copied once: not every interpreter keeps a `bytes` at one address.
