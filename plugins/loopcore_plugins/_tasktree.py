@@ -1,13 +1,13 @@
-"""The task tree: every task of a loop, where it stands, what it waits for, and who waits for it.
+"""The task tree: every task of a loop, where it is suspended, what it awaits, and the tasks that await it.
 
-asyncio has no such record before Python 3.14, so it is read off what is there: a task knows the future that
-it waits for (`_fut_waiter`), a coroutine what it awaits (`cr_await`), and a future its callbacks. `gather`,
+asyncio has no such record before Python 3.14, so it is read from existing attributes: a task has the future that
+it awaits (`_fut_waiter`), a coroutine what it awaits (`cr_await`), and a future its callbacks. `gather`,
 `wait`, `wait_for`, `shield` and `TaskGroup` put a future of their own between two tasks; their callbacks on the
-inner one lead to it, as a closure, an argument of a partial, or a bound method. What keeps no such trace
-(`as_completed`, queues, locks) shows as a task that waits, with the name of what it waits in.
+inner one lead to it, as a closure, an argument of a partial, or a bound method. Functions that leave no such trace
+(`as_completed`, queues, locks) show as a waiting task, with the name of the function it waits in.
 
-Thread: any. Nothing is changed and nothing is locked, so the views of a loop that goes on meanwhile may be of
-slightly different moments. They are plain values: they hold no task alive.
+Thread: any. Nothing is changed and nothing is locked, so the views of a loop that keeps running may be of
+slightly different moments. They are plain values: they keep no task alive.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 State = Literal["running", "ready", "waiting"]
 
 DEEPEST: Final = 100
-"""Coroutines that are followed into one another; what is deeper is recursion."""
+"""The most coroutines followed from one to the next; a deeper chain is recursion."""
 
 _ATTRIBUTES: Final = (
     (CoroutineType, "cr_frame", "cr_await"),
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 class TaskView(NamedTuple):
-    """A task, as it was when it was looked at."""
+    """A task at the moment of the view."""
 
     id: int
     """The task's `id()`: unique in its process while the task lives."""
@@ -51,15 +51,15 @@ class TaskView(NamedTuple):
     """The qualified name of the coroutine function."""
     state: State
     stack: tuple[Place, ...]
-    """The chain of coroutines, outermost first. Of a running task only as far as it is not on its thread's stack."""
+    """The chain of coroutines, outermost first. Of a running task only the part that is not on its thread's stack."""
     waits_for: str
-    """What it waits for, in words; empty unless `state` is waiting."""
+    """A description of what it waits for; empty unless `state` is waiting."""
     awaited_by: tuple[int, ...]
-    """The ids of the tasks that wait for this one, directly or through a gather, a task group and the like."""
+    """The ids of the tasks that await this one, directly or through a gather, a task group and the like."""
 
 
 def place_of(code: CodeType, line: int | None) -> Place:
-    """Return the place of `line` in `code`; a line that is not known (the frame is just ending) is 0."""
+    """Return the place of `line` in `code`; an unknown line (the frame is just ending) is 0."""
     return Place(code.co_filename, line or 0, code.co_qualname)
 
 
@@ -80,7 +80,7 @@ def running_task(loop: asyncio.AbstractEventLoop) -> Any:
 
 
 def awaiting(views: dict[int, TaskView], task_id: int) -> list[TaskView]:
-    """Return the tasks that wait for the task `task_id`, and those that wait for these: the nearest first."""
+    """Return the tasks that await the task `task_id`, and those that await these: the nearest first."""
     found: dict[int, TaskView] = {}
     wanted = [task_id]
     while wanted:
@@ -93,7 +93,7 @@ def awaiting(views: dict[int, TaskView], task_id: int) -> list[TaskView]:
 
 
 def coroutine_stack(coro: Any) -> tuple[Place, ...]:
-    """Return where `coro` and what it awaits stand, outermost first."""
+    """Return the places of `coro` and of what it awaits, outermost first."""
     places: list[Place] = []
     while coro is not None and len(places) < DEEPEST:
         for kind, frame_name, inner_name in _ATTRIBUTES:
@@ -109,14 +109,14 @@ def coroutine_stack(coro: Any) -> tuple[Place, ...]:
 
 
 def _wrapped(awaitable: Any) -> Any:
-    """Return the coroutine or generator inside what `__await__`, `asend` or `anext` made; these do not tell."""
+    """Return the coroutine or generator inside the object from `__await__`, `asend` or `anext`, which hides it."""
     if asyncio.isfuture(awaitable):
         return None
     return next((inner for inner in gc.get_referents(awaitable) if isinstance(inner, _SUSPENDABLE)), None)
 
 
 def _tasks_of(loop: asyncio.AbstractEventLoop) -> list[Any]:
-    # Tasks of foreign makers need not have what is read here.
+    # Tasks of other classes need not have the attributes that are read here.
     return [task for task in asyncio.all_tasks(loop) if hasattr(task, "_fut_waiter")]
 
 
@@ -142,12 +142,12 @@ def _describe_wait(waiter: Any, stack: tuple[Place, ...]) -> str:
     children = getattr(waiter, "_children", None)
     if children:
         return f"gather of {len(children)}"
-    # The future itself is anonymous; the coroutine that made it says more: `sleep`, `Queue.get`, `Event.wait`.
+    # The future itself is anonymous; the coroutine that made it has a name: `sleep`, `Queue.get`, `Event.wait`.
     return stack[-1].function if stack else type(waiter).__qualname__
 
 
 def _awaiters(future: Any, waiters: dict[int, list[Any]], seen: set[int]) -> Iterator[Any]:
-    """Yield the tasks that wait for `future`, also through futures that stand between."""
+    """Yield the tasks that await `future`, directly or through futures in between."""
     yield from waiters.get(id(future), ())
     for callback, *_ in getattr(future, "_callbacks", None) or ():
         for outer in _linked(callback):
@@ -161,7 +161,7 @@ def _awaiters(future: Any, waiters: dict[int, list[Any]], seen: set[int]) -> Ite
 
 
 def _linked(callback: Any) -> Iterator[Any]:
-    """Yield the futures and tasks that a callback of an inner future acts upon."""
+    """Yield the futures and tasks that an inner future's callback acts upon."""
     if isinstance(callback, functools.partial):
         yield from filter(asyncio.isfuture, callback.args)
         callback = callback.func

@@ -1,4 +1,4 @@
-"""Births: when tasks were made, so that their age is known. Has a price for each task, and is off by default."""
+"""Births: when tasks were created, so that their age is known. It costs something for each task; off by default."""
 
 import time
 import weakref
@@ -8,11 +8,11 @@ from loopcore import hookimpl
 
 
 class Births:
-    """A plugin that remembers when each live task was made. Thread: the loop's, except `age`."""
+    """A plugin that remembers when each live task was created. Thread: the loop's, except `age`."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[weakref.ref[Any], float]] = {}
-        """By id() of the task; the reference lets go of one that was destroyed while it waited."""
+        """By id() of the task; a weak reference removes one that was destroyed while it waited."""
 
     @hookimpl
     def loopcore_task_spawned(self, loop: Any, task: Any) -> None:
@@ -24,6 +24,6 @@ class Births:
         self._made.pop(id(task), None)
 
     def age(self, task_id: int) -> float | None:
-        """Return the seconds since the task was made; None if that was before this was there. Thread: any."""
+        """Return the seconds since the task was created; None if that was before the plugin came. Thread: any."""
         made = self._made.get(task_id)
         return None if made is None else time.monotonic() - made[1]

@@ -1,10 +1,10 @@
-"""Client: the other end of the socket, for the commands and for programs of one's own.
+"""Client: the other end of the socket, for the commands and for other programs.
 
     with connect(find("4711")[0]) as client:
         for task in client.ask("ps")["tasks"]:
             ...
 
-Thread: one at a time. Errors: UsageError for what cannot be found or understood, GoneError for a process that ends.
+Thread: one at a time. Errors: UsageError for a name or reply that is not understood, GoneError for an ended process.
 """
 
 import socket
@@ -16,7 +16,7 @@ from loopcore_plugins.inspect.places import Address
 from loopcore_plugins.inspect.protocol import VERSION, Lines, Message, ProtocolError, decode, encode
 
 PATIENCE: Final = 10.0
-"""Seconds to wait for an answer. It comes from a thread that needs the interpreter's lock now and then."""
+"""Seconds to wait for an answer. It comes from a thread that needs the GIL now and then."""
 _LONGEST_ANSWER: Final = 256 * 1024 * 1024
 _CHUNK: Final = 1 << 16
 
@@ -30,7 +30,7 @@ class SilentError(GoneError):
 
 
 class Client:
-    """A connection to one loop; `connect` makes them. `greeting` is what the loop said of itself.
+    """A connection to one loop; `connect` makes them. `greeting` is the loop's description of itself.
 
     Also a context manager that closes.
     """
@@ -67,7 +67,7 @@ class Client:
         return reply["answer"]
 
     def close(self) -> None:
-        """End the connection, and with it what is measured for it. Idempotent."""
+        """End the connection, and the measurements made for it. Idempotent."""
         self._sock.close()
 
     def __enter__(self) -> "Client":
@@ -88,7 +88,7 @@ class Client:
                 for line in self._lines.feed(received):
                     return decode(line)
             except ProtocolError as exc:
-                raise UsageError(f"{self.address} is no inspected loop: {exc}") from None
+                raise UsageError(f"{self.address} is not an inspected loop: {exc}") from None
 
     def _failure(self, exc: OSError) -> LoopcoreError:
         if isinstance(exc, TimeoutError):
@@ -99,7 +99,7 @@ class Client:
 def connect(address: Address) -> Client:
     """Return a connection to the loop at `address`.
 
-    Raises GoneError if there is none, and removes its socket; UsageError if its folder is not safe.
+    Raises GoneError if there is no loop, and removes its socket; UsageError if its folder is not safe.
     """
     try:
         with places.Folder(address.path.parent) as folder:
@@ -113,9 +113,9 @@ def connect(address: Address) -> Client:
 
 
 def find(wish: str) -> list[Address]:
-    """Return the loops that `wish` means: `all`, a process number, or PID.NUMBER for one loop of several.
+    """Return the loops that `wish` names: `all`, a process number, or PID.NUMBER for one loop of several.
 
-    The dead are among them, until `connect` finds out. Raises UsageError if there are none.
+    Dead loops are included, until `connect` finds out. Raises UsageError if there are none.
     """
     known = places.addresses()
     if wish == "all":
@@ -129,7 +129,7 @@ def find(wish: str) -> list[Address]:
         others = ", ".join(sorted({str(each.pid) for each in known})) or "none"
         what = "no loop" if wish == "all" else f"no loop of {wish}"
         raise UsageError(
-            f"{what} can be looked at through {places.folder()} (processes there: {others}); "
-            "a program has to be started with LOOPCORE_PLUGINS=inspect"
+            f"{what} has a socket in {places.folder()} (processes there: {others}); "
+            "start the program with LOOPCORE_PLUGINS=inspect"
         )
     return found

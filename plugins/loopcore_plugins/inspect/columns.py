@@ -1,4 +1,4 @@
-"""Columns: what the tables of `top` show of a row, in which order they sort, and which go where it is narrow."""
+"""Columns: which values the tables of `top` show, in which order they sort, and which are hidden on a narrow screen."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -43,15 +43,15 @@ def share_of(value: float) -> str:
 
 
 class Column(NamedTuple):
-    """A column. `title` is also how it is called to sort by."""
+    """A column. `title` is also its name for sorting."""
 
     title: str
     text: Callable[[Any], str]
     key: Callable[[Any], Any]
     is_number: bool = True
-    """Then it stands to the right, and sorting begins with the greatest."""
+    """It is aligned to the right, and sorts from the greatest value."""
     from_width: int = 0
-    """Characters that the screen must have for it to be shown."""
+    """The width from which on the column is shown, in characters."""
 
 
 def _coroutine(row: Row) -> str:
@@ -67,7 +67,7 @@ ROWS: Final = (
     Column("LONGEST", lambda row: time_of(row.longest), lambda row: row.longest, from_width=70),
     Column("DEFINED AT", lambda row: short_path(row.place) or "-", lambda row: row.place, False, from_width=110),
 )
-"""Of a figures.Row."""
+"""Columns for a figures.Row."""
 
 TASKS: Final[tuple[Column, ...]] = (
     Column("TASK", lambda task: shorten(task["name"]), name_order, is_number=False),
@@ -77,7 +77,7 @@ TASKS: Final[tuple[Column, ...]] = (
     Column("WAITS FOR", lambda task: shorten(task["waits_for"]) or "-", lambda task: task["waits_for"], False, 70),
     Column("AT", whereabouts, whereabouts, is_number=False, from_width=55),
 )
-"""Of a task, as `ps` describes it."""
+"""Columns for a task, as `ps` describes it."""
 
 
 def short_path(place: str) -> str:
@@ -91,10 +91,10 @@ def visible(columns: Sequence[Column], width: int) -> list[Column]:
 
 
 def ordered(rows: Sequence[Any], column: Column, reverse: bool) -> list[Any]:
-    """Return `rows` by `column`: numbers from the greatest, words from A; `reverse` the other way."""
+    """Return `rows` sorted by `column`: numbers from the greatest, words from A; with `reverse` the other way."""
     return sorted(rows, key=column.key, reverse=column.is_number != reverse)
 
 
 def identity_of(row: Message | Row) -> str:
-    """Return by what a row is known again in the next frame."""
+    """Return the key that identifies a row in the next frame."""
     return f"{row.kind} {row.name}" if isinstance(row, Row) else str(row["id"])

@@ -42,13 +42,13 @@ def cancel(parser: argparse.ArgumentParser) -> None:
 
 def top(parser: argparse.ArgumentParser) -> None:
     """Show live figures of a running process, or write them to a page."""
-    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help="may be left out if there is only one")
+    parser.add_argument("pid", metavar="PID", nargs="?", default="all", help="may be omitted if there is only one")
     parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two frames")
     parser.add_argument(
-        "--light", action="store_true", help="measure no single callbacks: less to see, and hardly any cost"
+        "--light", action="store_true", help="do not measure single callbacks: shows less, and costs hardly anything"
     )
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--once", action="store_true", help="print one frame and end")
+    instead.add_argument("--once", action="store_true", help="print one frame and exit")
     instead.add_argument("--html", type=Path, metavar="FILE", help="watch for some time and write a page with charts")
     parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="N", help="how long for --html (default: 10)")
     parser.set_defaults(act=_top)
@@ -62,7 +62,7 @@ def _seconds(text: str) -> float:
 
 
 def _ask_each(wish: str, question: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return greeting and answer of each loop that is meant. Raises UsageError, GoneError if none answers."""
+    """Return greeting and answer of each loop that `wish` names. Raises UsageError, GoneError if none answers."""
     found: list[tuple[dict[str, Any], dict[str, Any]]] = []
     failure: GoneError | None = None
     for address in find(wish):
@@ -91,7 +91,7 @@ def _report(question: str, arguments: argparse.Namespace) -> int:
 
 
 def _branches() -> Branches:
-    """Return the fine ones if what is printed can hold them."""
+    """Return the fine branches if standard output can encode them."""
     try:
         FINE.branch.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
@@ -100,7 +100,7 @@ def _branches() -> Branches:
 
 
 def _one(wish: str) -> Address:
-    """Return the one loop that is meant; of several in a process, the first. Raises UsageError."""
+    """Return the one loop that `wish` names; of several in a process, the first. Raises UsageError."""
     found = find(wish)
     if len({each.pid for each in found}) > 1:
         raise UsageError(f"which process? there are {', '.join(map(str, found))}")
@@ -116,13 +116,13 @@ def _cancel(arguments: argparse.Namespace) -> int:
             has_ended = _ends(client, task["id"])
         except SilentError:
             raise
-        except GoneError as exc:  # with the task, which may have been all that it ran for
+        except GoneError as exc:  # the process has ended with the task, which may have been all that it ran
             print(f"{name} is cancelled; {exc}")
             return 0
     if has_ended:
         print(f"{name} is cancelled")
         return 0
-    print(f"{name} was told to end, and still runs; its loop may be busy, or the task goes on", file=sys.stderr)
+    print(f"{name} was cancelled but is still running; its loop may be busy, or the task ignores it", file=sys.stderr)
     return 1
 
 

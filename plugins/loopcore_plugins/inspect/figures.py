@@ -1,4 +1,4 @@
-"""Figures: what two samples say about the time between them, as `top` and the page show it."""
+"""Figures: the difference between two samples, as `top` and the page show it."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,18 +21,18 @@ class Row(NamedTuple):
     rate: float
     """Steps or calls a second."""
     busy: float
-    """The share of time that they ran, 0.0 to 1.0."""
+    """The share of time for which they ran, 0.0 to 1.0."""
     mean: float
     """Seconds of a step."""
     longest: float
     """Seconds of the longest step since watching began."""
     place: str
-    """File and line where it begins."""
+    """The file and line where its code begins."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """The time between two samples. Durations are in seconds, rates per second; None is not known (yet)."""
+    """The time between two samples. Durations are in seconds, rates per second; None means not known (yet)."""
 
     seconds: float
     now: float
@@ -43,7 +43,7 @@ class Frame:
     cpu: float
     """CPU seconds of the whole process a second."""
     rates: dict[str, float]
-    """What grew, by the name of the counter."""
+    """Increase of each counter, by its name."""
     counters: dict[str, int]
     ticks: loopcore.HistogramSnapshot
     lateness: loopcore.HistogramSnapshot
@@ -56,7 +56,7 @@ class Frame:
     """The share of time, by phase."""
     slow: list[Message]
     stall: Message | None
-    """The present one."""
+    """The current one."""
     stalls: Message = field(default_factory=dict)
     sockets: int = 0
     threads: int = 0
@@ -72,7 +72,7 @@ def compare(earlier: Message, later: Message) -> Frame:
     seconds = max(later["monotonic_ns"] - earlier["monotonic_ns"], 1) / 1e9
     before, after = earlier["counters"], later["counters"]
     meter, old = later["meter"], earlier["meter"]
-    if meter is None or old is None or meter["active_ns"] < old["active_ns"]:  # it was not on yet
+    if meter is None or old is None or meter["active_ns"] < old["active_ns"]:  # the meter was not on yet
         meter = old = None
     queue_times = _between(old, meter, "queue_time")
     stalls = later["stalls"]
@@ -148,7 +148,7 @@ def _sum(histograms: list[loopcore.HistogramSnapshot]) -> loopcore.HistogramSnap
 
 
 def _rows(earlier: Message, later: Message, seconds: float) -> list[Row]:
-    """Return a row for every coroutine of a live task, and for what was measured of others and of callbacks."""
+    """Return a row for every coroutine of a live task, and for the other measured coroutines and callbacks."""
     old = {(kind, name): values for kind, name, *values in earlier["callbacks"] or ()}
     new = {(kind, name): values for kind, name, *values in later["callbacks"] or ()}
     tasks = later["tasks"]

@@ -22,7 +22,7 @@ _CHUNK: Final = 64
 
 @contextmanager
 def keyboard() -> Iterator[int]:
-    """Yield the descriptor of standard input, on which every key can be read when it is pressed."""
+    """Yield the descriptor of standard input, in a mode in which each key can be read when it is pressed."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)
@@ -33,7 +33,7 @@ def keyboard() -> Iterator[int]:
 
 
 def read_keys(fd: int) -> list[str]:
-    """Return the keys that were pressed: letters as they are, others by name. Empty if the terminal has gone."""
+    """Return the keys that were pressed: letters unchanged, others by name. Empty if the terminal has gone."""
     rest = os.read(fd, _CHUNK)
     keys: list[str] = []
     while rest:

@@ -1,4 +1,4 @@
-"""Listings: what `loopcore ps` and `loopcore stacks` print, as lines of text."""
+"""Listings: the output of `loopcore ps` and `loopcore stacks`, as lines of text."""
 
 import os
 import re
@@ -11,11 +11,11 @@ from loopcore_plugins.inspect.protocol import Message
 from loopcore_plugins.watchdog.stacks import innermost_of_program, source_line
 
 LONGEST: Final = 60
-"""Characters of a name, in a table or a line; `--json` has them whole."""
+"""The most characters of a name in a table or a line; `--json` has names in full."""
 NARROWEST: Final = 8
-"""Characters that a column keeps in a narrow terminal."""
+"""The fewest characters that a column keeps in a narrow terminal."""
 _DEEPEST: Final = 30
-"""Characters that a tree is drawn with, on the left of a name."""
+"""The most characters with which a tree is drawn to the left of a name."""
 HEADINGS: Final = ("TASK", "STATE", "AGE", "COROUTINE", "WAITS FOR", "AT")
 _NUMBER: Final = re.compile(r"(\d+)")
 
@@ -27,7 +27,7 @@ class Branches(NamedTuple):
     last: str
     through: str
     more: str
-    """Stands for what is cut off."""
+    """Marks a text that was cut off."""
     blank: str = "   "
 
 
@@ -36,7 +36,7 @@ PLAIN: Final = Branches("|- ", "`- ", "|  ", "~")
 
 
 class Line(NamedTuple):
-    """A task in the tree: what is drawn before its name, and whether it stands elsewhere with what it awaits."""
+    """A task in the tree: the branches before its name, and whether it is shown elsewhere with what it awaits."""
 
     prefix: str
     task: Message
@@ -44,7 +44,7 @@ class Line(NamedTuple):
 
 
 def shorten(text: object, longest: int = LONGEST, more: str = FINE.more) -> str:
-    """Return `text`, printable, in `longest` characters at most: names are the program's, and the terminal is ours."""
+    """Return `text`, printable, in at most `longest` characters: a program may use any name, also a hostile one."""
     shown = printable(str(text)[: longest + 1])
     return shown if len(shown) <= longest else shown[: longest - len(more)] + more
 
@@ -55,13 +55,13 @@ def places_of(stack: Sequence[Sequence[str | int]]) -> tuple[Place, ...]:
 
 
 def whereabouts(task: Message) -> str:
-    """Return file and line where a task stands: innermost of the program, not of the standard library."""
+    """Return file and line where a task is suspended: the innermost of the program, not of the standard library."""
     place = innermost_of_program(places_of(task["stack"]))
     return "-" if place is None else f"{shorten(os.path.basename(place.file))}:{place.line}"
 
 
 def age_of(seconds: float | None) -> str:
-    """Return an age as a reader likes it."""
+    """Return an age in a readable form."""
     if seconds is None:
         return "-"
     if seconds < 100:
@@ -76,9 +76,9 @@ def name_order(task: Message) -> list[str]:
 
 
 def tree(tasks: Sequence[Message], branches: Branches) -> Iterator[Line]:
-    """Yield the tasks so that below each stands what it awaits.
+    """Yield the tasks, each followed by those it awaits.
 
-    A task that several await stands in full below the first. Of tasks that await one another in a circle the
+    A task that several tasks await is shown in full below the first. Of tasks that await one another in a circle the
     first is taken as the root; where the circle closes, it is repeated.
     """
     tasks = sorted(tasks, key=name_order)
@@ -90,7 +90,7 @@ def tree(tasks: Sequence[Message], branches: Branches) -> Iterator[Line]:
                 awaits[outer].append(task["id"])
     shown: set[int] = set()
     roots = [task["id"] for task in tasks if not any(outer in known for outer in task["awaited_by"])]
-    for root in (*roots, *known):  # what is left after the roots is in circles
+    for root in (*roots, *known):  # tasks that no root leads to are in circles
         if root in shown:
             continue
         # Not recursive: a chain of awaits may be longer than Python's stack.
@@ -142,7 +142,7 @@ def task_rows(tasks: Sequence[Message], branches: Branches) -> list[tuple[str, .
 
 
 def fit(widths: Sequence[int], room: int) -> list[int]:
-    """Return the widths of columns that get `room` characters in all: what is too much is taken from the widest."""
+    """Return the widths of columns that have `room` characters in all: the widest columns are narrowed first."""
     fitted = list(widths)
     while sum(fitted) > room and max(fitted) > NARROWEST:
         fitted[fitted.index(max(fitted))] -= 1
@@ -150,7 +150,7 @@ def fit(widths: Sequence[int], room: int) -> list[int]:
 
 
 def align(rows: Sequence[Sequence[str]], room: int | None, more: str) -> list[str]:
-    """Return `rows` as lines, their cells in columns two spaces apart, in `room` characters if that is possible."""
+    """Return `rows` as lines, with columns two spaces apart, in `room` characters if that is possible."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if room is not None:
         widths = fit(widths, room - 2 * (len(widths) - 1))
@@ -159,16 +159,16 @@ def align(rows: Sequence[Sequence[str]], room: int | None, more: str) -> list[st
 
 
 def ps_lines(greeting: Message, answer: Message, branches: Branches, room: int | None = None) -> list[str]:
-    """Return what `loopcore ps` prints of a loop, its table in `room` characters; None is as wide as it gets."""
+    """Return the output of `loopcore ps` for a loop, its table in `room` characters; None means no limit."""
     rows = task_rows(answer["tasks"], branches)
-    # A column that says nothing (ages, mostly) is left out.
+        # A column without any value (ages, mostly) is left out.
     kept = [number for number in range(len(HEADINGS)) if number == 0 or any(row[number] != "-" for row in rows)]
     shown = [[row[number] for number in kept] for row in (HEADINGS, *rows)]
     return [describe_loop(greeting, answer), *(align(shown, room, branches.more) if rows else [])]
 
 
 def stack_lines(stack: Sequence[Sequence[str | int]]) -> Iterator[str]:
-    """Yield the lines of a stack as Python prints a traceback."""
+    """Yield the lines of a stack in the format of a traceback."""
     for place in places_of(stack):
         yield f'    File "{printable(place.file)}", line {place.line}, in {printable(place.function)}'
         source = source_line(place)
@@ -177,7 +177,7 @@ def stack_lines(stack: Sequence[Sequence[str | int]]) -> Iterator[str]:
 
 
 def stacks_lines(greeting: Message, answer: Message) -> list[str]:
-    """Return what `loopcore stacks` prints of a loop."""
+    """Return the output of `loopcore stacks` for a loop."""
     lines = [describe_loop(greeting, answer)]
     for thread in answer["threads"]:
         lines += ["", f"thread {shorten(thread['name'])}{' (runs the loop)' if thread['is_loop'] else ''}"]

@@ -1,8 +1,8 @@
-"""Observer: what is measured of a loop while somebody watches, and only then.
+"""Observer: the measurements of a loop that is being watched, made only while it is.
 
-Three parts, each asked for by itself: `meter` (loop.meter(): how the time goes, queue delays, ticks), `callbacks`
+There are three parts, each turned on separately: `meter` (loop.meter(): utilization, queue delays, ticks), `callbacks`
 (steps and run time by coroutine and callback: two readings of the clock for each) and `phases` (time by phase: two
-readings each, in every tick). Callbacks that were slow are taken down along with any of them.
+readings each, in every tick). Slow callbacks are recorded along with any of them.
 """
 
 import functools
@@ -22,20 +22,20 @@ PHASES: Final = "phases"
 PARTS: Final = frozenset((METER, CALLBACKS, PHASES))
 
 MOST_NAMES: Final = 1000
-"""Coroutines and callbacks that are told apart; what comes later is summed up in one line."""
+"""The most coroutines and callbacks that are listed separately; later ones are summed up in one line."""
 OTHERS: Final = "(others)"
 _REMEMBERED: Final = 50
 
 
 def name_of(function: Any) -> str:
-    """Return the qualified name of a function, method, partial or coroutine; of other things that of their class."""
+    """Return the qualified name of a function, method, partial or coroutine; for other objects that of their class."""
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
 def place_of(function: Any) -> list[str | int] | None:
-    """Return file and line at which the code of a function or coroutine begins; None if it is not Python."""
+    """Return the file and line at which the code of a function or coroutine begins; None if it is not Python."""
     while isinstance(function, functools.partial):
         function = function.func
     for name in ("__code__", "cr_code", "gi_code", "ag_code"):
@@ -55,18 +55,18 @@ _T = TypeVar("_T")
 
 
 class Entries:
-    """A sequence lock around the end of a measurement: what another thread reads meanwhile, it reads again.
+    """A sequence lock around the end of a measurement: another thread that reads during it reads again.
 
-    Else what has just ended would be missing from a view, or be in it twice, and times would go back.
+    Otherwise a view could miss a measurement that has just ended, or count it twice, and times would go back.
     """
 
     def __init__(self) -> None:
         self._version = 0
 
     def read(self, take: Callable[[], _T]) -> _T:
-        """Return what `take()` returns when nothing is written. Thread: any.
+        """Return the result of `take()`, called while no write is under way. Thread: any.
 
-        Not for ever: the writer may be a thread that stands still in the middle.
+        The number of attempts is limited: the writing thread may be stopped in the middle.
         """
         for _ in range(100):
             version = self._version
@@ -77,26 +77,26 @@ class Entries:
         return taken
 
     def begin(self) -> None:
-        """What follows belongs together."""
+        """Begin a write."""
         self._version += 1
 
     def end(self) -> None:
-        """It is complete."""
+        """End a write."""
         self._version += 1
 
 
 class CallbackTimes:
-    """Number, run time and longest run of callbacks and steps, by name. What runs within another is not its time."""
+    """Number, run time and longest run of callbacks and steps, by name. The time of nested ones is not included."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], list[Any]] = {}
         """By kind (task, callback) and name: number, ns, longest ns, place."""
         self._running: list[list[Any]] = []
-        """Row, ns of what ran within, and when it began; innermost last."""
+        """The row, the ns of nested runs, and when it began; innermost last."""
         self._entries = Entries()
 
     def view(self) -> list[list[Any]]:
-        """Return kind, name, number, ns, longest ns and place of each; what runs now counts so far. Thread: any."""
+        """Return kind, name, number, ns, longest ns and place of each, current runs included. Thread: any."""
         return self._entries.read(self._view)
 
     def _view(self) -> list[list[Any]]:
@@ -139,7 +139,7 @@ class CallbackTimes:
 
     def _end(self) -> None:
         now = perf_counter_ns()
-        if not self._running:  # it had begun before we came
+        if not self._running:  # it began before the plugin came
             return
         self._entries.begin()
         row, within, began = self._running.pop()
@@ -163,7 +163,7 @@ class PhaseTimes:
         self._entries = Entries()
 
     def view(self) -> dict[str, list[int]]:
-        """Return ns and number by phase; the one that the loop is in counts so far. Thread: any."""
+        """Return ns and number by phase, the current phase included. Thread: any."""
         return self._entries.read(self._view)
 
     def _view(self) -> dict[str, list[int]]:
@@ -206,7 +206,7 @@ class SlowCallbacks:
 
 
 class Observer:
-    """Turns the parts on and off. Thread: the loop's, except `view`, which may be of slightly different moments."""
+    """Turns the parts on and off. Thread: the loop's, except `view`, whose parts may differ slightly in time."""
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop
@@ -214,7 +214,7 @@ class Observer:
         self._on: dict[str, Any] = {}
 
     def want(self, parts: AbstractSet[str]) -> None:
-        """Measure `parts`, and nothing else. What was measured of a part before it was off is forgotten."""
+        """Measure `parts`, and nothing else. Earlier measurements of a part that was off are dropped."""
         if METER in parts and self._meter is None:
             self._meter = self._loop.meter()
         elif METER not in parts and self._meter is not None:
@@ -229,7 +229,7 @@ class Observer:
                 self._loop.probes.unregister(self._on.pop(part))
 
     def view(self) -> Message:
-        """Return what was measured so far; a part that is off, or not on yet, is None. Thread: any."""
+        """Return the measurements so far; a part that is off, or not on yet, is None. Thread: any."""
         meter, on = self._meter, self._on.copy()
         slow, callbacks, phases = on.get("slow"), on.get(CALLBACKS), on.get(PHASES)
         return {
@@ -241,7 +241,7 @@ class Observer:
 
 
 def _describe(measured: Any) -> Message:
-    """Return measurements as plain values, histograms with their buckets by number where there is anything in them."""
+    """Return measurements as plain values, histograms as their non-empty buckets by number."""
 
     def histogram(snapshot: Any) -> list[Any]:
         buckets = {number: count for number, count in enumerate(snapshot.buckets) if count}

@@ -1,14 +1,14 @@
-"""Places: where the sockets are, who may get at them, and which of them are dead.
+"""Places: where the sockets are, who may connect to them, and which of them are dead.
 
-One socket a loop, `PID.NUMBER.sock`, in LOOPCORE_INSPECT_DIR, else in `loopcore` under XDG_RUNTIME_DIR (which is the
-user's alone), else in `loopcore-UID` under the directory for temporary files. The folder must be its user's own, root's
-if that is root, and closed to others: whoever could write there could pose as a process, and in /tmp anybody can make a
-folder first.
+There is one socket for each loop, `PID.NUMBER.sock`, in LOOPCORE_INSPECT_DIR, else in `loopcore` under XDG_RUNTIME_DIR
+(which only the user can enter), else in `loopcore-UID` under the directory for temporary files. The folder must belong
+to the user, to root if that is root, and be closed to others: a user who could write there could pose as a process,
+and in /tmp anyone can make a folder first.
 
-A check of a path proves little: somebody else may replace what the path names right after it. So the folder is opened
-without following a link, what was opened is checked, and everything else goes through that descriptor. bind(2) and
+A check of a path proves little: another user may replace the file of that name right after it. So the folder is opened
+without following a link, the open folder is checked, and everything else goes through that descriptor. bind(2) and
 connect(2) only take paths; on Linux a path through /proc/self/fd leads to the descriptor. Elsewhere they get the path
-of the folder, which is as good where nobody else may rename the folders above, as in a sticky directory like /tmp.
+of the folder, which is as good where no other user may rename the folders above, as in a sticky directory like /tmp.
 """
 
 import errno
@@ -35,11 +35,11 @@ _UCRED: Final = struct.Struct("iII")
 _DESCRIPTORS: Final = "/proc/self/fd"
 """Where a descriptor has a path: proc_pid_fd(5)."""
 _NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
-"""What systems say of a file or a link under O_DIRECTORY and O_NOFOLLOW."""
+"""The errors of different systems for a file or a link under O_DIRECTORY and O_NOFOLLOW."""
 
 
 class Address(NamedTuple):
-    """The socket of one loop. They sort by process, then in the order in which the loops began to run."""
+    """The socket of one loop. Addresses sort by process, then in the order in which the loops began to run."""
 
     pid: int
     loop: int
@@ -60,10 +60,10 @@ def folder() -> Path:
 
 
 class Folder:
-    """The folder of the sockets, open, and found safe. Also a context manager that closes it.
+    """The folder of the sockets, opened and checked. Also a context manager that closes it.
 
-    Raises UsageError for a folder that is a link, is not the caller's own or not closed to others, or cannot be opened;
-    FileNotFoundError if there is none.
+    Raises UsageError for a folder that is a link, belongs to another user, is open to others, or cannot be opened;
+    FileNotFoundError if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +74,7 @@ class Folder:
             raise
         except OSError as exc:
             reason = (
-                "is no folder, or a link to one" if exc.errno in _NO_FOLDER else f"cannot be opened: {exc.strerror}"
+                "is not a folder, or is a link" if exc.errno in _NO_FOLDER else f"cannot be opened: {exc.strerror}"
             )
             raise UsageError(f"{path} {reason}; set {VARIABLE} to a folder of your own") from None
         try:
@@ -89,7 +89,7 @@ class Folder:
             raise UsageError(f"{self.path} belongs to another user; set {VARIABLE} to a folder of your own")
         if stat.S_IMODE(status.st_mode) & 0o077:
             raise UsageError(
-                f"{self.path} is open to other users; say `chmod 700 {self.path}`, or set {VARIABLE} to another folder"
+                f"{self.path} is open to other users; run `chmod 700 {self.path}`, or set {VARIABLE} to another folder"
             )
 
     def way(self, name: str) -> str:
@@ -97,11 +97,11 @@ class Folder:
         return f"{_DESCRIPTORS}/{self._fd}/{name}" if os.path.isdir(_DESCRIPTORS) else str(self.path / name)
 
     def addresses(self) -> list[Address]:
-        """Return the sockets that somebody listens at; those that their processes left behind are removed."""
+        """Return the sockets that have a listener; sockets left behind by ended processes are removed."""
         return [each for each in self._scan() if _exists(each.pid) or not self.remove_if_dead(each.path.name)]
 
     def remove_if_dead(self, name: str) -> bool:
-        """Remove the socket `name` if nobody listens; return whether nobody does."""
+        """Remove the socket `name` if it has no listener; return whether it has none."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)
             try:
@@ -148,9 +148,9 @@ class Folder:
 
 
 class Listener:
-    """A listening socket, not blocking, for loop `number` of process `pid`, in the folder of the sockets.
+    """A listening, non-blocking socket for loop `number` of process `pid`, in the folder of the sockets.
 
-    Removes dead sockets on the way. Raises UsageError for a folder that is not safe, OSError for one that cannot be
+    Dead sockets are removed first. Raises UsageError for a folder that is not safe, OSError for one that cannot be
     used.
     """
 
@@ -169,14 +169,14 @@ class Listener:
             raise
 
     def _listen(self, hidden: str) -> socket.socket:
-        # It gets its name when it listens, so that nobody takes it for dead before.
+        # It gets its name after listen(2), so that no other process takes it for dead before.
         self._folder.remove(hidden)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
             if sys.platform == "linux":
-                # bind(2) makes the file with the mode of the socket, less the umask: there is no moment in which it is
-                # open to others. Elsewhere the folder alone keeps them out.
+                # bind(2) creates the file with the mode of the socket, minus the umask: it is never open to others,
+                # not even briefly. Elsewhere only the folder keeps them out.
                 os.fchmod(sock.fileno(), _SOCKET_MODE)
             sock.bind(self._folder.way(hidden))
             sock.listen(_BACKLOG)
@@ -188,7 +188,7 @@ class Listener:
         return sock
 
     def remove(self) -> None:
-        """Remove the socket's file, if it is there. Raises OSError if that cannot be."""
+        """Remove the socket's file, if it exists. Raises OSError if it cannot be removed."""
         self._folder.remove(self._name)
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class Listener:
 
 
 def addresses() -> list[Address]:
-    """Return what there is to connect to; what its process left behind is removed. Raises UsageError as `Folder`."""
+    """Return the sockets to connect to; those left behind by their process are removed. Raises as `Folder` does."""
     try:
         place = Folder(folder())
     except FileNotFoundError:
@@ -208,7 +208,7 @@ def addresses() -> list[Address]:
 
 
 def may_connect(peer: socket.socket) -> bool:
-    """Tell whether the other end is of this user, or of root. Where the system does not say, the folder's mode does."""
+    """Tell whether the peer is this user, or root. Where the system cannot tell, the folder's mode decides."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     _, uid, _ = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
@@ -216,7 +216,7 @@ def may_connect(peer: socket.socket) -> bool:
 
 
 def _exists(pid: int) -> bool:
-    """Tell whether there may be such a process. False says little: containers that share a folder count their own."""
+    """Tell whether such a process may exist. False proves little: containers that share a folder number their own."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

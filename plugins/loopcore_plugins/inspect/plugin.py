@@ -22,12 +22,12 @@ _servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
 
 
 class Inspect:
-    """Lets `loopcore ps`, `stacks`, `top` and `cancel` of the same user look at the loops it is a plugin of.
+    """Lets `loopcore ps`, `stacks`, `top` and `cancel` of the same user inspect the loops it is registered with.
 
-    `ages`: also remember when each task is made, which costs something for each task.
+    `ages`: also remember when each task is created, which costs something for each task.
 
-    Until somebody watches, the loop runs as without it. A socket that cannot be opened is reported in the log of
-    `loopcore.plugin.inspect`, and the program goes on without. Raises UsageError where there are no Unix sockets.
+    Without a connection, the loop runs as without the plugin. If the socket cannot be opened, that is logged to
+    `loopcore.plugin.inspect`, and the program runs without it. Raises UsageError where there are no Unix sockets.
     """
 
     def __init__(self, *, ages: bool = False) -> None:
@@ -40,7 +40,7 @@ class Inspect:
 
     @loopcore.hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
-        """Begin with `loop`; at once if it runs already, in this thread."""
+        """Begin with `loop`; at once if it is already running, in this thread."""
         if self._ages:
             births = self._births[id(loop)] = Births()
             loop.probes.register(births)
@@ -66,12 +66,12 @@ class Inspect:
                 raise
         except (OSError, RuntimeError, UsageError) as exc:  # RuntimeError: no thread can be started
             if self._complaints.get(id(loop)) != str(exc):  # asyncio.run alone runs its loop four times
-                logger.warning("nobody can look at %r: %s", loop, exc)
+                logger.warning("%r cannot be inspected: %s", loop, exc)
                 self._complaints[id(loop)] = str(exc)
             return
         self._inspected[id(loop)] = server, subject
         _servers.add(server)
-        logger.debug("%r can be looked at through %s", loop, listener.path)
+        logger.debug("%r can be inspected through %s", loop, listener.path)
 
     @loopcore.hookimpl
     def loopcore_loop_closing(self, loop: Any) -> None:
@@ -93,7 +93,7 @@ class Inspect:
 
     @loopcore.hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:
-        """Let go of what is the parent's."""
+        """Drop the parent's socket and connections."""
         server, _ = self._inspected.pop(id(loop), (None, None))
         if server is not None:
             server.abandon()

@@ -1,9 +1,9 @@
-"""Protocol: what goes over the socket. One JSON object a line, in UTF-8.
+"""Protocol: the messages on the socket. One JSON object a line, in UTF-8.
 
-The process speaks first: a greeting that says who it is and which version of the protocol it speaks. Then the
-other side asks, `{"id": 1, "ask": "ps"}`, and gets `{"id": 1, "answer": {...}}` or `{"id": 1, "error": "..."}`, in
-the order of the questions. `id` is a number without a fraction, a text or null. A line that is too long, nested, or no
-such object is answered with an error and ends the connection. New questions and new members of answers do not change
+The process sends first: a greeting with its identity and the version of the protocol. Then the
+client asks, `{"id": 1, "ask": "ps"}`, and gets `{"id": 1, "answer": {...}}` or `{"id": 1, "error": "..."}`, in
+the order of the questions. `id` is an integer, a string or null. A line that is too long, nested, or not
+such an object is answered with an error and ends the connection. New questions and new members of answers do not change
 the version; readers ignore what they do not know.
 """
 
@@ -12,15 +12,15 @@ from typing import Any, Final
 
 VERSION: Final = 1
 LONGEST_QUESTION: Final = 4096
-"""Bytes of a line that the process reads, the end of line included."""
+"""The most bytes of a line that the process reads, the line's end included."""
 _MOST_BRACKETS: Final = 16
-"""Of a question. No question needs more, and the stack of the inspected process must not depend on what is asked."""
+"""The most brackets in a question, so that the inspected process's stack does not depend on the client."""
 
 Message = dict[str, Any]
 
 
 class ProtocolError(Exception):
-    """The other side does not speak the protocol; the text says what it did."""
+    """The peer violates the protocol; the message says how."""
 
 
 def encode(message: Message) -> bytes:
@@ -29,28 +29,28 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message:
-    """Return the object that is in `line`. Raises ProtocolError for anything else."""
+    """Return the object in `line`. Raises ProtocolError for anything else."""
     try:
         message = json.loads(line.decode())
     except (ValueError, RecursionError):
-        raise ProtocolError("a line is no JSON") from None
+        raise ProtocolError("a line is not JSON") from None
     if not isinstance(message, dict):
-        raise ProtocolError("a line is no JSON object")
+        raise ProtocolError("a line is not a JSON object")
     return message
 
 
 def decode_question(line: bytes) -> Message:
-    """Return the question in `line`, whose `id` can be sent back. Raises ProtocolError for anything else."""
+    """Return the question in `line`, with an `id` that can be sent back. Raises ProtocolError for anything else."""
     if line.count(b"[") + line.count(b"{") > _MOST_BRACKETS:
         raise ProtocolError("a question is nested too deeply")
     question = decode(line)
     if not isinstance(question.get("id"), int | str | None):
-        raise ProtocolError("`id` is a number without a fraction, a text or null")
+        raise ProtocolError("`id` must be an integer, a string or null")
     return question
 
 
 class Lines:
-    """Takes bytes as they come and gives lines. What is held back is bounded."""
+    """Splits received bytes into lines. The buffer is bounded."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest

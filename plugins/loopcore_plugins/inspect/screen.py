@@ -1,4 +1,4 @@
-"""Screen: a frame of figures as what rich draws, in whatever size there is."""
+"""Screen: a frame of figures as a rich renderable, for any screen size."""
 
 import time
 from collections import deque
@@ -33,7 +33,7 @@ _SPARKS: Final = "▁▂▃▄▅▆▇█"
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _HISTORY: Final = 300
 _ITEM_WIDTH: Final = 25
-"""Characters of a figure and its name."""
+"""The width of a figure and its name, in characters."""
 _FIXED_LINES: Final = 6
 """Lines that are neither figures nor rows of the table."""
 _STATE_STYLES: Final = {"waiting": "green", "busy": "yellow", "stalled": "bold red", "stopped": "dim"}
@@ -46,16 +46,16 @@ class View:
 
     shows_tasks: bool = False
     sorting: dict[bool, str] = field(default_factory=lambda: {False: "BUSY", True: "TASK"})
-    """By `shows_tasks`: the title of the column."""
+    """The title of the column, by `shows_tasks`."""
     reverse: bool = False
     paused: bool = False
     selected: str = ""
-    """The identity of the row; empty for none."""
+    """The identity of the selected row; empty for none."""
     notice: str = ""
-    """A line for the user, instead of the help."""
+    """A message to the user, shown in place of the help."""
     utilization: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
     delay: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
-    """The 99th percentile of the queue delay, in seconds."""
+    """The 99th percentiles of the queue delay, in seconds."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -73,14 +73,14 @@ class View:
         self.delay.append(frame.queue_time.percentile(99) / 1e9)
 
     def rows(self, frame: Frame, tasks: Sequence[Message]) -> list[Any]:
-        """Return the rows of the table in the order that was chosen."""
+        """Return the rows of the table in the chosen order."""
         return ordered(tasks if self.shows_tasks else frame.rows, self.sort_column, self.reverse)
 
 
 def draw(
     greeting: Message, frame: Frame, tasks: Sequence[Message], view: View, size: tuple[int, int], fills: bool = True
 ) -> Group:
-    """Return the screen, `size` being its width and height; unless it `fills` that, only as long as is needed."""
+    """Return the screen for `size`, its width and height; only as long as needed unless it `fills` that."""
     width, height = size
     items = _items(frame)
     per_line = max(width // _ITEM_WIDTH, 1)
@@ -155,14 +155,14 @@ def _bar(frame: Frame, view: View, width: int) -> Text:
 
 
 def _sparks(values: Sequence[float], room: int, top: float | None) -> str:
-    """Return the last values as a line of bars; the greatest is `top`, or the greatest there is."""
+    """Return the last values as a line of bars; the full height is `top`, or the greatest value."""
     last = list(values)[-room:] if room else []
     scale = (max(last, default=0.0) or 1.0) if top is None else top
     return "".join(_SPARKS[min(int(value / scale * 8), 7)] for value in last)
 
 
 def _items(frame: Frame) -> list[tuple[str, str, str]]:
-    """Return name, figure and style of what is shown above the table, what matters most first."""
+    """Return name, figure and style of the values above the table, the most important first."""
     rates, counters = frame.rates, frame.counters
     known = frame.utilization is not None
 
@@ -216,7 +216,7 @@ def _table(rows: Sequence[Any], view: View, width: int, space: int) -> Table:
     first = max(min(chosen - space // 2, len(rows) - space), 0)
     shown = [[column.text(row) for column in columns] for row in rows[first : first + space]]
     titles = [_heading(column, view) for column in columns]
-    # rich would take the first column's room for a long name in another.
+    # rich would narrow the first column for a long name in another one.
     widths = fit([max(map(cell_len, texts)) for texts in zip(titles, *shown, strict=True)], width - 2 * len(columns))
     table = Table(box=None, expand=True, padding=(0, 1), pad_edge=True, header_style="bold", show_edge=False)
     for number, (column, title, fitted) in enumerate(zip(columns, titles, widths, strict=True)):

@@ -1,10 +1,10 @@
-"""Server: the thread that talks to those who look at a loop. It needs nothing of the loop, which may stand still.
+"""Server: the thread that answers those who inspect a loop. It needs nothing of the loop, which may be stalled.
 
-It sleeps until somebody connects: an inspected process that nobody looks at does not wake for it. Both directions are
-bounded. A connection is read only after the answer to what it asked is gone, a question is a short line, and
-of connections there are at most `MOST_CONNECTIONS`; the last come are turned away. They take turns, a question each.
+It sleeps until a client connects: an inspected process without one does not wake for it. Both directions are
+bounded. A connection is read only after the answer to its last question has been sent, a question is a short line, and
+there are at most `MOST_CONNECTIONS` connections; later ones are refused. They are served in turn, a question each.
 
-Whatever goes wrong with a question ends the connection that it came from, and nothing else.
+An error in a question ends the connection that it came from, and has no other effect.
 """
 
 import selectors
@@ -26,27 +26,27 @@ FAREWELL: Final = 2.0
 """Seconds that `stop` waits for the thread, which may be in the middle of an answer."""
 
 BREATH: Final = 0.1
-"""Seconds without looking after a connection could not be accepted."""
+"""Seconds to pause after a connection could not be accepted."""
 
 
 class Host(Protocol):
-    """What the server asks for what it says. Thread: the server's."""
+    """What provides the server's answers. Thread: the server's."""
 
     def greeting(self) -> Message:
-        """Return what is said to each who connects."""
+        """Return the greeting for a new connection."""
 
     def answer(self, visitor: object, question: Message) -> Message:
-        """Return the answer. Raises ProtocolError for a question that has none."""
+        """Return the answer. Raises ProtocolError for an unknown question."""
 
     def forget(self, visitor: object) -> None:
-        """`visitor` has gone."""
+        """Note that `visitor` has gone."""
 
     def look(self) -> float | None:
-        """Called whenever the thread wakes; returns the seconds after which it has to at the latest, None for never."""
+        """Called whenever the thread wakes; return the longest time in seconds until the next call, None for never."""
 
 
 class Connection:
-    """One who looks."""
+    """A client's connection."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -58,12 +58,12 @@ class Connection:
         self._unsent = b""
 
     def say(self, message: Message) -> None:
-        """Send `message`, as far as it goes now. Raises OSError if the peer has gone."""
+        """Send `message`, as much of it as possible now. Raises OSError if the peer has gone."""
         self._unsent += encode(message)
         self.flush()
 
     def flush(self) -> None:
-        """Send more of what is left. Raises OSError if the peer has gone."""
+        """Send more of the rest. Raises OSError if the peer has gone."""
         while self._unsent:
             try:
                 self._unsent = self._unsent[self.sock.send(self._unsent) :]
@@ -71,7 +71,7 @@ class Connection:
                 return
 
     def _receive(self) -> bool:
-        """Take in what has come; return False at its end."""
+        """Receive what has arrived; return False at its end."""
         try:
             received = self.sock.recv(LONGEST_QUESTION)
         except BlockingIOError:
@@ -80,7 +80,7 @@ class Connection:
         return bool(received)
 
     def next_question(self) -> bytes | None:
-        """Return the next question, received now if none is waiting. None while what was said before is not gone.
+        """Return the next question, received now if none is buffered. None while an answer is still being sent.
 
         Raises OSError, ProtocolError.
         """
@@ -97,16 +97,16 @@ class Connection:
 
     @property
     def is_over(self) -> bool:
-        """Whether it can be closed."""
+        """Whether the connection can be closed."""
         return self.ending and not self._unsent
 
     def interest(self) -> int:
-        """Return what to wait for. With more questions to answer that is its turn: there is room to write."""
+        """Return the interest to register. While questions are buffered, WRITE: it serves as the connection's turn."""
         return selectors.EVENT_WRITE if self._unsent or self._questions else selectors.EVENT_READ
 
 
 class Server:
-    """Listens for one loop, in a thread of its own. Thread: any; `start` once, `stop` and `abandon` after it."""
+    """Listens for one loop, in a separate thread. Thread: any; `start` once, `stop` and `abandon` after it."""
 
     def __init__(self, listener: places.Listener, host: Host) -> None:
         self._host = host
@@ -143,8 +143,8 @@ class Server:
     def _remove(self) -> None:
         try:
             self._listener.remove()
-        except OSError as exc:  # the process is another user's by now
-            logger.warning("%s stays behind: %s", self._listener.path, exc)
+        except OSError as exc:  # the process has another user by now
+            logger.warning("%s could not be removed: %s", self._listener.path, exc)
 
     def _close_all(self) -> None:
         self._listener.close()
@@ -161,7 +161,7 @@ class Server:
                 for key, _ in self._selector.select(self._look()):
                     self._serve(key.fileobj)
         except Exception:
-            logger.exception("inspect has failed, and serves %s no longer", self._listener.path)
+            logger.exception("inspect has failed, and no longer serves %s", self._listener.path)
             self._remove()
         finally:
             for connection in list(self._connections.values()):
@@ -184,7 +184,7 @@ class Server:
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.sock.accept()
-        except OSError:  # it has gone again; or there is no descriptor left for it, and it goes on asking
+        except OSError:  # the client has gone again; or no descriptor is left, and the connection stays pending
             time.sleep(BREATH)
             return
         try:
@@ -193,14 +193,14 @@ class Server:
                 return
             connection = Connection(sock)
             self._selector.register(sock, selectors.EVENT_READ)
-        except OSError:  # the system's limit of what is watched
+        except OSError:  # the system's limit of watched descriptors
             sock.close()
             return
         self._connections[sock] = connection
         self._guard(connection, lambda: connection.say(self._host.greeting()))
 
     def _attend(self, connection: Connection) -> None:
-        """Give a connection its turn: send what is left, or answer a question."""
+        """Serve a connection once: send the rest of an answer, or answer a question."""
         connection.flush()
         line = connection.next_question()
         if line is None:
@@ -214,7 +214,7 @@ class Server:
         connection.say(reply)
 
     def _guard(self, connection: Connection, attend: Callable[[], None]) -> None:
-        """Do something for a connection, and close it if that shows that it is over, or fails."""
+        """Call `attend` for a connection; close the connection if it is over, or the call fails."""
         try:
             try:
                 attend()
@@ -223,7 +223,7 @@ class Server:
             except Exception as exc:
                 connection.end()
                 connection.say({"id": None, "error": self._note(exc)})
-        except Exception:  # the peer has gone, or there is no memory to say what failed
+        except Exception:  # the peer has gone, or memory has run out
             self._close(connection)
             return
         if connection.is_over:
@@ -232,13 +232,13 @@ class Server:
             self._selector.modify(connection.sock, connection.interest())
 
     def _note(self, exc: Exception) -> str:
-        """Return what to say about `exc`. An error of ours, or of the program's objects, is logged the first time."""
+        """Return a description of `exc`. Errors of ours, or of the program's objects, are logged the first time."""
         if isinstance(exc, ProtocolError):
             return str(exc)
         if not self._has_failed:
             self._has_failed = True
-            logger.error("inspect failed to answer; it goes on, and logs no more of these", exc_info=exc)
-        return f"there is no answer: {type(exc).__name__} was raised in the process, see its log"
+            logger.error("inspect failed to answer a question; further failures are not logged", exc_info=exc)
+        return f"no answer: {type(exc).__name__} was raised in the process, see its log"
 
     def _close(self, connection: Connection) -> None:
         self._selector.unregister(connection.sock)

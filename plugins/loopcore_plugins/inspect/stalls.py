@@ -1,8 +1,8 @@
-"""Stalls: what the server's thread sees of a loop that stands still, while somebody watches.
+"""Stalls: stalls of a loop as seen by the server's thread, while a client watches.
 
-A few times a second it looks whether the loop waits, and whether it has ended a wait or a tick since the last look. If
-neither, it is stalled, and its stack says where. The plugin `watchdog` finds more, and finds causes; this is for
-whoever happens to be looking.
+A few times a second the thread checks whether the loop waits, and whether it has ended a wait or a tick since the last
+check. If neither, it is stalled, and its stack says where. The plugin `watchdog` finds more, and finds causes; this is
+for a user who happens to be looking.
 """
 
 import time
@@ -14,9 +14,9 @@ from loopcore_plugins.inspect.protocol import Message
 from loopcore_plugins.watchdog.stacks import callback_of, innermost_of_program, stack_of
 
 PACE: Final = 0.1
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 THRESHOLD: Final = 0.2
-"""Seconds without a move from which on a loop is stalled."""
+"""Seconds without progress after which a loop is stalled."""
 _REMEMBERED: Final = 50
 
 
@@ -34,11 +34,11 @@ class Stalls:
         self._longest = 0.0
 
     def follow(self, thread_id: int) -> None:
-        """The loop runs in the thread `thread_id` from now on. Thread: that one."""
+        """Follow the loop into the thread `thread_id`, where it runs from now on. Thread: that one."""
         self._thread_id = thread_id
 
     def look(self) -> None:
-        """Look once."""
+        """Check once."""
         now, ticks, waiting = time.monotonic(), self._loop.counters().ticks, self._loop.is_waiting()
         if waiting or ticks != self._ticks or not self._loop.is_running():
             if self._present is not None:
@@ -53,7 +53,7 @@ class Stalls:
             self._longest = max(self._longest, now - self._moved)
 
     def view(self) -> Message:
-        """Return what was seen: the present stall or None, those before, their number and the longest."""
+        """Return the current stall or None, earlier stalls, their number and the longest."""
         return {
             "present": self._present,
             "past": list(self._past),

@@ -1,4 +1,4 @@
-"""Subject: one inspected loop, and the answers to what is asked of it.
+"""Subject: one inspected loop, and the answers to questions about it.
 
 | question | answer                                                                                              |
 |----------|-----------------------------------------------------------------------------------------------------|
@@ -8,7 +8,7 @@
 | `watch`  | takes `parts`, what to measure until this connection ends, or asks for other parts                  |
 | `sample` | the figures at this moment                                                                          |
 
-All are given in the server's thread from what can be read of a loop from outside, whatever that does at the moment.
+All answers are made in the server's thread from what can be read of a loop from outside, whatever the loop is doing.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from loopcore_plugins.inspect.stalls import PACE, Stalls
 from loopcore_plugins.watchdog.stacks import stack_of
 
 MOST_TASKS: Final = 10_000
-"""Tasks in an answer; of more, `left_out` says how many."""
+"""The most tasks in an answer; `left_out` says how many more there are."""
 
 
 class Subject:
@@ -51,19 +51,19 @@ class Subject:
         }
 
     def moved(self) -> None:
-        """The loop runs (again), in this thread, which may be another than before. Thread: the loop's."""
+        """Note that the loop runs (again), in this thread, which may be a new one. Thread: the loop's."""
         self._thread_id = threading.get_ident()
         self._stalls.follow(self._thread_id)
 
     def dismiss(self) -> None:
-        """Measure nothing more. Thread: the loop's."""
+        """Stop all measurements. Thread: the loop's."""
         self._watchers.clear()
         self._observer.want(frozenset())
 
     # What the server asks
 
     def greeting(self) -> Message:
-        """Say who this is."""
+        """Return the identity of the process and the loop."""
         return {
             "loopcore-inspect": VERSION,
             "pid": os.getpid(),
@@ -75,13 +75,13 @@ class Subject:
         }
 
     def answer(self, visitor: object, question: Message) -> Message:
-        """Answer `question`. Raises ProtocolError if there is no answer to it."""
+        """Answer `question`. Raises ProtocolError if it is unknown."""
         ask = question.get("ask")
         if ask == "watch":
             return self._watch(visitor, question.get("parts"))
         answer = self._asks.get(ask) if isinstance(ask, str) else None
         if answer is None:
-            raise ProtocolError(f"there is no question {ask!r}; ask one of watch, {', '.join(self._asks)}")
+            raise ProtocolError(f"there is no question {ask!r}; the questions are watch, {', '.join(self._asks)}")
         return answer(question)
 
     def forget(self, visitor: object) -> None:
@@ -90,7 +90,7 @@ class Subject:
             self._post_wishes()
 
     def look(self) -> float | None:
-        """Look for stalls if somebody watches; return the seconds until the next look."""
+        """Check for stalls while a client watches; return the seconds until the next check."""
         if not self._watchers:
             return None
         self._stalls.look()
@@ -134,7 +134,7 @@ class Subject:
         for task in asyncio.all_tasks(self._loop):
             if id(task) == wanted:
                 try:
-                    # It is kept alive until then, so that its id is not another's.
+                    # The callback keeps the task alive until then, so that its id is not reused.
                     self._loop.call_soon_threadsafe(task.cancel, "cancelled by loopcore inspect")
                 except RuntimeError as exc:
                     raise ProtocolError(f"the loop is closed: {exc}") from None
@@ -143,10 +143,10 @@ class Subject:
 
     def _watch(self, visitor: object, parts: Any) -> Message:
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            raise ProtocolError("`parts` is a list of names")
+            raise ProtocolError("`parts` must be a list of names")
         wanted = frozenset(parts)
         if not wanted <= PARTS:
-            raise ProtocolError(f"there are no parts {sorted(wanted - PARTS)}; there are {sorted(PARTS)}")
+            raise ProtocolError(f"there are no parts {sorted(wanted - PARTS)}; the parts are {sorted(PARTS)}")
         if wanted:
             self._watchers[visitor] = wanted
         else:
@@ -182,5 +182,5 @@ class Subject:
 
 
 def _open_sockets(loop: Any) -> int:
-    """Return the number of open socket transports: those that the loop keeps a list of, as asyncio's loops do."""
+    """Return the number of open socket transports: those that the loop lists, as asyncio's loops do."""
     return sum(not transport.is_closing() for transport in loop._transports.values())

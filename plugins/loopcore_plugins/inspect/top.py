@@ -1,4 +1,4 @@
-"""top: the terminal program. A thread asks for samples, so that keys are heard whatever the process does."""
+"""top: the terminal program. A thread asks for samples, so that keys work whatever the process does."""
 
 import os
 import select
@@ -23,14 +23,14 @@ from loopcore_plugins.inspect.protocol import Message
 from loopcore_plugins.inspect.screen import View, draw
 
 SILENCE: Final = 2.0
-"""Seconds without an answer, beside the interval, after which the user is told."""
+"""Seconds without an answer, in addition to the interval, after which a notice is shown."""
 _ONCE_LINES: Final = 40
-"""Height of a frame that is printed into something that is no terminal."""
+"""Height of a frame that is not printed to a terminal."""
 _PAGE: Final = 10
 
 
 def run_top(address: Address, *, interval: float, light: bool, once: bool) -> int:
-    """Show the loop at `address` until the user has enough or the process ends. Raises LoopcoreError."""
+    """Show the loop at `address` until the user quits or the process ends. Raises LoopcoreError."""
     console = Console(highlight=False)
     if not once and not (console.is_terminal and sys.stdin.isatty()):
         raise UsageError("`loopcore top` needs a terminal; --once prints one frame, --html FILE writes a page")
@@ -60,7 +60,7 @@ def _print_once(console: Console, client: Client, interval: float) -> None:
 
 
 def _first_sample(client: Client) -> Message:
-    """Return the first sample in which the meter is on: the loop turns it on itself, if it is not stalled."""
+    """Return the first sample with the meter on: the loop turns it on itself, unless it is stalled."""
     end = time.monotonic() + 1.0
     while True:
         sample: Message = client.ask("sample")
@@ -70,17 +70,17 @@ def _first_sample(client: Client) -> Message:
 
 
 class Sampler:
-    """Asks for a sample every `interval` seconds, in a thread, and for the tasks where they are wanted."""
+    """Asks for a sample every `interval` seconds, in a thread, and for the tasks while they are shown."""
 
     def __init__(self, client: Client, interval: float) -> None:
         self.client = client
         self.interval = interval
         self.latest: tuple[Message, list[Message]] | None = None
-        """A sample, and the tasks if they were wanted."""
+        """A sample, and the tasks if they were asked for."""
         self.failure: LoopcoreError | None = None
         self.wants_tasks = False
         self.arrival, self._announce = os.pipe()
-        """A byte comes with each sample, and with the failure."""
+        """The pipe gets a byte with each sample, and with the failure."""
         self._hurry = threading.Event()
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
@@ -92,7 +92,7 @@ class Sampler:
     def __exit__(self, *exc_info: object) -> None:
         self._ending = True
         self._hurry.set()
-        self._thread.join(0.5)  # a process that does not answer is not waited for
+        self._thread.join(0.5)  # do not wait for a process that does not answer
         if not self._thread.is_alive():
             os.close(self.arrival)
             os.close(self._announce)
@@ -132,7 +132,7 @@ class Top:
         self._done = False
 
     def run(self) -> None:
-        """Draw and obey until it is over."""
+        """Draw and handle keys until the end."""
         with keyboard() as keys, Live(console=self._console, screen=True, auto_refresh=False) as live:
             while not self._done and self._sampler.failure is None:
                 self._draw(live)
@@ -149,9 +149,9 @@ class Top:
     def _draw(self, live: Live) -> None:
         silent = time.monotonic() - self._heard
         if not self._asking and silent > self._sampler.interval + SILENCE:
-            self._view.notice = f"no answer for {silent:.0f} s: stopped, or in C code that keeps the interpreter's lock"
+            self._view.notice = f"no answer for {silent:.0f} s: stopped, or in C code that holds the GIL"
         if self._frame is not None:
-            size = self._console.size  # asked for once: the terminal may be resized at any time
+            size = self._console.size  # read once: the terminal may be resized at any time
             live.update(draw(self._sampler.client.greeting, self._frame, self._tasks, self._view, size), refresh=True)
 
     def _take(self) -> None:
@@ -219,9 +219,9 @@ class Top:
         if key != "y":
             return
         try:
-            with connect(self._address) as client:  # of its own: the other may be waiting for a sample
+            with connect(self._address) as client:  # a second connection: the first may be waiting for a sample
                 answer = client.ask("cancel", task=wanted)
-            self._view.notice = f"{shorten(answer['name'])} is told to end"
+            self._view.notice = f"{shorten(answer['name'])} is being cancelled"
         except (UsageError, GoneError) as exc:
             self._view.notice = str(exc)
         self._sampler.hurry()

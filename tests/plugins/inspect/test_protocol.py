@@ -111,8 +111,8 @@ def test_garbage_is_answered_once_and_ends_the_connection(folder: Path, loop: An
         ({}, "there is no question"),
         ({"ask": "cancel"}, "there is no task"),
         ({"ask": "cancel", "task": "1"}, "there is no task"),
-        ({"ask": "watch", "parts": "meter"}, "a list of names"),
-        ({"ask": "watch", "parts": [[]]}, "a list of names"),
+        ({"ask": "watch", "parts": "meter"}, "must be a list of names"),
+        ({"ask": "watch", "parts": [[]]}, "must be a list of names"),
         ({"ask": "watch", "parts": ["meter", "all"]}, "there are no parts"),
     ],
 )

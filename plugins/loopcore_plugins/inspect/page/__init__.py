@@ -1,4 +1,4 @@
-"""Page: what a loop did for some seconds, as one HTML file with charts. It needs no network, and no other file."""
+"""Page: some seconds of a loop as one HTML file with charts. It needs no network, and no other file."""
 
 from loopcore_plugins.inspect.page.recording import record
 

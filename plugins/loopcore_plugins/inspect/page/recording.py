@@ -1,4 +1,4 @@
-"""Recording: watch a loop for some time, and write the page: `page.html` with style, script and figures put into it."""
+"""Recording: watch a loop for some time, then write the page: `page.html` with style, script and figures inserted."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from loopcore_plugins.inspect.places import Address
 from loopcore_plugins.inspect.protocol import Message
 
 FRAMES: Final = 60
-"""Samples that are wanted; fewer for a short time, for a sample says little about less than a tenth of a second."""
+"""The number of samples; fewer in a short time, because under a tenth of a second a sample means little."""
 SHORTEST: Final = 0.1
 _SLOWEST: Final = 12
 _BUSIEST: Final = 40
@@ -27,7 +27,7 @@ _LONGEST_NAME: Final = 300
 def record(address: Address, path: Path, seconds: float) -> None:
     """Watch the loop at `address` for `seconds`, or until it ends, and write the page to `path`.
 
-    Raises GoneError if it ends before there is anything to show, UsageError if the file cannot be written.
+    Raises GoneError if it ends before there are two samples, UsageError if the file cannot be written.
     """
     with connect(address) as client:
         client.ask("watch", parts=sorted(PARTS))
@@ -63,13 +63,13 @@ def make_page(greeting: Message, samples: list[Message]) -> str:
         .read_text(encoding="utf-8")
         .replace("/* style */", (parts / "page.css").read_text(encoding="utf-8"))
         .replace("/* script */", (parts / "page.js").read_text(encoding="utf-8"))
-        # Names are the program's: none of them may end the element.
+        # The program chooses names: none of them may end the element.
         .replace("/* figures */", figures.replace("<", "\\u003c"))
     )
 
 
 def describe(greeting: Message, frames: list[Frame], whole: Frame) -> Message:
-    """Return what the page's script draws. Times are in seconds, those of the charts since the recording began."""
+    """Return the data that the page's script draws. Times are in seconds, in charts since the recording began."""
     began = frames[0].now - frames[0].seconds
     seen = [stall for stall in (*whole.stalls["past"], whole.stall) if stall is not None]
     stalls = [stall for stall in seen if stall["when"] + stall["seconds"] >= began]
@@ -139,5 +139,5 @@ def _stall(stall: Message, began: float) -> Message:
 
 
 def _text(text: str) -> str:
-    """Return a name as the page shows it: printable, and not without end. The script sets it as text, never as HTML."""
+    """Return a name for the page: printable and bounded. The script sets it as text, never as HTML."""
     return shorten(text, _LONGEST_NAME)
