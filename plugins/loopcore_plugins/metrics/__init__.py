@@ -1,4 +1,4 @@
-"""metrics: what a loop does, in numbers: counters and histograms, for programs, Prometheus and OpenTelemetry.
+"""metrics: a loop's counters and histograms, for programs, Prometheus and OpenTelemetry.
 
     LOOPCORE_PLUGINS=metrics:port=9100 uvicorn --loop loopcore:new_event_loop app:app
 

@@ -1,8 +1,8 @@
-"""The catalogue: every metric, its names, and where it stands in a snapshot. Exporters and manual are made of it.
+"""The catalogue: every metric, its names, and its place in a snapshot. Exporters and manual are generated from it.
 
-Names are OpenTelemetry's way (dots, units apart, as UCUM writes them); Prometheus' follow by its usual rules: dots
-become underscores, the base unit is added, and `_total` to counters. Every metric has the labels `loop` and `backend`
-as well.
+Names follow OpenTelemetry's conventions (dots, units apart, in UCUM); Prometheus' names follow by its usual rules: dots
+become underscores, the base unit is appended, and `_total` to counters. Every metric also has the labels `loop` and
+`backend`.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,30 +25,30 @@ BOUNDS: Final = tuple(Histogram.bounds()[index] / 1e9 for index in _EXPORTED)
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric. `read` returns, for a snapshot, the values of `labels` and the value they have."""
+    """A metric. `read` returns, for a snapshot, the label values, each with its value."""
 
     name: str
     kind: Kind
     unit: str
-    """In UCUM: s, By, 1, or what is counted, in braces."""
+    """In UCUM: s, By, 1, or the name of the counted things, in braces."""
     help: str
     labels: tuple[str, ...]
     read: Callable[[LoopSnapshot], Iterable[Reading]]
 
     @property
     def base_unit(self) -> str:
-        """The unit as Prometheus spells it in names; empty if things are counted."""
+        """The unit as Prometheus spells it in names; empty for counts of things."""
         return _UNITS.get(self.unit, "")
 
     @property
     def prometheus_name(self) -> str:
-        """The name that queries use."""
+        """The name in queries."""
         parts = (self.name.replace(".", "_"), self.base_unit, "total" if self.kind == "counter" else "")
         return "_".join(filter(None, parts))
 
 
 def cumulative(histogram: HistogramSnapshot) -> list[int]:
-    """Return how many were recorded up to each of `BOUNDS`, and last, in all."""
+    """Return how many values were recorded up to each of `BOUNDS`, and last the total."""
     counts, seen, begin = [], 0, 0
     for index in _EXPORTED:
         seen += sum(histogram.buckets[begin : index + 1])
@@ -107,14 +107,14 @@ CATALOGUE: Final = (
         f"{_LOOP}.utilization",
         "gauge",
         "1",
-        "Share of time spent working since it was last read, a second or more before.",
+        "Share of time spent working since it was last read, at least a second before.",
         lambda s: s.recent_utilization,
     ),
     _one(
         f"{_LOOP}.delay",
         "histogram",
         "s",
-        "How long the loop keeps what comes at a random moment waiting; one observation for each microsecond.",
+        "How long an event at a random moment waits for the loop; one observation for each microsecond.",
         lambda s: s.delay,
     ),
     _one(
@@ -138,7 +138,7 @@ CATALOGUE: Final = (
         "loopcore.budget.forced_yields",
         "counter",
         "{yield}",
-        "How often a tick budget put off callbacks.",
+        "How often a tick budget postponed callbacks.",
         lambda s: s.counters.budget_yields,
     ),
     _one(
@@ -164,7 +164,7 @@ CATALOGUE: Final = (
         "loopcore.callback.queue_time",
         "histogram",
         "s",
-        "How long callbacks wait for their turn, sampled.",
+        "How long callbacks wait to run, sampled.",
         lambda s: _seen(s.measurements.queue_time),
     ),
     _by(
@@ -280,8 +280,8 @@ CATALOGUE: Final = (
         "Connections that servers accepted, and that a policy had reset.",
         lambda s: {"accepted": s.counters.connections_accepted, "refused": s.counters.connections_refused},
     ),
-    # What goes wrong
-    _one("loopcore.stall.active", "updown", "{stall}", "Stalls that are not over.", lambda s: s.stalls.active),
+    # Failures
+    _one("loopcore.stall.active", "updown", "{stall}", "Stalls under way.", lambda s: s.stalls.active),
     _by(
         "cause",
         "loopcore.stalls",
@@ -309,7 +309,7 @@ CATALOGUE: Final = (
         "loopcore.hooks.errors",
         "counter",
         "{error}",
-        "Plugins that were taken out because they raised.",
+        "Plugins that were removed because they raised.",
         lambda s: s.failed_hooks,
     ),
 )

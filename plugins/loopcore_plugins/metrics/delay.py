@@ -1,10 +1,10 @@
-"""Loop delay: for how long the loop would keep something waiting that comes at a random moment.
+"""Loop delay: how long an event that arrives at a random moment waits for the loop.
 
-Node and others measure it by a timer that looks every so often how late it is: that wakes an idle loop, changes the
-program it looks at, and sees a hundred moments a second. Here it follows from what the meter knows exactly: who
-comes while the loop waits has no delay, who comes during a tick waits for what is left of it. The histogram has one
+Node and others measure it with a timer that checks regularly how late it is: that wakes an idle loop, changes the
+program it measures, and samples a hundred moments a second. Here it is derived from exact data of the meter: an event
+during a wait has no delay, an event during a tick waits for the rest of it. The histogram has one
 observation for each microsecond of the loop's time, so a stall of half a second weighs half a second, not one tick in
-many thousands. It is as fine as the buckets of the tick's histogram: the durations are up to a sixteenth off.
+many thousands. Its resolution is that of the tick histogram's buckets: the durations are up to a sixteenth off.
 """
 
 from loopcore import Histogram, HistogramSnapshot, Measurements
@@ -18,7 +18,7 @@ def loop_delay(measured: Measurements) -> HistogramSnapshot:
     bounds = Histogram.bounds()
     edges = list(zip((0.0, *bounds), bounds, measured.tick.buckets, strict=False))
     for low, high, ticks in reversed(edges):
-        # A tick passes through every delay up to its duration: those in longer buckets through the whole of this one.
+        # A tick passes through every delay up to its duration: ticks in longer buckets pass through all of this one.
         middle = low if high == float("inf") else (low + high) / 2
         spent_ns.append(ticks * (middle - low) + (longer * (high - low) if longer else 0.0))
         sum_ns += ticks * middle * middle / 2

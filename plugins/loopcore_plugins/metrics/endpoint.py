@@ -1,11 +1,11 @@
 """The endpoint: an HTTP server that Prometheus scrapes.
 
-It is one for all loops that name the same address: made with the first, closed with the last. It runs in threads beside
-the loops, so a stalled loop is scraped like any other. After a fork the child has none until it makes one.
+There is one for all loops that name the same address: it opens with the first, and closes with the last. It runs in
+separate threads, so a stalled loop is scraped like any other. After a fork the child has none until it makes one.
 
-One thread accepts, and each client has one more while it is served. The number of clients is bounded, and so is the
-time that one has, from when it connects until it has the whole answer: the thread that accepts hangs up on those that
-are slower. (The timeout of a socket begins again with each byte that drips in.)
+One thread accepts, and each client has another while it is served. The number of clients is bounded, and so is a
+client's time, from its connection to the end of the answer: the accepting thread closes connections that take
+longer. (A socket's timeout starts again with each byte that trickles in.)
 """
 
 import math
@@ -26,11 +26,11 @@ from loopcore_plugins.metrics.prometheus import join_registry, make_app
 logger = plugin_logger.getChild("metrics")
 
 REQUEST_TIMEOUT: Final = 10.0
-"""Seconds that a client has for a whole request and its answer: as long as Prometheus waits unless told otherwise."""
+"""Seconds that a client has for a whole request and its answer: Prometheus' default timeout."""
 MOST_CLIENTS: Final = 16
-"""Clients that are served at a time; more are told to come again."""
+"""Clients that are served at a time; others are asked to retry."""
 BREATH: Final = 0.1
-"""Seconds without accepting after a connection could not be accepted."""
+"""Seconds to pause after a connection could not be accepted."""
 
 _REFUSAL: Final = (
     b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 18\r\n"
@@ -39,38 +39,38 @@ _REFUSAL: Final = (
 
 
 class _Client(NamedTuple):
-    """A client that is served."""
+    """A client that is being served."""
 
     sock: socket.socket
-    """A duplicate: what its thread has may be closed at any moment, and its descriptor be another connection's."""
+    """A duplicate: the thread's socket may be closed at any moment, and its descriptor reused by another connection."""
     deadline: float
-    """When it is hung up on, in time.monotonic; infinite once it was."""
+    """When the connection is closed, in time.monotonic; infinite once it was."""
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
-    request_queue_size = 64  # connections that come at once are refused with an answer, not by a full queue
-    allow_reuse_port = False  # Python 3.14 has it on: two workers would take turns at one port
+    request_queue_size = 64  # bursts of connections are refused with an answer, not by a full queue
+    allow_reuse_port = False  # on by default from Python 3.14: two workers would share one port
 
     def __init__(self, host: str, port: int) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.refused = 0
         self._served: dict[socket.socket, _Client] = {}
-        """By its thread's socket. Thread: the one that accepts."""
+        """By the thread's socket. Thread: the accepting one."""
         self._ended: deque[socket.socket] = deque()
-        """Those whose threads have ended. Without a lock: a collection under it may close a loop, and wait for us."""
+        """Clients whose threads have ended. Lock-free: a collection under a lock may close a loop, and wait for us."""
         super().__init__((host, port), _Handler)
         self.set_app(make_app())
 
     def server_bind(self) -> None:
-        # Without the look-up of a name for the address, which may take its time.
+        # Skips the base class's look-up of the host name, which may take long.
         socketserver.TCPServer.server_bind(self)
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), port
         self.setup_environ()
 
     def serve_next(self) -> None:
-        """Wait for the next client, or until one has to be hung up on; do either."""
+        """Wait for the next client, or until the next one's time is up; handle either."""
         self.timeout = self._hang_up()
         self.handle_request()
 
@@ -98,7 +98,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         try:
             return super().get_request()
         except OSError:
-            time.sleep(BREATH)  # no descriptor is left, and the connection goes on asking
+            time.sleep(BREATH)  # no descriptor is left, and the connection stays pending
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -113,7 +113,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         request.setblocking(False)
         with suppress(OSError):
             request.send(_REFUSAL)
-            request.recv(65536)  # with something unread, closing is a reset, and the answer may be lost
+            request.recv(65536)  # closing with unread data sends a reset, and the answer may be lost
         self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
@@ -122,7 +122,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
     def server_close(self) -> None:
         super().server_close()
-        for client in list(self._served.values()):  # the parent's threads hold their own copies
+        for client in list(self._served.values()):  # the parent's threads have their own copies
             client.sock.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -133,12 +133,12 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.server_close()
         for request in self._served:
             if request.fileno() >= 0:
-                os.close(request.detach())  # the files of its handler hold it open otherwise
+                os.close(request.detach())  # otherwise the files of its handler keep it open
 
 
 class _Handler(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name in the base class
-        """Write nothing: scrapes are not worth a line each."""
+        """Write nothing: a line for each scrape is too much."""
 
 
 class Endpoint:
@@ -158,15 +158,15 @@ class Endpoint:
         return str(host), port
 
     def stop(self) -> None:
-        """Close the port. Answers on their way are finished."""
+        """Close the port. Answers under way are finished."""
         self._is_stopping = True
         try:
-            # Nothing else wakes a thread in accept at once on every system.
+            # On some systems nothing else wakes a thread in accept(2) at once.
             socket.create_connection(self.address, REQUEST_TIMEOUT).close()
         except OSError:
-            self._server.server_close()  # it is a daemon, and ends with the process
+            self._server.server_close()  # the thread is a daemon, and ends with the process
         else:
-            if self._thread is not threading.current_thread():  # where a dropped loop may be collected
+            if self._thread is not threading.current_thread():  # unless a dropped loop is collected in that thread
                 self._thread.join()
 
     def drop(self) -> None:
@@ -188,15 +188,15 @@ def _bind(host: str, ports: range) -> _Server:
     return _Server(host, ports[-1])
 
 
-# Reentrant: a garbage collection within may close a loop that was dropped, and give its endpoint back.
+# Reentrant: a garbage collection under it may close a dropped loop, which releases its endpoint.
 _lock = threading.RLock()
 _endpoints: dict[tuple[str, range], Endpoint] = {}
 
 
 def open_endpoint(host: str, ports: range) -> Endpoint:
-    """Return the endpoint at this address, made if there is none; the caller gives it to `close_endpoint` in the end.
+    """Return the endpoint at this address, made if there is none; the caller releases it with `close_endpoint`.
 
-    Several `ports`: the first that is free. Raises OSError if none is.
+    With several `ports`, the first free one is used. Raises OSError if none is free.
     """
     with _lock:
         join_registry()
@@ -208,7 +208,7 @@ def open_endpoint(host: str, ports: range) -> Endpoint:
 
 
 def close_endpoint(endpoint: Endpoint) -> None:
-    """Give an endpoint back."""
+    """Release an endpoint; the last release closes it."""
     with _lock:
         endpoint.users -= 1
         is_last = endpoint.users == 0 and endpoint in _endpoints.values()
@@ -220,7 +220,7 @@ def close_endpoint(endpoint: Endpoint) -> None:
 
 
 def _begin_anew() -> None:
-    """In a forked child: the threads are not there, and the lock is as it happened to be."""
+    """Reset in a forked child: the threads do not exist there, and the lock may be held."""
     global _lock
     _lock = threading.RLock()
     for endpoint in _endpoints.values():

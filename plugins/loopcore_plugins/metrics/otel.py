@@ -1,8 +1,8 @@
-"""OpenTelemetry: the metrics as instruments of its API, and the histograms, which that has no instrument for.
+"""OpenTelemetry: the metrics as instruments of its API; it has no instrument that fits the histograms.
 
-An observable instrument is asked when an exporter collects, and costs the loop nothing; but there is none for
-histograms, and to record every tick and callback into a synchronous one would cost more than to run them. So counters
-and gauges are instruments, of the global meter provider, and histograms are added to what an exporter is given: see
+An observable instrument is read when an exporter collects, and costs the loop nothing; but there is none for
+histograms, and recording every tick and callback in a synchronous one would cost more than running them. So counters
+and gauges are instruments of the global meter provider, and histograms are added to the exporter's data: see
 `loopcore_plugins.metrics.otel_histograms`.
 """
 
@@ -20,13 +20,13 @@ from loopcore_plugins.metrics.snapshot import LoopSnapshot
 try:
     from opentelemetry.metrics import CallbackOptions, Observation, get_meter
 except ImportError as exc:
-    raise UsageError('metrics needs OpenTelemetry\'s API for this: pip install "loopcore[otel]"') from exc
+    raise UsageError('metrics cannot export to OpenTelemetry without its API: pip install "loopcore[otel]"') from exc
 
 SCOPE = "loopcore"
 """The instrumentation scope of all metrics."""
 
 _SAME_COLLECTION = 0.1
-"""Seconds; instruments are read one after another, and what they say together should be of one moment."""
+"""Seconds for which a snapshot is used: instruments are read one after another, and should agree on one moment."""
 
 _lock = threading.Lock()
 _taken: tuple[float, list[LoopSnapshot]] = (float("-inf"), [])
@@ -34,7 +34,7 @@ _are_made = False
 
 
 def make_instruments() -> None:
-    """Make the instruments, once and for good; loops come and go in them. Thread: any."""
+    """Create the instruments, once and for good; loops are added and removed later. Thread: any."""
     global _are_made
     with _lock:
         if _are_made:

@@ -1,11 +1,11 @@
-"""The histograms, for OpenTelemetry: an exporter around an exporter, which adds them to what passes through.
+"""The histograms, for OpenTelemetry: a wrapper around an exporter that adds them to the exported data.
 
     reader = PeriodicExportingMetricReader(WithHistograms(OTLPMetricExporter()))
     set_meter_provider(MeterProvider(metric_readers=[reader]))
 
 OpenTelemetry has no observable histogram, and its Python SDK takes no metrics from other producers; but a histogram
-point is public data, and loopcore's are complete: so they are added last, with bounds and counts as they are.
-Needs the SDK, `pip install opentelemetry-sdk`, which whoever exports has.
+point is public data, and loopcore's are complete: so they are added last, with their bounds and counts unchanged.
+Needs the SDK, `pip install opentelemetry-sdk`, which every program that exports has.
 """
 
 import time
@@ -40,7 +40,7 @@ _SCOPE = InstrumentationScope(SCOPE, loopcore.__version__)
 
 
 class WithHistograms(MetricExporter):
-    """Exports through `exporter`, with loopcore's histograms added, in the temporality that it prefers.
+    """Exports through `exporter`, with loopcore's histograms added, in the exporter's preferred temporality.
 
     Thread: its reader's.
     """
@@ -63,7 +63,7 @@ class WithHistograms(MetricExporter):
         return self._exporter.export(metrics_data, timeout_millis=timeout_millis, **kwargs)
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
-        """Have the exporter send what it holds."""
+        """Make the exporter send the data it holds."""
         return self._exporter.force_flush(timeout_millis)
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
@@ -83,7 +83,7 @@ class WithHistograms(MetricExporter):
         return exported
 
     def _interval(self, snapshot: LoopSnapshot, now_ns: int) -> tuple[LoopSnapshot, int]:
-        """Return what is to be exported of a loop, and when that began."""
+        """Return the snapshot to export for a loop, and when its interval began."""
         began_ns = int(snapshot.started_at * 1e9)
         if self._temporality is AggregationTemporality.CUMULATIVE:
             return snapshot, began_ns
@@ -104,7 +104,7 @@ def _points(metric: Metric, snapshot: LoopSnapshot, began_ns: int, now_ns: int) 
 
 def _point(histogram: HistogramSnapshot, labels: dict[str, str], began_ns: int, now_ns: int) -> HistogramDataPoint:
     counts = cumulative(histogram)
-    # Of an interval the extremes are known as well as its buckets tell; of the whole time, exactly.
+    # The extremes of an interval are known only as precisely as its buckets; those of the whole time, exactly.
     edges = (0.0, *loopcore.Histogram.bounds())
     filled = [index for index, number in enumerate(histogram.buckets) if number] or [0]
     return HistogramDataPoint(

@@ -16,14 +16,14 @@ logger = plugin_logger.getChild("metrics")
 class Metrics:
     """Measures a loop; for several loops at a time, make one for each.
 
-    `port`: serve the metrics of all loops of the process, and whatever else is in prometheus_client's default registry,
-    over HTTP at `host`; 0 takes any port. `ports`: how many ports from there on may be tried, one for each worker.
-    A port that cannot be had is logged, and the loop runs on without the endpoint.
-    `prometheus`: add them to that registry, for a program that serves it itself.
-    `otel`: make OpenTelemetry's instruments.
-    `name`: the loop's name in exports; further loops of the process get a number behind it.
+    `port`: serve the metrics of all loops of the process, and everything else in prometheus_client's default registry,
+    over HTTP at `host`; 0 takes any free port. `ports`: how many ports from there on may be tried, one for each worker.
+    If no port can be opened, that is logged, and the loop runs without the endpoint.
+    `prometheus`: add the metrics to that registry, for a program that serves it itself.
+    `otel`: create OpenTelemetry's instruments.
+    `name`: the loop's name in exports; further loops of the process get a number appended.
     `window`: seconds between two samples of callbacks. `full`: measure every callback, at a price.
-    Raises UsageError for options that cannot be, and where an extra is not installed.
+    Raises UsageError for invalid options, and where an extra is not installed.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class Metrics:
         full: bool = False,
     ) -> None:
         if port is not None and not (0 <= port <= 65535 and 1 <= ports <= 65536 - port):
-            raise UsageError(f"metrics: port={port} and ports={ports} are no ports; they go up to 65535")
+            raise UsageError(f"metrics: port={port} and ports={ports} are not valid ports; the highest is 65535")
         if not isinstance(name, str) or not name.isprintable():
-            raise UsageError(f"metrics: a loop's name, {name!r}, is text that can be printed; exports show it")
+            raise UsageError(f"metrics: name must be printable text, not {name!r}; exports show it")
         if not 0.0 <= window < float("inf"):
-            raise UsageError(f"metrics: window is a number of seconds, 0 or more, not {window!r}")
+            raise UsageError(f"metrics: window must be a number of seconds, 0 or more, not {window!r}")
         self._window = 0.0 if full else window
         self._name = name
         self._host = host
@@ -66,7 +66,7 @@ class Metrics:
         return None if self._endpoint is None else self._endpoint.address
 
     def snapshot(self) -> LoopSnapshot:
-        """Return what is known of the loop, or of the last one, now that it is closed. Thread: any.
+        """Return the metrics of the loop, or of the last one if that is closed. Thread: any.
 
         Raises UsageError if there never was one.
         """
@@ -76,15 +76,15 @@ class Metrics:
     def _known(self) -> LoopRecord:
         if self._record is None:
             raise UsageError(
-                "these metrics are of no loop yet: give them to one, as in loopcore.run(..., plugins=[it])"
+                "these metrics have no loop yet: pass them to one, as in loopcore.run(..., plugins=[metrics])"
             )
         return self._record
 
-    # A loop comes and goes
+    # Registration and closing
 
     @hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
-        """Begin to measure. Raises UsageError while another loop is measured."""
+        """Start measuring. Raises UsageError while another loop is measured."""
         if self._loop is not None:
             raise UsageError("metrics measure one loop at a time; make another Metrics() for this one")
         self._record = enter(loop, self._name, self._window)
@@ -102,7 +102,7 @@ class Metrics:
 
     @hookimpl
     def loopcore_fork_child(self) -> None:
-        """Forget the copy; the endpoint was forgotten by itself."""
+        """Forget the copy; the endpoint has been forgotten already."""
         self._loop = self._endpoint = None
 
     def _serve(self, ports: range) -> None:
@@ -120,7 +120,7 @@ class Metrics:
             logger.info("metrics are served at http://%s:%s/metrics", *self._endpoint.address)
 
     def _leave(self, loop: Any) -> None:
-        if loop is not self._loop:  # closed, and taken out after; or one that was refused
+        if loop is not self._loop:  # closed, and unregistered later; or a loop that was refused
             return
         self._loop = None
         leave(self._known)
@@ -131,7 +131,7 @@ class Metrics:
             endpoint, self._endpoint = self._endpoint, None
             close_endpoint(endpoint)
 
-    # What is written down
+    # Recording
 
     @hookimpl
     def loopcore_exception(self) -> None:

@@ -1,4 +1,4 @@
-"""Prometheus: the loops of this process as a collector of prometheus_client, and as text."""
+"""Prometheus: the loops of this process as a prometheus_client collector, and as text."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
     from prometheus_client.utils import floatToGoString
 except ImportError as exc:
-    raise UsageError('metrics needs Prometheus\' client for this: pip install "loopcore[prometheus]"') from exc
+    raise UsageError('metrics cannot serve Prometheus without its client: pip install "loopcore[prometheus]"') from exc
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 """The content type of `expose()`."""
@@ -28,7 +28,7 @@ _FAMILIES = {
 
 
 class LoopCollector:
-    """A collector of prometheus_client: the loops of this process that have the plugin and are not closed."""
+    """A prometheus_client collector: the loops of this process that have the plugin and are not closed."""
 
     def collect(self) -> Iterator[Any]:
         """Yield all metrics. Thread: any."""
@@ -37,7 +37,7 @@ class LoopCollector:
             yield _family(metric, loops)
 
     def describe(self) -> Iterator[Any]:
-        """Yield all metrics without values: so a registry finds names that are taken."""
+        """Yield all metrics without values, by which a registry finds duplicate names."""
         for metric in CATALOGUE:
             yield _family(metric, [])
 
@@ -64,12 +64,12 @@ _is_registered = False
 
 
 def expose() -> bytes:
-    """Return the metrics of the loops as text, and nothing else, for a route of one's own. Thread: any."""
+    """Return only the loops' metrics as text, for a program's own route. Thread: any."""
     return generate_latest(_own_registry)
 
 
 def make_app() -> Any:
-    """Return a WSGI application that shows prometheus_client's default registry."""
+    """Return a WSGI application that serves prometheus_client's default registry."""
     return make_wsgi_app(REGISTRY)
 
 

@@ -1,7 +1,7 @@
-"""Records: what the plugin writes down of one loop, beside what the loop counts and measures itself.
+"""Records: the plugin's data about one loop, in addition to the loop's own counters and measurements.
 
 Hooks of jobs and stalls come from other threads, and snapshots are taken in any, so each part has a lock. It is
-reentrant: a garbage collection within may report to the loop's exception handler, in the same thread.
+reentrant: a garbage collection under it may report to the loop's exception handler, in the same thread.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from loopcore import Histogram, Meter
 from loopcore.text import printable
 from loopcore_plugins.metrics.snapshot import LoopSnapshot, PoolSnapshot, StallsSnapshot, TransportsSnapshot
 
-# What labels can be is there from the beginning, at zero: where a counter appears as 1, Prometheus sees no increase.
+# Known label values exist from the beginning, at zero: Prometheus sees no increase in a counter that appears as 1.
 OUTCOMES = ("finished", "failed", "cancelled")
 KINDS = ("stream", "tls", "datagram", "pipe", "process")
 DIRECTIONS = ("reading", "writing")
@@ -34,12 +34,12 @@ class Jobs:
         self._pools: dict[str, _Pool] = {}
 
     def submitted(self, job: Any) -> None:
-        """A job waits."""
+        """Count a job that waits."""
         with self._lock:
             self._pool(job).waiting.add(id(job))
 
     def started(self, job: Any) -> None:
-        """A job runs. Thread: any."""
+        """Count a job that runs. Thread: any."""
         with self._lock:
             pool = self._pool(job)
             pool.waiting.discard(id(job))
@@ -47,7 +47,7 @@ class Jobs:
             pool.queue_time.record(job.started_ns - job.submitted_ns)
 
     def finished(self, job: Any) -> None:
-        """A job has run, or never will. Thread: any."""
+        """Count a job that has run, or never will. Thread: any."""
         with self._lock:
             pool = self._pool(job)
             pool.waiting.discard(id(job))
@@ -57,7 +57,7 @@ class Jobs:
                 pool.run_time.record(job.finished_ns - job.started_ns)
 
     def snapshot(self) -> dict[str, PoolSnapshot]:
-        """Return what is known, by pool."""
+        """Return the figures of each pool."""
         with self._lock:
             return {name: pool.snapshot() for name, pool in self._pools.items()}
 
@@ -71,7 +71,7 @@ class Jobs:
 
 class _Pool:
     def __init__(self) -> None:
-        self.waiting: set[int] = set()  # of jobs, by id(); a job that was submitted unseen is never in it
+        self.waiting: set[int] = set()  # ids of jobs; a job that was submitted before the plugin came is never in it
         self.running: set[int] = set()
         self.outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
         self.queue_time = Histogram()
@@ -83,9 +83,9 @@ class _Pool:
 
 
 def pool_name(pool: str) -> str:
-    """Return what a job calls its pool; for the `repr` of an executor the name of its class: addresses have no end.
+    """Return the name of a job's pool; for the `repr` of an executor the name of its class: its address is unbounded.
 
-    It is a label, and exports fail as a whole for one that is no text: a `repr` can be anything.
+    The name is a label, and a label that is not text makes the whole export fail: a `repr` can be anything.
     """
     found = re.match(r"<(?:[\w<>]+\.)*(\w+)", pool)
     return found[1] if found else printable(pool[:_LONGEST_POOL])
@@ -108,31 +108,31 @@ class Transports:
         self._pauses: Counter[str] = Counter(dict.fromkeys(DIRECTIONS, 0))
 
     def opened(self, transport: Any) -> None:
-        """One is open."""
+        """Count an opened transport."""
         kind = transport_kind(transport)
         with self._lock:
             self._open[id(transport)] = kind
             self._opened[kind] += 1
 
     def closed(self, transport: Any) -> None:
-        """One has ended."""
+        """Count a closed transport."""
         with self._lock:
             self._open.pop(id(transport), None)
             self._paused -= {(id(transport), "reading"), (id(transport), "writing")}
 
     def paused(self, transport: Any, direction: str) -> None:
-        """One is paused in `direction`."""
+        """Count a transport that is paused in `direction`."""
         with self._lock:
             self._paused.add((id(transport), direction))
             self._pauses[direction] += 1
 
     def resumed(self, transport: Any, direction: str) -> None:
-        """One goes on in `direction`."""
+        """Count a transport that is resumed in `direction`."""
         with self._lock:
             self._paused.discard((id(transport), direction))
 
     def snapshot(self) -> TransportsSnapshot:
-        """Return what is known."""
+        """Return the figures."""
         with self._lock:
             now = dict.fromkeys(KINDS, 0) | Counter(self._open.values())
             paused = dict.fromkeys(DIRECTIONS, 0) | Counter(direction for _, direction in self._paused)
@@ -151,7 +151,7 @@ def transport_kind(transport: Any) -> str:
 
 
 class Stalls:
-    """The stalls that a watchdog tells of."""
+    """The stalls that a watchdog reports."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -159,25 +159,25 @@ class Stalls:
         self._durations: dict[str, Histogram] = {cause: Histogram() for cause in CAUSES}
 
     def began(self, stall: Any) -> None:
-        """One has begun. Thread: the watchdog's."""
+        """Count a stall that has begun. Thread: the watchdog's."""
         with self._lock:
             self._active.add(id(stall))
 
     def ended(self, stall: Any) -> None:
-        """One is over. Thread: the watchdog's."""
+        """Count a stall that is over. Thread: the watchdog's."""
         with self._lock:
             self._active.discard(id(stall))
             self._durations.setdefault(str(stall.cause), Histogram()).record(int(stall.seconds * 1e9))
 
     def snapshot(self) -> StallsSnapshot:
-        """Return what is known."""
+        """Return the figures."""
         with self._lock:
             durations = {cause: histogram.snapshot() for cause, histogram in self._durations.items()}
             return StallsSnapshot(len(self._active), durations)
 
 
 class LoopRecord:
-    """One loop: from here on it is measured. Thread: the loop's own, except `snapshot`."""
+    """One loop, measured from now on. Thread: the loop's own, except `snapshot`."""
 
     def __init__(self, loop: Any, name: str, window: float) -> None:
         self.name = name
@@ -196,7 +196,7 @@ class LoopRecord:
         self._last: LoopSnapshot | None = None
 
     def snapshot(self) -> LoopSnapshot:
-        """Return what is known; once closed, what was known then. Thread: any."""
+        """Return the current figures; once closed, the last ones. Thread: any."""
         loop = self._loop
         if self._last is not None:
             return self._last
@@ -218,7 +218,7 @@ class LoopRecord:
         )
 
     def close(self) -> None:
-        """Keep a last snapshot, and let the loop go."""
+        """Keep a last snapshot, and drop the loop."""
         self._last = self.snapshot()
         self._meter.stop()
         self._loop = None

@@ -1,6 +1,6 @@
 """The registry: the loops of this process that are being measured, by name. Thread: any.
 
-It does not keep a loop alive: one that is dropped without being closed is collected as without the plugin.
+It does not keep a loop alive: a loop that is dropped without being closed is collected as without the plugin.
 """
 
 import os
@@ -17,9 +17,9 @@ _records: weakref.WeakValueDictionary[str, LoopRecord] = weakref.WeakValueDictio
 
 
 def enter(loop: Any, name: str, window: float) -> LoopRecord:
-    """Begin to measure `loop`, under `name`, or with a number behind it while another loop has that.
+    """Start measuring `loop`, under `name`, or with a number appended while another loop has that name.
 
-    Names are used again: a program that makes a loop a request has one time series, not thousands.
+    Names are reused: a program that makes a loop for each request has one time series, not thousands.
     """
     with _lock:
         free = next(each for each in chain([name], (f"{name}-{n}" for n in count(2))) if each not in _records)
@@ -28,7 +28,7 @@ def enter(loop: Any, name: str, window: float) -> LoopRecord:
 
 
 def leave(record: LoopRecord) -> None:
-    """Measure a loop no longer. Idempotent."""
+    """Stop measuring a loop. Idempotent."""
     with _lock:
         if _records.get(record.name) is record:
             del _records[record.name]
@@ -42,7 +42,7 @@ def snapshots() -> list[LoopSnapshot]:
 
 
 def _begin_anew() -> None:
-    """In a forked child: the loops are the parent's, and the lock is as it happened to be."""
+    """Reset in a forked child: the loops are the parent's, and the lock may be held."""
     global _lock
     _lock = threading.RLock()
     _records.clear()

@@ -1,4 +1,4 @@
-"""Snapshots: everything that is known of a loop at one moment, as plain data that nothing changes any more."""
+"""Snapshots: all figures of a loop at one moment, as plain data that never changes."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ PRESENT = (
     | {"ready", "timers", "timers_cancelled"}
     | {"waiting", "running", "open", "paused", "active"}
 )
-"""Fields that say how things are now; all others have grown since the beginning."""
+"""Fields with a current value; all others have grown since the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
-    """The jobs of one executor: `default`, `resolver` (look-ups of names), or a class's name."""
+    """The jobs of one executor: `default`, `resolver` (name look-ups), or the name of an executor's class."""
 
     waiting: int
-    """Jobs that were submitted and have not begun; in an executor that is no thread pool: have not ended."""
+    """Jobs submitted but not started; for executors other than thread pools: not ended."""
     running: int
     outcomes: dict[str, int]
     """Jobs that have ended, by `finished`, `failed`, `cancelled`."""
@@ -35,7 +35,7 @@ class TransportsSnapshot:
     open: dict[str, int]
     """By kind. A TLS transport and the stream that carries it count one each."""
     opened: dict[str, int]
-    """By kind: how many were opened, those that have ended included."""
+    """By kind: how many were opened, including closed ones."""
     paused: dict[str, int]
     """By direction: how many are paused."""
     pauses: dict[str, int]
@@ -44,19 +44,19 @@ class TransportsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class StallsSnapshot:
-    """What a watchdog found."""
+    """A watchdog's findings."""
 
     active: int
-    """Stalls that have begun and are not over: 0 or 1, with one watchdog."""
+    """Stalls under way: 0 or 1, with one watchdog."""
     durations: dict[str, HistogramSnapshot]
-    """By cause: stalls that are over."""
+    """Stalls that are over, by cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSnapshot:
-    """A loop, from when the plugin was registered with it, or from an earlier snapshot: see `since`.
+    """A loop, from the registration of the plugin on, or from an earlier snapshot on: see `since`.
 
-    `counters` alone count from the making of the loop.
+    Only `counters` count from the creation of the loop.
     """
 
     name: str
@@ -64,21 +64,21 @@ class LoopSnapshot:
     started_at: float
     """When the plugin was registered, in seconds since the epoch."""
     seconds: float
-    """How long this covers."""
+    """Seconds that this covers."""
     recent_utilization: float
-    """The share of time spent working since a snapshot that was taken a second or more before this, 0.0 to 1.0."""
+    """The share of time spent working since a snapshot taken at least a second before this one, 0.0 to 1.0."""
     counters: Counters
     measurements: Measurements
-    """Times, as the loop's meter measured them."""
+    """Times, as measured by the loop's meter."""
     pools: dict[str, PoolSnapshot]
     transports: TransportsSnapshot
     stalls: StallsSnapshot
     exceptions: int
     """Reports to the loop's exception handler."""
     slow_callbacks: int
-    """Callbacks that took `loop.slow_callback_duration` or longer, of those that were timed; in debug mode all are."""
+    """Callbacks that took `loop.slow_callback_duration` or longer, of the timed ones; in debug mode all are timed."""
     failed_hooks: int
-    """How often a plugin was taken out of the loop because it raised."""
+    """How often a plugin was removed from the loop because it raised."""
 
     @property
     def utilization(self) -> float:
@@ -87,21 +87,21 @@ class LoopSnapshot:
 
     @property
     def delay(self) -> HistogramSnapshot:
-        """How long the loop kept what came at a random moment waiting; `loopcore_plugins.metrics.delay` says how."""
+        """How long an event at a random moment waits for the loop; `loopcore_plugins.metrics.delay` says how."""
         return loop_delay(self.measurements)
 
     def since(self, earlier: "LoopSnapshot") -> "LoopSnapshot":
-        """Return what has happened between `earlier`, a snapshot of the same loop, and this one.
+        """Return the changes between `earlier`, a snapshot of the same loop, and this one.
 
-        What says how things are now (queues, what is open or running) stays as it is here. This takes the place of
-        a reset: everybody may have their own interval.
+        Current values (queue lengths, open transports, running jobs) stay unchanged. Use this instead of a
+        reset: every reader can have its own interval.
         """
         difference: LoopSnapshot = _subtract(self, earlier)
         return difference
 
 
 def _subtract(later: Any, earlier: Any) -> Any:
-    if earlier is None:  # a pool, a kind, a cause that was not known then
+    if earlier is None:  # a pool, a kind or a cause that did not exist then
         return later
     if isinstance(later, HistogramSnapshot):
         return later.since(earlier)

@@ -1,4 +1,4 @@
-"""Policies: what a loop does beyond asyncio's rules, each a plugin of its own. docs/reference/plugins/policy.md."""
+"""Policies: behaviour of a loop beyond asyncio's rules, each in a plugin. docs/reference/plugins/policy.md."""
 
 from loopcore_plugins.policy.budget import Budget
 from loopcore_plugins.policy.fairness import Fair

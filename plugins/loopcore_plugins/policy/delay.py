@@ -1,8 +1,8 @@
-"""How late a loop is: what a callback waits that is scheduled now.
+"""How late a loop is: the time that a callback scheduled now would wait.
 
-Every `interval` a timer is set. When it runs, later than it was due by what the tick takes, it puts a callback on the
-ready queue, which waits for a whole round of that, in whatever order and with whatever budget a policy gives it. The
-longer of the two waits is the delay. One that is overdue counts before it is over.
+Every `interval` a timer is set. When it runs, late by the time that the tick takes, it puts a callback on the
+ready queue, which waits for a whole round of the queue, in the order and with the budget of the policies in use. The
+longer of the two waits is the delay. A wait that is overdue counts before it is over.
 """
 
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from typing import Any
 
 
 class DelayProbe:
-    """Measures a loop's delay, while somebody wants it. Thread: the loop's own.
+    """Measures a loop's delay, while its listener asks for it. Thread: the loop's own.
 
-    `listener(now, delay)` is told each measurement, and says whether to go on.
+    `listener(now, delay)` is called with each measurement, and returns whether to continue.
     """
 
     def __init__(self, loop: Any, interval: float, listener: Callable[[float, float], bool]) -> None:
@@ -24,7 +24,7 @@ class DelayProbe:
         self._late = 0.0
 
     def start(self) -> None:
-        """Begin to measure; without effect if it does."""
+        """Start measuring; no effect if it is measuring."""
         if self._handle is None:
             self._due = self._loop.time() + self._interval
             self._handle = self._loop.call_at(self._due, self._timer_ran)
@@ -36,7 +36,7 @@ class DelayProbe:
             self._handle = None
 
     def overdue(self, now: float) -> float:
-        """Return for how many seconds what is under way has been late."""
+        """Return for how many seconds the current measurement has been late."""
         return 0.0 if self._handle is None else max(0.0, now - self._due)
 
     def _timer_ran(self) -> None:

@@ -1,12 +1,12 @@
-"""Fair: no group of tasks gets more of the loop than the others, however much it has to do.
+"""Fair: no group of tasks gets more of the loop's time than the others, however much work it has.
 
-Each group has a queue, first in, first out, and an account of the time that its callbacks have run. Of the groups that
-have something ready, the one with the smallest account is served, one callback at a time: start-time fair queueing
+Each group has a queue, first in, first out, and an account of the time that its callbacks have run. Of the groups with
+ready callbacks, the one with the smallest account is served, one callback at a time: start-time fair queueing
 (Goyal, Vin, Cheng: SIGCOMM 1996), as in the schedulers of operating systems.
 
-Time that a group did not use is not saved up: one that comes back begins where the others stand. What it has used
-beyond its share is held against it, but for no more than `debt` seconds: a group with something ready waits until
-each of the others has used that much more, at most, and ended a callback.
+Unused time is not saved up: a group that comes back starts where the others are. Time that a group has used
+beyond its share counts against it, but at most `debt` seconds: a group with something ready waits at most until
+each of the others has used that much more, and ended a callback.
 """
 
 import time
@@ -21,15 +21,15 @@ from loopcore_plugins.policy.budget import Budget
 from loopcore_plugins.policy.marks import group_of
 
 _FEW: Final = 64
-"""Groups up to which no look is taken for those that can be forgotten."""
+"""Up to this number of groups, forgotten ones are not searched for."""
 
 
 class Fair(Budget):
     """Shares the loop's time among groups; see `loopcore_plugins.policy.group`. For one loop.
 
-    `debt`: seconds beyond its share that are remembered of a group.
-    `callbacks`, `seconds`: the budget of a tick, after which what has become ready meanwhile is sorted in.
-    `clock`: what is shared, in nanoseconds; with a clock that steps at each call, callbacks are counted.
+    `debt`: the most seconds beyond its share that count against a group.
+    `callbacks`, `seconds`: the budget of a tick, after which callbacks that became ready in it are sorted in.
+    `clock`: the shared resource, in nanoseconds; with a clock that steps at each call, callbacks are counted.
     """
 
     def __init__(
@@ -42,23 +42,23 @@ class Fair(Budget):
     ) -> None:
         super().__init__(callbacks=callbacks, seconds=seconds)
         if not 0.0 <= debt < float("inf"):
-            raise UsageError(f"debt is a number of seconds, not {debt}")
+            raise UsageError(f"debt must be a number of seconds, not {debt}")
         self._order = FairOrder(int(debt * 1e9), clock)
 
     @loopcore.hookimpl
     def loopcore_make_ready_queue(self) -> loopcore.ReadyOrder:
-        """Own the policy."""
+        """Provide the policy."""
         return self._order
 
     @loopcore.hookimpl
     def loopcore_phase_end(self, phase: str) -> None:
-        """Put the phase's last callback on its account, before the time that is not its own."""
+        """Charge the phase's last callback to its group, before time passes that is not its own."""
         if phase == "pending":
             self._order.settle()
 
 
 class _Group:
-    """A group: what of it is ready, the nanoseconds on its account, and when that was settled last."""
+    """A group: its ready callbacks, the nanoseconds on its account, and when that was last settled."""
 
     __slots__ = ("queue", "used", "served_at", "waits")
 
@@ -77,16 +77,16 @@ class FairOrder:
         self._clock = clock
         self._groups: dict[Hashable, _Group] = {}
         self._waiting: list[tuple[int, int, _Group]] = []
-        """A heap of the groups with something ready, by account, then by turn."""
+        """A heap of the groups with ready callbacks, by account, then by turn."""
         self._turn = 0
         self._floor = 0
-        """The account of the group that was served last; none that waits has a smaller one."""
+        """The account of the group that was served last; no waiting group has a smaller one."""
         self._running: _Group | None = None
         self._began_at = 0
         self._many = _FEW
 
     def push(self, runnable: Any) -> None:
-        """Take `runnable`."""
+        """Add `runnable`."""
         name = group_of(runnable)
         group = self._groups.get(name)
         if group is None:
@@ -98,7 +98,7 @@ class FairOrder:
             self._wait(group)
 
     def pop(self) -> Any:
-        """Give back the first of the group that has had least."""
+        """Return the first callback of the group with the smallest account."""
         now = self._clock()
         self._charge(now)
         if not self._waiting:
@@ -110,7 +110,7 @@ class FairOrder:
         return group.queue.popleft()
 
     def settle(self) -> None:
-        """Put the time since the last `pop` on the account of the group it was for."""
+        """Charge the time since the last `pop` to the group of that callback."""
         if self._running is not None:
             self._charge(self._clock())
 

@@ -1,7 +1,7 @@
-"""How a program says what its work is worth, and whose it is: two context variables.
+"""How a program marks the priority and the group of its work: two context variables.
 
-Every task and every callback runs in a context, a copy of the one that it was made in. So a mark holds for what is
-scheduled inside the `with`, for what that schedules in turn, and, set inside a task, for that task from its next
+Every task and every callback runs in a context, a copy of the one that it was created in. So a mark applies to work
+scheduled inside the `with`, to work scheduled by that, and, set inside a task, to that task from its next
 step on. Without the plugins that read them the marks have no effect.
 """
 
@@ -17,7 +17,7 @@ _group: ContextVar[Hashable] = ContextVar("loopcore_plugins.policy.group")
 
 @contextmanager
 def priority(level: int) -> Iterator[None]:
-    """What is scheduled inside has priority `level`: the greater goes first. Unmarked work has 0."""
+    """Give work scheduled inside priority `level`: the greater goes first. Unmarked work has 0."""
     token = _priority.set(operator.index(level))
     try:
         yield
@@ -27,7 +27,7 @@ def priority(level: int) -> Iterator[None]:
 
 @contextmanager
 def group(name: Hashable) -> Iterator[None]:
-    """What is scheduled inside belongs to the group `name`: a tenant, a user. All unmarked work is one more group."""
+    """Assign work scheduled inside to the group `name`: a tenant, a user. All unmarked work is one more group."""
     hash(name)
     token = _group.set(name)
     try:
@@ -37,7 +37,7 @@ def group(name: Hashable) -> Iterator[None]:
 
 
 def priority_of(runnable: Any) -> int:
-    """Return the priority of something ready. Steps of transports have no context, and count as unmarked."""
+    """Return the priority of a runnable. Steps of transports have no context, and count as unmarked."""
     try:
         level: int = runnable.get_context().get(_priority, 0)
     except AttributeError:
@@ -46,7 +46,7 @@ def priority_of(runnable: Any) -> int:
 
 
 def group_of(runnable: Any) -> Hashable:
-    """Return the group of something ready; None is that of unmarked work."""
+    """Return the group of a runnable; None is that of unmarked work."""
     try:
         name: Hashable = runnable.get_context().get(_group)
     except AttributeError:

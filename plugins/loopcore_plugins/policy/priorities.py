@@ -1,11 +1,11 @@
-"""Priority: what is urgent runs first, and what is not still runs.
+"""Priority: urgent callbacks run first, and the others are not starved.
 
-A queue for each priority, first in, first out. Of several that wait, the highest is served; but every so many
-callbacks the one that has waited longest of all goes first, so that nothing starves: if n others that came before it
-wait, a callback runs after at most `patience * (n + 1)` others.
+There is a queue for each priority, first in, first out. The highest one that is not empty is served; but every so many
+callbacks the one that has waited longest of all goes first, so that none starves: if n others were ready before it,
+a callback runs after at most `patience * (n + 1)` others.
 
-An order alone sorts what became ready between two ticks. Something urgent that becomes ready in the middle of a long
-tick would wait for its end, so ticks have a budget here as well.
+An order alone sorts what became ready between two ticks. An urgent callback that becomes ready in the middle of a long
+tick would wait for the tick's end, so ticks have a budget here as well.
 """
 
 from bisect import insort
@@ -22,18 +22,18 @@ class Priority(Budget):
     """Runs ready callbacks and tasks by priority; see `loopcore_plugins.policy.priority`.
 
     `patience`: one callback in so many is the one that has waited longest, whatever its priority.
-    `callbacks`, `seconds`: the budget of a tick, after which what has become ready meanwhile is sorted in.
+    `callbacks`, `seconds`: the budget of a tick, after which callbacks that became ready in it are sorted in.
     """
 
     def __init__(self, *, patience: int = 16, callbacks: int | None = None, seconds: float | None = 0.001) -> None:
         super().__init__(callbacks=callbacks, seconds=seconds)
         if patience < 1:
-            raise UsageError(f"patience is a number of callbacks, 1 or more, not {patience}")
+            raise UsageError(f"patience must be a number of callbacks, 1 or more, not {patience}")
         self.patience = patience
 
     @loopcore.hookimpl
     def loopcore_make_ready_queue(self) -> loopcore.ReadyOrder:
-        """Own the policy."""
+        """Provide the policy."""
         return PriorityOrder(self.patience)
 
 
@@ -43,15 +43,15 @@ class PriorityOrder:
     def __init__(self, patience: int) -> None:
         self._patience = patience
         self._queues: dict[int, deque[tuple[int, Any]]] = {}
-        """By level, none of them empty; each entry with the number of its arrival."""
+        """By level, none of them empty; each entry has its arrival number."""
         self._levels: list[int] = []
         """The keys of `_queues`, in ascending order."""
         self._arrivals = 0
         self._overtaken = 0
-        """Callbacks in a row that may have gone before an older one."""
+        """The number of consecutive callbacks that may have gone before an older one."""
 
     def push(self, runnable: Any) -> None:
-        """Take `runnable`."""
+        """Add `runnable`."""
         level = priority_of(runnable)
         queue = self._queues.get(level)
         if queue is None:
@@ -61,7 +61,7 @@ class PriorityOrder:
         queue.append((self._arrivals, runnable))
 
     def pop(self) -> Any:
-        """Give back what is most urgent, or has been overtaken for long enough."""
+        """Return the most urgent callback, or one that has been overtaken for long enough."""
         if not self._levels:
             return None
         level = self._levels[-1]

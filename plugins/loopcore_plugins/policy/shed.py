@@ -1,7 +1,7 @@
-"""Shed: an overloaded server refuses new connections, so that those it has accepted are served in time.
+"""Shed: an overloaded server refuses new connections, so that the accepted ones are served in time.
 
-A loop that gets more work than it can do becomes later and later for everybody, until clients give up on answers that
-are still being computed. Who is refused at once can go elsewhere.
+A loop with more work than it can do gets later and later for every client, until clients give up on answers that
+are still being computed. A client that is refused at once can go elsewhere.
 """
 
 import math
@@ -18,21 +18,21 @@ from loopcore_plugins.policy.throttle import CALM, Throttle
 logger = plugin_logger.getChild("shed")
 
 PROBES: Final = 5
-"""Measurements in the time of one bound. They are made while connections come, and for a second after."""
+"""Measurements in the time of one bound. They are made while connections arrive, and for a second after."""
 
 
 class Shed:
-    """Resets new connections while the loop's delay is beyond a bound, and more if that goes on. For one loop.
+    """Resets new connections while the loop's delay is above a bound; if that lasts, limits their rate. For one loop.
 
-    `delay`: the bound, in seconds: what a callback may wait.
+    `delay`: the bound, in seconds: the longest that a callback may wait.
     `port`: the one listening port whose connections are refused; None for all listeners, Unix sockets included.
     """
 
     def __init__(self, *, delay: float = 0.05, port: int | None = None) -> None:
         if not 0.0 < delay < float("inf"):
-            raise UsageError(f"delay is a number of seconds above zero, not {delay}")
+            raise UsageError(f"delay must be a number of seconds above zero, not {delay}")
         if port is not None and not 1 <= port <= 65535:
-            raise UsageError(f"port is a port that is listened on, 1 to 65535, not {port}")
+            raise UsageError(f"port must be a listening port, 1 to 65535, not {port}")
         self.delay = delay
         self.port = port
         self._throttle = Throttle(delay)
@@ -51,13 +51,13 @@ class Shed:
 
     @loopcore.hookimpl
     def loopcore_plugin_unregistered(self) -> None:
-        """Stop measuring, and let all in from now on."""
+        """Stop measuring, and admit all connections from now on."""
         if self._probe is not None:
             self._probe.stop()
 
     @loopcore.hookimpl
     def loopcore_admit_connection(self, sock: socket.socket) -> bool:
-        """Own the policy."""
+        """Provide the policy."""
         if self.port is not None and _listener_of(sock) != str(self.port):
             return True
         assert self._probe is not None
@@ -74,10 +74,10 @@ class Shed:
         return False
 
     def counters(self) -> dict[str, float]:
-        """Return what was counted so far. Thread: any.
+        """Return the counters. Thread: any.
 
         `admitted`; `refused` in all, and `refused.<port or path>`; `episodes` in which connections were refused;
-        `rate`: connections a second that may pass now, infinite if there is no limit.
+        `rate`: connections a second that may pass now, infinite without a limit.
         """
         refused = {f"refused.{listener}": count for listener, count in self._refused.copy().items()}
         rate = self._throttle.rate

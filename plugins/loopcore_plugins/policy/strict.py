@@ -1,8 +1,8 @@
-"""Strict: what asyncio lets pass with a line in the log ends the run.
+"""Strict: mistakes that asyncio only logs end the run.
 
-Two mistakes are looked for. A task or future failed, and was dropped without anybody asking for its exception; the loop
-learns of that when it is destroyed. A coroutine was called, and dropped without having been awaited; see `unawaited`.
-What sits in a reference cycle is found by the garbage collector, so that runs once more when the loop is closed.
+It looks for two mistakes. A task or future failed, and was dropped before its exception was retrieved; the loop
+is notified when it is destroyed. A coroutine was called, and dropped without being awaited; see `unawaited`.
+Only the garbage collector finds those in a reference cycle, so it runs once more when the loop is closed.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _NEVER_RETRIEVED: Final = "exception was never retrieved"
 
 @dataclass(frozen=True)
 class Mistake:
-    """What was found, in words. The exception that nobody asked for, if the run is stopped for it: it keeps frames."""
+    """A description of the mistake. The unretrieved exception, if the run is stopped for it: it keeps frames."""
 
     message: str
     exception: BaseException | None = None
@@ -40,8 +40,8 @@ class Mistake:
 class StrictFailure(SystemExit):
     """Ends a run, or comes out of `close`, because of `mistakes`; the first one's exception is its cause.
 
-    A SystemExit, since a loop hands everything else that a callback raises to its exception handler: not caught, it
-    ends the program with its message and status 1.
+    It is a SystemExit, because a loop passes all other exceptions of a callback to its exception handler: if it is not
+    caught, it ends the program with its message and status 1.
     """
 
     def __init__(self, mistakes: list[Mistake]) -> None:
@@ -51,12 +51,12 @@ class StrictFailure(SystemExit):
 
 
 class Strict:
-    """Fails on exceptions that nobody retrieved, and on coroutines that nobody awaited. For one loop.
+    """Fails on exceptions that were never retrieved, and on coroutines that were never awaited. For one loop.
 
-    `action`: "stop" raises StrictFailure out of the run; "report" calls the loop's exception handler, which hears of
-    exceptions in any case; "log" writes an error to the logger `loopcore.plugin.strict`, whatever that handler does.
+    `action`: "stop" raises StrictFailure out of the run; "report" calls the loop's exception handler, which gets
+    the exceptions in any case; "log" logs an error to `loopcore.plugin.strict`, whatever that handler does.
     `exceptions`, `coroutines`: which of the two to look for.
-    `origins`: frames that are kept of where each coroutine was made, to be named; 0 for none, and no cost.
+    `origins`: how many frames of each coroutine's creation to keep, to be named; 0 for none, at no cost.
     `collect`: run the garbage collector when the loop is closed.
     """
 
@@ -70,25 +70,25 @@ class Strict:
         collect: bool = True,
     ) -> None:
         if action not in ACTIONS:
-            raise UsageError(f"action is one of {', '.join(ACTIONS)}, not {action!r}")
+            raise UsageError(f"action must be one of {', '.join(ACTIONS)}, not {action!r}")
         if not 0 <= origins < 2**31:  # a C int, for the interpreter
-            raise UsageError(f"origins is a number of frames, 0 or more, not {origins}")
+            raise UsageError(f"origins must be a number of frames, 0 or more, not {origins}")
         self.action = action
         self.exceptions = exceptions
         self.coroutines = coroutines
         self.origins = origins
         self.collect = collect
         self.count = 0
-        """Mistakes that were found so far."""
+        """The number of mistakes so far."""
         self.mistakes: deque[Mistake] = deque(maxlen=REMEMBERED)
-        """The last ones of them."""
+        """The latest mistakes."""
         self._raised = False
         self._loop: Any = None
         self._depth_before: int | None = None
 
     @loopcore.hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
-        """Begin to look."""
+        """Start looking."""
         self._loop = loop
         if self.coroutines:
             unawaited.listen(self)
@@ -104,7 +104,7 @@ class Strict:
 
     @loopcore.hookimpl
     def loopcore_run_started(self) -> None:
-        """Have the interpreter note in this thread where coroutines are made; debug mode may do so already."""
+        """Make the interpreter record in this thread where coroutines are created; debug mode may do so already."""
         depth = sys.get_coroutine_origin_tracking_depth()
         if self.coroutines and depth < self.origins:
             self._depth_before = depth
@@ -112,27 +112,27 @@ class Strict:
 
     @loopcore.hookimpl
     def loopcore_run_stopped(self) -> None:
-        """Have it note what it noted before."""
+        """Restore the interpreter's setting."""
         if self._depth_before is not None:
             sys.set_coroutine_origin_tracking_depth(self._depth_before)
             self._depth_before = None
 
     @loopcore.hookimpl
     def loopcore_loop_closing(self) -> None:
-        """Find what only the garbage collector can find."""
+        """Find mistakes that only the garbage collector can find."""
         if self.collect:
             gc.collect()
 
     @loopcore.hookimpl(trylast=True)
     def loopcore_loop_closed(self) -> None:
-        """Raise what no run has raised. Last, so that the other plugins have heard of the end."""
+        """Raise mistakes that no run has raised. Last, so that the other plugins have been notified of the end."""
         unawaited.ignore(self)
         self._loop = None
         self._stop()
 
     @loopcore.hookimpl
     def loopcore_exception(self, context: dict[str, Any]) -> None:
-        """Look through what is reported for exceptions that were never retrieved."""
+        """Find exceptions that were never retrieved in what is reported."""
         if self.exceptions and _NEVER_RETRIEVED in str(context.get("message")):
             exception = context.get("exception")
             self._note(f"{context['message']}: {exception!r} of {context.get('future')!r}", exception)
@@ -142,14 +142,14 @@ class Strict:
         return self._loop is not None and asyncio._get_running_loop() is self._loop
 
     def note_unawaited(self, coroutine: "CoroutineType[Any, Any, Any]") -> None:
-        """Take note of a coroutine that is destroyed without having run."""
+        """Record a coroutine that is destroyed without having run."""
         message = printable(f"coroutine '{coroutine.__qualname__}' was never awaited; {_place_of(coroutine)}")
         if self.action == "report" and self._loop is not None:
             self._loop.call_exception_handler({"message": message})
         self._note(message)
 
     def _note(self, message: str, exception: BaseException | None = None) -> None:
-        """Called from finalizers, which cannot raise, and in any thread."""
+        """Record a mistake. Called from finalizers, which cannot raise, and in any thread."""
         self.count += 1
         self.mistakes.append(Mistake(message, exception if self.action == "stop" else None))
         if self.action == "log":
@@ -158,7 +158,7 @@ class Strict:
             self._loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
-        """Raise, once: what is found while the program ends because of it is only kept."""
+        """Raise, once: mistakes found while the program ends because of it are only kept."""
         if self.action == "stop" and self.mistakes and not self._raised:
             self._raised = True
             raise StrictFailure(list(self.mistakes))
@@ -167,6 +167,6 @@ class Strict:
 def _place_of(coroutine: "CoroutineType[Any, Any, Any]") -> str:
     if coroutine.cr_origin:
         file, line, function = coroutine.cr_origin[0]
-        return f"it was made at {file}:{line}, in {function}"
+        return f"it was created at {file}:{line}, in {function}"
     code = coroutine.cr_code
     return f"it is defined at {code.co_filename}:{code.co_firstlineno}"

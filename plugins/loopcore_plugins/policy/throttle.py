@@ -1,9 +1,9 @@
 """How many new connections a loop can take, found by trying: the arithmetic of `shed`, without a loop.
 
-While the loop is late, nothing passes. If that goes on, what passes in between gets a rate, too: a token bucket spaces
-connections out, and its rate is raised slowly and lowered quickly, steered by the loop's delay, until the loop is just
+While the loop is late, none is admitted. If that lasts, connections in between get a rate limit, too: a token bucket
+spaces them out, and its rate is raised slowly and lowered quickly, steered by the loop's delay, until the loop is just
 not late. This is the adaptive admission control of SEDA (Welsh and Culler, "Adaptive Overload Control for Busy Internet
-Servers", USENIX 2003). Without it, the moments in which the loop is in time would let in more than it can take.
+Servers", USENIX 2003). Without it, the moments in which the loop is in time would admit more than it can take.
 """
 
 from typing import Final
@@ -13,28 +13,28 @@ PERIOD: Final = 0.1
 
 DECREASE: Final = 0.8
 INCREASE: Final = 0.05
-"""What the rate is multiplied by, and the part of it that is added; one connection a second is added at least."""
+"""The factor by which the rate is lowered, and the part of it that is added; at least one connection a second."""
 
 FEW: Final = 0.25
-"""The part of a period's measurements that may be late: a pause of the garbage collector is no overload."""
+"""The part of a period's measurements that may be late: a pause of the garbage collector does not mean overload."""
 
 CALM: Final = 1.0
-"""Seconds without a refusal after which an episode is over, and the limit given up."""
+"""Seconds without a refusal after which an episode is over, and the limit is removed."""
 
 
 class Throttle:
     """Decides about connections, one after the other. Times are seconds of any one clock.
 
-    `bound`: the delay, in seconds, from which on the loop is late. The rate aims at half of it, so that what comes
-    in bunches seldom gets there.
+    `bound`: the delay, in seconds, from which on the loop is late. The rate aims at half of it, so that a burst of
+    connections seldom reaches it.
     """
 
     def __init__(self, bound: float) -> None:
         self.bound = bound
         self.shedding = False
-        """Whether a connection was refused lately."""
+        """Whether a connection was refused recently."""
         self.rate: float | None = None
-        """Connections a second that may pass; None for all."""
+        """Connections a second that may pass; None for no limit."""
         self._delay = 0.0
         self._tokens = 0.0
         self._filled_at = 0.0
@@ -42,12 +42,12 @@ class Throttle:
         self._period_began = 0.0
         self._passed = 0
         self._was_late = False
-        """Whether the period before this one was."""
+        """Whether the period before this one was late."""
         self._measured = self._late = 0
-        """Measurements of this period: all, and those beyond half of the bound."""
+        """Measurements of this period: all, and those above half of the bound."""
 
     def measure(self, now: float, delay: float) -> None:
-        """Take note of the loop's delay, in seconds."""
+        """Record the loop's delay, in seconds."""
         self._delay = delay
         self._measured += 1
         self._late += delay > self.bound / 2
@@ -58,12 +58,12 @@ class Throttle:
             self._passed = self._measured = self._late = 0
 
     def forget(self) -> None:
-        """Nothing is measured for now: what was says nothing about the next connection."""
+        """Note that measuring has stopped: earlier measurements say nothing about the next connection."""
         self._delay = 0.0
         self._was_late = False
 
     def admit(self, now: float, overdue: float) -> bool:
-        """Tell whether a connection may pass, a measurement having been `overdue` for so many seconds."""
+        """Tell whether a connection may pass, with a measurement that is `overdue` by so many seconds."""
         if max(self._delay, overdue) > self.bound or not self._take(now):
             self.shedding = True
             self._refused_at = now
@@ -82,7 +82,7 @@ class Throttle:
         return True
 
     def _change(self, now: float, passed: float) -> None:
-        """End a period, in which `passed` connections a second were let in."""
+        """End a period, in which `passed` connections a second were admitted."""
         was_late, self._was_late = self._was_late, self._late > FEW * self._measured
         if now - self._refused_at >= CALM:
             self.shedding = False

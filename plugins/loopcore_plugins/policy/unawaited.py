@@ -1,9 +1,9 @@
-"""Coroutines that were never awaited: told to whoever wants to know, before the interpreter warns of them.
+"""Coroutines that were never awaited: reported to listeners before the interpreter warns of them.
 
-When a coroutine is destroyed that never ran, the interpreter calls `warnings._warn_unawaited_coroutine`. That
-function is replaced here while somebody listens, and called in any case. The warning itself would be a poor
+When a coroutine that never ran is destroyed, the interpreter calls `warnings._warn_unawaited_coroutine`. That
+function is replaced here while there is a listener, and is always called. The warning itself would be a poor
 source: filters drop it, `default` shows it once a line, `error` turns it into an unraisable exception, and
-whoever replaces `showwarning`, as test runners do, takes it away.
+a program that replaces `showwarning`, as test runners do, hides it.
 """
 
 import threading
@@ -19,13 +19,13 @@ _HOOK = "_warn_unawaited_coroutine"
 
 
 class Listener(Protocol):
-    """Who wants to know."""
+    """An object that is notified of unawaited coroutines."""
 
     def concerns_this_thread(self) -> bool:
-        """Tell whether the loop in question runs in the calling thread."""
+        """Tell whether the listener's loop runs in the calling thread."""
 
     def note_unawaited(self, coroutine: "CoroutineType[Any, Any, Any]") -> None:
-        """Take note of `coroutine`, which is being destroyed. Thread: any. Must not raise."""
+        """Record `coroutine`, which is being destroyed. Thread: any. Must not raise."""
 
 
 _listeners: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -34,13 +34,13 @@ _original: Callable[[Any], None] | None = None
 
 
 def listen(listener: Listener) -> None:
-    """Tell `listener` from now on. Raises UsageError if this interpreter has no means for it."""
+    """Notify `listener` from now on. Raises UsageError if this interpreter cannot report unawaited coroutines."""
     global _original
     with _lock:
         if _original is None:
             if not hasattr(warnings, _HOOK):
                 raise UsageError(
-                    "this interpreter does not tell of coroutines that were never awaited; use strict:coroutines=no"
+                    "this interpreter does not report coroutines that were never awaited; use strict:coroutines=no"
                 )
             _original = getattr(warnings, _HOOK)
             setattr(warnings, _HOOK, _tell)
@@ -48,18 +48,18 @@ def listen(listener: Listener) -> None:
 
 
 def ignore(listener: Listener) -> None:
-    """Tell `listener` no more; with the last one, leave the interpreter as it was."""
+    """Stop notifying `listener`; with the last listener, restore the interpreter's function."""
     global _original
     with _lock:
         _listeners.discard(listener)
-        # Who has replaced our replacement goes on calling it.
+        # Code that has replaced our replacement continues to call it.
         if not _listeners and getattr(warnings, _HOOK, None) is _tell:
             setattr(warnings, _HOOK, _original)
             _original = None
 
 
 def _tell(coroutine: "CoroutineType[Any, Any, Any]") -> None:
-    """Tell the loop of this thread; where there is none, for the collector may run anywhere, all of them."""
+    """Notify the listeners whose loop runs in this thread; if there is none, as in a collection, notify all."""
     with _lock:
         original = _original
         listeners = list(_listeners)

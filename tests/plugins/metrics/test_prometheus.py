@@ -387,11 +387,11 @@ def test_a_name_that_no_export_can_show_is_refused(name: Any) -> None:
     "options", [{"port": -1}, {"port": 65536}, {"port": 65535, "ports": 2}, {"port": 1, "ports": 0}]
 )
 def test_ports_that_cannot_be_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(UsageError, match="are no ports"):
+    with pytest.raises(UsageError, match="are not valid ports"):
         Metrics(**options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("window", [-1.0, float("nan"), float("inf")])
 def test_a_window_that_cannot_be_is_refused(window: float) -> None:
-    with pytest.raises(UsageError, match="window is a number of seconds"):
+    with pytest.raises(UsageError, match="window must be a number of seconds"):
         Metrics(window=window)

@@ -154,7 +154,7 @@ def test_it_has_no_hook_that_is_called_for_ticks_callbacks_or_tasks(loop: Any) -
 
 
 def test_without_a_loop_there_is_nothing_to_read() -> None:
-    with pytest.raises(UsageError, match="of no loop yet"):
+    with pytest.raises(UsageError, match="have no loop yet"):
         Metrics().snapshot()
 
 

@@ -67,5 +67,5 @@ def test_ticks_that_it_ends_are_counted(backend_name: str) -> None:
 
 @pytest.mark.parametrize("options", [{"callbacks": 0}, {"seconds": 0.0}, {"seconds": -1.0}, {"seconds": math.nan}])
 def test_a_budget_of_nothing_is_an_error(options: Any) -> None:
-    with pytest.raises(UsageError, match="a budget is above zero"):
+    with pytest.raises(UsageError, match="a budget must be above zero"):
         Budget(**options)

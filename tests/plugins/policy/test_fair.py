@@ -177,5 +177,5 @@ def test_groups_that_are_gone_are_forgotten() -> None:
 
 @pytest.mark.parametrize("debt", [-1.0, math.nan, math.inf])
 def test_a_debt_that_cannot_be_is_an_error(debt: float) -> None:
-    with pytest.raises(UsageError, match="debt is a number of seconds"):
+    with pytest.raises(UsageError, match="debt must be a number of seconds"):
         Fair(debt=debt)

@@ -134,7 +134,7 @@ def test_taken_out_at_run_time_it_leaves_the_rest_in_its_order(backend_name: str
 
 
 def test_mistakes_are_errors() -> None:
-    with pytest.raises(UsageError, match="patience is a number of callbacks"):
+    with pytest.raises(UsageError, match="patience must be a number of callbacks"):
         Priority(patience=0)
     with pytest.raises(TypeError), priority("high"):  # type: ignore[arg-type]
         pass

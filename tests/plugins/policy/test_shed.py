@@ -284,13 +284,13 @@ def test_a_probe_measures_the_longer_of_the_two_waits() -> None:
 
 @pytest.mark.parametrize("delay", [0.0, math.nan, math.inf])
 def test_a_bound_that_is_none_is_an_error(delay: float) -> None:
-    with pytest.raises(UsageError, match="delay is a number of seconds above zero"):
+    with pytest.raises(UsageError, match="delay must be a number of seconds above zero"):
         Shed(delay=delay)
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
 def test_a_port_that_nobody_can_listen_on_is_an_error(port: int) -> None:
-    with pytest.raises(UsageError, match="port is a port that is listened on"):
+    with pytest.raises(UsageError, match="port must be a listening port"):
         Shed(port=port)
 
 

@@ -74,7 +74,7 @@ def test_with_it_the_run_fails(backend_name: str, program: Program) -> None:
         assert isinstance(failure.value.__cause__, OSError)
         assert "exception was never retrieved" in str(failure.value)
     else:
-        place = f"it was made at {__file__}:{program.__code__.co_firstlineno + 1}, in {program.__name__}"
+        place = f"it was created at {__file__}:{program.__code__.co_firstlineno + 1}, in {program.__name__}"
         assert str(failure.value) == f"coroutine 'save' was never awaited; {place}"
 
 
@@ -210,13 +210,13 @@ def test_taken_out_at_run_time_it_looks_no_longer(backend_name: str) -> None:
 
 
 def test_an_unknown_action_is_an_error() -> None:
-    with pytest.raises(UsageError, match="action is one of stop, report, log, not 'panic'"):
+    with pytest.raises(UsageError, match="action must be one of stop, report, log, not 'panic'"):
         Strict(action="panic")
 
 
 @pytest.mark.parametrize("origins", [-1, 1 << 31])
 def test_a_number_of_frames_that_cannot_be_kept_is_an_error(origins: int) -> None:
-    with pytest.raises(UsageError, match="origins is a number of frames"):
+    with pytest.raises(UsageError, match="origins must be a number of frames"):
         Strict(origins=origins)
 
 
@@ -233,4 +233,4 @@ def test_not_caught_it_ends_the_program_with_status_one(backend_name: str) -> No
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, check=False, text=True, timeout=60
     )
     assert ended.returncode == 1
-    assert "coroutine 'save' was never awaited; it was made at <string>:4, in main" in ended.stderr
+    assert "coroutine 'save' was never awaited; it was created at <string>:4, in main" in ended.stderr
