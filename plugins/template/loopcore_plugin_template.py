@@ -1,8 +1,8 @@
-"""A plugin that counts a loop's tasks by the coroutine they run, and says so when the loop closes.
+"""A plugin that counts a loop's tasks by the coroutine they run, and logs the counts when the loop closes.
 
-It knows nothing of loopcore but `hookimpl`, `errors` and the methods of the loop it is handed; it inherits nothing. A
-loop calls `Census(**options)` once, so an instance belongs to one loop, and all hooks used here are called in that
-loop's thread: no lock is needed.
+It uses nothing of loopcore but `hookimpl`, `errors` and the methods of the loop it is passed; it inherits from no
+class. A loop calls `Census(**options)` once, so an instance belongs to one loop, and all hooks used here are called in
+that loop's thread: no lock is needed.
 """
 
 import logging
@@ -19,9 +19,9 @@ class Census:
     """Logs the `top` most frequent coroutines, and how many tasks were alive at once."""
 
     def __init__(self, top: int = 5, level: str = "INFO") -> None:
-        # `template:top=3,level=DEBUG` gives these. The annotations say how text is converted.
+        # `template:top=3,level=DEBUG` passes these options. The annotations determine how text is converted.
         if level not in logging.getLevelNamesMapping():
-            raise UsageError(f"template: level={level!r} is none of {', '.join(logging.getLevelNamesMapping())}")
+            raise UsageError(f"template: level={level!r} is not one of {', '.join(logging.getLevelNamesMapping())}")
         self.top = top
         self.level = logging.getLevelNamesMapping()[level]
         self.seen: Counter[str] = Counter()
@@ -37,7 +37,7 @@ class Census:
 
     @loopcore.hookimpl
     def loopcore_task_done(self) -> None:
-        # A hook takes those of its arguments that it needs. A plugin that came late may see tasks it has not counted.
+        # A hook takes only the arguments it needs. A plugin that is registered late may see tasks it has not counted.
         self.alive = max(0, self.alive - 1)
 
     @loopcore.hookimpl

@@ -161,7 +161,7 @@ def align(rows: Sequence[Sequence[str]], room: int | None, more: str) -> list[st
 def ps_lines(greeting: Message, answer: Message, branches: Branches, room: int | None = None) -> list[str]:
     """Return the output of `loopcore ps` for a loop, its table in `room` characters; None means no limit."""
     rows = task_rows(answer["tasks"], branches)
-        # A column without any value (ages, mostly) is left out.
+    # A column without any value (ages, mostly) is left out.
     kept = [number for number in range(len(HEADINGS)) if number == 0 or any(row[number] != "-" for row in rows)]
     shown = [[row[number] for number in kept] for row in (HEADINGS, *rows)]
     return [describe_loop(greeting, answer), *(align(shown, room, branches.more) if rows else [])]

@@ -73,9 +73,7 @@ class Folder:
         except FileNotFoundError:
             raise
         except OSError as exc:
-            reason = (
-                "is not a folder, or is a link" if exc.errno in _NO_FOLDER else f"cannot be opened: {exc.strerror}"
-            )
+            reason = "is not a folder, or is a link" if exc.errno in _NO_FOLDER else f"cannot be opened: {exc.strerror}"
             raise UsageError(f"{path} {reason}; set {VARIABLE} to a folder of your own") from None
         try:
             self._check()

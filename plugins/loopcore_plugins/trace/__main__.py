@@ -33,6 +33,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    if isinstance(sys.stdout, io.TextIOWrapper):  # names are the program's, and may not be of the terminal's encoding
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may be unable to encode a program's names
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main())

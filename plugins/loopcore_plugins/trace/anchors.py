@@ -1,4 +1,4 @@
-"""Anchors: whether a moment on a track lies within a slice, which is what an arrow's end must do to be drawn."""
+"""Anchors: whether a moment on a track lies within a slice; only then is an arrow's end drawn."""
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable
@@ -16,8 +16,8 @@ class Anchors:
             latest.append(max(end, latest[-1]) if latest else end)
 
     def holds(self, track: Hashable, at: float, slack: float = 0.0) -> bool:
-        """Tell whether `at` lies within a slice of `track`, or at most `slack` beside it."""
+        """Tell whether `at` lies within a slice of `track`, or at most `slack` outside it."""
         begins, latest = self._by_track.get(track, ([], []))
         position = bisect_right(begins, at + slack)
-        # Slices nest, so one that began before and is the latest to end is all there is to ask.
+        # Slices nest, so of those that began before, only the one that ends last matters.
         return position > 0 and latest[position - 1] >= at - slack

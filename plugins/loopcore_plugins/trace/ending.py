@@ -1,8 +1,8 @@
 """Ending: a trace survives SIGTERM, with which most programs are stopped.
 
-A signal that nobody handles ends the process on the spot, and no loop is closed. uvicorn, too, ends like that: having
-shut down in order it restores the handlers it found and sends itself the signal once more. So the trace takes the
-place of SIGTERM's default action, and of nothing else: it writes, and then lets the default action follow.
+A signal without a handler ends the process at once, and no loop is closed. uvicorn ends like that, too: after an
+orderly shutdown it restores the handlers it found and sends itself the signal once more. So the trace replaces
+SIGTERM's default action, and nothing else: it writes, and then runs the default action.
 """
 
 import signal
@@ -12,18 +12,18 @@ from types import FrameType
 
 
 class LastChance:
-    """Calls `write` before SIGTERM ends the process. Thread: `take` and `leave` do nothing but in the main one."""
+    """Calls `write` before SIGTERM ends the process. Thread: `take` and `leave` do nothing outside the main one."""
 
     def __init__(self, write: Callable[[], None]) -> None:
         self._write = write
 
     def take(self) -> None:
-        """Handle SIGTERM, if its default action stands."""
+        """Handle SIGTERM, if it has its default action."""
         if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._end)
 
     def leave(self) -> None:
-        """Give back what `take` took, unless somebody else handles SIGTERM by now."""
+        """Undo `take`, unless another handler for SIGTERM has been set since."""
         if _is_main_thread() and signal.getsignal(signal.SIGTERM) == self._end:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

@@ -1,4 +1,4 @@
-"""Names: what a reader of a trace recognises a callback, a coroutine or a file by."""
+"""Names: by which a reader of a trace recognises a callback, a coroutine or a file."""
 
 import functools
 from contextlib import suppress
@@ -14,7 +14,7 @@ def describe_callback(runnable: object) -> str:
         function = runnable
     while isinstance(function, functools.partial):
         function = function.func
-    with suppress(Exception):  # any object can be called, also a proxy that raises whatever is asked of it
+    with suppress(Exception):  # any object can be called, even a proxy that raises on every access
         owner = getattr(function, "__self__", None)
         name = function.__qualname__
         if "." in name or owner is None:
@@ -30,7 +30,7 @@ def describe_coroutine(task: Any) -> str:
 
 
 def describe_outcome(task: Any) -> str:
-    """Return suspended, cancelled, failed or finished; does not count as looking at the exception."""
+    """Return suspended, cancelled, failed or finished; does not mark the exception as retrieved."""
     if not task.done():
         return "suspended"
     if task.cancelled():
@@ -44,7 +44,7 @@ def describe_error(exc: BaseException | None) -> str | None:
         return None
     try:
         return f"{type(exc).__name__}: {exc}"
-    except Exception:  # its own __str__ fails
+    except Exception:  # its __str__ fails
         return type(exc).__name__
 
 

@@ -1,4 +1,4 @@
-"""Trace: the plugin that listens to every hook and remembers what it needs to draw them."""
+"""Trace: the plugin that implements the hooks and remembers what it needs to draw the events."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ DEFAULT_FILE = "loopcore-trace-{pid}-{n}.json"
 DEFAULT_LIMIT = 200_000
 FIRST_TASK_TRACK = 1000
 WAITING_ARROWS = 10_000
-"""Beginnings of arrows that are remembered while what they lead to has not run."""
+"""The most arrow origins that are remembered while their targets have not run."""
 
 _instances = count(1)
 _now = time.perf_counter_ns
@@ -39,7 +39,7 @@ class Trace:
 
     `file` may contain {pid} and {n}, the number of the trace in this process; `.gz` at its end compresses it.
     `limit` bounds the records in memory, at about 250 bytes each; the oldest are dropped, and counted in the file.
-    Raises UsageError for a limit below one, a directory that does not exist, or one in the file's place.
+    Raises UsageError for a limit below one, for a missing directory, or if `file` is a directory.
     """
 
     def __init__(self, file: Path = Path(DEFAULT_FILE), limit: int = DEFAULT_LIMIT) -> None:
@@ -57,9 +57,9 @@ class Trace:
         self._threads: dict[int, int] = {}
         self._threads_lock = threading.Lock()
         self._job_ended: dict[int, int] = {}  # by track: when the last job of that thread ended
-        # What runs now, innermost last: (track, begin, name of the callback or "" for a task's step).
+        # What is running, innermost last: (track, begin, name of the callback or "" for a task's step).
         self._running: list[tuple[int, int, str]] = []
-        # Where arrows begin, by id() of what they lead to, which is kept so that its id() is nobody else's meanwhile.
+        # The origins of arrows, by id() of their target, which is kept alive so that its id() is not reused.
         self._origins: dict[int, tuple[object, int, int]] = {}
         self._phases: list[int] = []
         self._tick_began = 0
@@ -67,11 +67,11 @@ class Trace:
         self._last_chance = LastChance(self._write_or_report)
 
     def records(self) -> tuple[list[Record], int]:
-        """Return what is remembered, oldest first, and how many records were dropped. Thread: any."""
+        """Return the records, oldest first, and how many were dropped. Thread: any."""
         return self._ring.take()
 
     def write(self, path: Path | None = None) -> Path:
-        """Write what was recorded so far to `path`, by default `self.path`; return it. Thread: any. Raises OSError."""
+        """Write the records so far to `path`, by default `self.path`; return it. Thread: any. Raises OSError."""
         records, dropped = self._ring.take()
         with self._threads_lock:
             threads = {track: thread for thread, track in self._threads.items()}
@@ -98,7 +98,7 @@ class Trace:
     @hookimpl
     def loopcore_plugin_unregistered(self) -> None:
         self._last_chance.leave()
-        # What had begun ends unseen, and must not be taken for what runs when the plugin comes back.
+        # Callbacks under way end unseen, and must not count as running when the plugin comes back.
         self._running.clear()
         self._phases.clear()
         self._origins.clear()
@@ -111,7 +111,7 @@ class Trace:
 
     @hookimpl
     def loopcore_fork_child(self) -> None:
-        self._ring.clear()  # the parent writes it; the child must not write it once more
+        self._ring.clear()  # the parent writes these; the child must not write them again
         self.path = self.path.with_name(f"fork-{os.getpid()}-{self.path.name}")
 
     @hookimpl
@@ -152,7 +152,7 @@ class Trace:
         if not self._phases:
             return
         begin, details, self._poll = self._phases.pop(), self._poll, None
-        if count or details:  # most phases of most ticks have nothing to do: they would fill the ring
+        if count or details:  # most phases of most ticks are empty: they would fill the ring
             self._ring.add(Slice(LOOP_TRACK, phase, "phase", begin, _now(), details or {"count": count}))
 
     @hookimpl
@@ -259,16 +259,16 @@ class Trace:
         self._ring.add(Mark(LOOP_TRACK, name, category, _now(), details))
 
     def _begin_arrow(self, target: object) -> None:
-        """Remember that what runs now has scheduled or woken `target`; the first to do so counts."""
+        """Remember that the running callback or step scheduled or woke `target`; a later one replaces it."""
         if not self._running:
             return
         if len(self._origins) >= WAITING_ARROWS:
-            with suppress(LookupError, RuntimeError, StopIteration):  # a thread of a pool was faster
+            with suppress(LookupError, RuntimeError, StopIteration):  # another thread removed it first
                 del self._origins[next(iter(self._origins))]
         self._origins[id(target)] = (target, self._running[-1][0], _now())
 
     def _begin_arrow_in_thread(self, target: object) -> None:
-        """The same for what another thread posts: it comes from the job that has just ended there, if any."""
+        """The same for a post from another thread: it comes from the job that has just ended there, if any."""
         track = self._threads.get(threading.get_ident())
         if track is not None and track in self._job_ended:
             self._origins[id(target)] = (target, track, self._job_ended[track])

@@ -1,4 +1,4 @@
-"""Reading a trace: is it what the format asks for, and where did the time go?"""
+"""Reading a trace: check its format, and sum up the time of its tasks."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ ROUNDING = 0.0011
 
 
 class TaskTime(NamedTuple):
-    """What one task's steps took, in microseconds."""
+    """The time of one task's steps, in microseconds."""
 
     track: str
     steps: int
@@ -29,21 +29,21 @@ class TaskTime(NamedTuple):
 
 
 def load(path: Path) -> list[Event]:
-    """Return the events of a trace, compressed or not. Raises OSError, and UsageError for a file that is none."""
+    """Return the events of a trace, compressed or not. Raises OSError, UsageError for a file that is not a trace."""
     raw = path.read_bytes()
     try:
         document = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
         events: list[Event] = document["traceEvents"] if isinstance(document, dict) else document
         return [event for event in events if event["ph"]]
     except (ValueError, LookupError, TypeError, EOFError, RecursionError, zlib.error) as exc:
-        raise UsageError(f"{path} is no trace: {type(exc).__name__}: {exc}") from exc
+        raise UsageError(f"{path} is not a trace: {type(exc).__name__}: {exc}") from exc
 
 
 def find_problems(events: Iterable[Event]) -> list[str]:
-    """Return what is wrong by the Trace Event Format, a sentence each; an empty list is a sound trace.
+    """Return the violations of the Trace Event Format, a sentence each; an empty list means a sound trace.
 
-    Checked: every event has what its kind needs; the slices of a track nest; time does not run backwards on a track; an
-    arrow has both ends, in this order, each within a slice.
+    Checked: every event has the members its kind needs; the slices of a track nest; time never runs backwards on a
+    track; an arrow has both ends, in this order, each within a slice.
     """
     events = list(events)
     problems = [problem for event in events for problem in _missing(event)]
@@ -66,7 +66,7 @@ def find_problems(events: Iterable[Event]) -> list[str]:
 
 
 def slowest_tasks(events: Iterable[Event], count: int = 10) -> list[TaskTime]:
-    """Return the `count` tasks whose steps took longest in all, the slowest first. Malformed events are left out."""
+    """Return the `count` tasks with the longest total step time, the slowest first. Malformed events are skipped."""
     events = [event for event in events if not _missing(event)]
     names = {
         _track(each): each["args"].get("name") for each in events if each["ph"] == "M" and each["name"] == "thread_name"

@@ -1,9 +1,9 @@
-"""Records: what the hooks leave behind, small and bounded, until it is written.
+"""Records: the hooks' data, small and bounded, until it is written.
 
-A hook may cost no more than a few attribute loads and one append. So it leaves tuples of what is at hand; names, tracks
-and units are the writer's business. Times are `time.perf_counter_ns()`.
+A hook may cost no more than a few attribute loads and one append. So it only stores tuples of available objects; names,
+tracks and units are left to the writer. Times are `time.perf_counter_ns()`.
 
-The rings keep the newest: who asks for a trace wants to know what led to the end. What falls out is counted.
+The rings keep the newest records: a trace is read to learn what led to the end. Dropped records are counted.
 """
 
 import threading
@@ -65,21 +65,21 @@ class Ring:
     def __init__(self, limit: int) -> None:
         self._records: deque[Record] = deque(maxlen=limit)
         self._added = 0
-        self._lock = threading.RLock()  # a signal handler may come in the middle of `add` and `take`
+        self._lock = threading.RLock()  # a signal handler may interrupt `add` and `take`
 
     def add(self, record: Record) -> None:
-        """Keep `record`; the oldest goes if there is no room."""
+        """Add `record`; a full ring drops the oldest."""
         with self._lock:
             self._records.append(record)
             self._added += 1
 
     def take(self) -> tuple[list[Record], int]:
-        """Return what is kept, oldest first, and how many records were dropped."""
+        """Return the records, oldest first, and how many were dropped."""
         with self._lock:
             return list(self._records), self._added - len(self._records)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all records."""
         with self._lock:
             self._records.clear()
             self._added = 0

@@ -1,9 +1,9 @@
 """Spans: OpenTelemetry spans of tasks and slow callbacks. Needs `pip install "loopcore[otel]"`.
 
-A task's span begins when the task is made, as a child of the span that is current there, and is the current span
-within the task: OpenTelemetry's context is a context variable, and every task has a context of its own. Where a
+A task's span begins when the task is created, as a child of the span that is current there, and is the current span
+within the task: OpenTelemetry's context is a context variable, and every task has a separate context. If a
 program lets several tasks share a context (`context=` of create_task), the span of the first is current in it until
-that task is done; a task that shares the context of who makes it has a span, which is not made current there.
+that task is done; a task that shares its creator's context has a span, which is not made current there.
 """
 
 import math
@@ -45,25 +45,25 @@ class Spans:
 
     @property
     def tracer(self) -> otel.Tracer:
-        """The tracer; made late, since programs set the provider after the loop was made."""
+        """The tracer; fetched late, because programs set the provider after the loop was created."""
         if self._tracer is None:
             self._tracer = otel.get_tracer(SCOPE, tracer_provider=self._provider)
         return self._tracer
 
     @hookimpl
     def loopcore_task_spawned(self, task: Any) -> None:
-        name = printable(describe_coroutine(task))  # an exporter drops all it has for one text that cannot be encoded
+        name = printable(describe_coroutine(task))  # exporters drop a whole batch for one text that cannot be encoded
         attributes = {"code.function.name": name, "loopcore.task.name": printable(task.get_name())}
         span = self.tracer.start_span(f"task {name}", attributes=attributes)
         self._spans[task] = span
         try:
             self._tokens[task] = task.get_context().run(otel_context.attach, otel.set_span_in_context(span))
         except RuntimeError:
-            pass  # the context is entered: it belongs to who makes the task
+            pass  # the context is entered: it is the task creator's
 
     @hookimpl
     def loopcore_task_done(self, task: Any) -> None:
-        span = self._spans.get(task)  # it stays until the end of this step, which may be a slow one
+        span = self._spans.get(task)  # kept until the end of this step, which may be slow
         if span is None:
             return
         token = self._tokens.pop(task, None)
@@ -100,8 +100,8 @@ class Spans:
             self._spans.pop(task, None)
 
     def _slow_since(self) -> int:
-        """Return when what ends now has begun, if that is long ago; else 0."""
-        began = self._began.pop() if self._began else 0  # without: the plugin came while this ran
+        """Return when the callback or step that ends now began, if it was slow; else 0."""
+        began = self._began.pop() if self._began else 0  # empty if the plugin came while this ran
         return began if self._slow_ns and began and time.time_ns() - began >= self._slow_ns else 0
 
     def _report(self, kind: str, function: str, began: int, context: "otel_context.Context | None") -> None:
@@ -111,8 +111,8 @@ class Spans:
 
 
 def _context_of(handle: Any) -> "otel_context.Context | None":
-    """Return what is current in the context that a callback ran in: that of who scheduled it."""
-    with suppress(AttributeError, RuntimeError):  # half of a transport has none; one that is entered cannot be
+    """Return the OpenTelemetry context in which the callback was scheduled and ran."""
+    with suppress(AttributeError, RuntimeError):  # transports' runnables may have none; an entered one cannot run
         return handle.get_context().run(otel_context.get_current)  # type: ignore[no-any-return]
     return None
 

@@ -1,8 +1,8 @@
 """The writer: records to a file in the Trace Event Format (JSON object form).
 
-Source: "Trace Event Format", Google, the document that Perfetto and chrome://tracing refer to. Used of it are complete
+Source: "Trace Event Format", Google, the document that Perfetto and chrome://tracing refer to. The writer uses complete
 events (ph X), instants (i), flows (s and f, bound to the enclosing slice by bp "e") and metadata (M). Times are
-microseconds with a decimal part that keeps the nanoseconds, from the first record on.
+microseconds since the first record, with decimals that keep the nanoseconds.
 """
 
 import gzip
@@ -23,9 +23,9 @@ Event: TypeAlias = dict[str, Any]
 def write_trace(path: Path, records: list[Record], *, title: str, threads: Mapping[int, int], dropped: int) -> Path:
     """Write `records` to `path`, whole or not at all; `threads` maps tracks to thread identifiers. Raises OSError.
 
-    What is at `path` is replaced, a link itself and not what it leads to.
+    An existing file at `path` is replaced; if it is a link, the link itself and not its target.
     """
-    # The folder may be one in which others can make files: a name that they can foresee may be a link of theirs.
+    # Others may be able to create files in the folder: a predictable name could be a link of theirs.
     unfinished = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with _open(unfinished, compressed=path.suffix == ".gz") as file:
@@ -44,7 +44,7 @@ def write_trace(path: Path, records: list[Record], *, title: str, threads: Mappi
 
 
 def trace_events(records: list[Record], title: str, threads: Mapping[int, int]) -> Iterator[Event]:
-    """Yield the events of `records`: names of tracks first, then everything in the order of time."""
+    """Yield the events of `records`: names of tracks first, then everything in order of time."""
     process = os.getpid()
     slices = [each for record in records for each in _slices(record)]
     marks = [record for record in records if isinstance(record, Mark)]
@@ -61,7 +61,7 @@ def trace_events(records: list[Record], title: str, threads: Mapping[int, int]) 
     timed = [*map(_of_slice, slices), *map(_of_mark, marks)]
     for number, arrow in enumerate(arrows, 1):
         timed += _of_arrow(number, arrow)
-    # Of what begins at the same time the longer comes first: that is how readers know which one holds the other.
+    # Of events with the same begin the longer comes first: readers rely on this to nest them.
     timed.sort(key=itemgetter(0, 1))
     start = timed[0][0] if timed else 0
     for at_ns, _, event in timed:
@@ -81,7 +81,7 @@ def _slices(record: Record) -> list[Slice]:
 
 
 def _is_bound(arrow: Arrow, anchors: Anchors) -> bool:
-    """Tell whether the slices at both ends are still there; those of an old arrow may have been dropped."""
+    """Tell whether the slices at both ends still exist; those of an old arrow may have been dropped."""
     return anchors.holds(arrow.from_track, arrow.from_ns) and anchors.holds(arrow.to_track, arrow.to_ns)
 
 
@@ -109,7 +109,7 @@ def _of_arrow(number: int, arrow: Arrow) -> list[tuple[int, int, Event]]:
 
 
 def _open(path: Path, compressed: bool) -> IO[str]:
-    """Return a new file; FileExistsError if anything is there, a link that leads nowhere included: open(2), O_EXCL."""
+    """Return a new file. Raises FileExistsError if the name exists, even as a dangling link: open(2), O_EXCL."""
     if compressed:
         return gzip.open(path, "xt", encoding="utf-8", compresslevel=3)
     return path.open("x", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The watchdog: a thread that says what stalls a loop, while it is stalled. docs/reference/plugins/watchdog.md."""
+"""The watchdog: a thread that reports stalls of a loop while they last. docs/reference/plugins/watchdog.md."""
 
 from loopcore_plugins.watchdog.plugin import Watchdog
 from loopcore_plugins.watchdog.stall import Cause, Holder, Stall

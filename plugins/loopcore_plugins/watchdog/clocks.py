@@ -1,11 +1,11 @@
-"""What can be known of time that the loop did not get: CPU clocks of threads, pauses of the garbage collector.
+"""Clocks for the time that the loop did not get: CPU clocks of threads, pauses of the garbage collector.
 
-A thread's CPU clock stands still while it sleeps, waits for the processor or waits for the interpreter's lock. Reading
+A thread's CPU clock stops while it sleeps, waits for the processor or waits for the GIL. Reading
 it takes a third of a microsecond and needs neither the thread nor a signal.
 
 Linux has a clock for every thread of the process. Other Unix systems have pthread_getcpuclockid(3), which is safe for
-the calling thread only: there the loops' threads are known, and the process as a whole. macOS and Windows know
-the process.
+the calling thread only: there only the clocks of the loops' threads are available, and that of the process. macOS and
+Windows have only the process's.
 """
 
 import gc
@@ -18,11 +18,11 @@ from typing import Any, Final
 
 _IS_LINUX: Final = sys.platform == "linux"
 _PER_THREAD: Final = 6
-"""CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED of the kernel's posix-timers.h, part of its ABI: glibc and musl build the
-clock of a thread from its id and this. Unlike pthread_getcpuclockid it is safe to ask of a thread that has ended."""
+"""CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED of the kernel's posix-timers.h, part of its ABI: glibc and musl build a
+thread's clock id from its thread id and this. Unlike pthread_getcpuclockid it is safe for a thread that has ended."""
 
 SHORTEST_COLLECTION: Final = 0.001
-"""Seconds; shorter garbage collections are not remembered, they explain no stall."""
+"""Seconds; shorter garbage collections are not recorded, because they explain no stall."""
 
 
 def own_clock() -> int | None:
@@ -34,17 +34,17 @@ def own_clock() -> int | None:
 
 @dataclass(slots=True)
 class Moment:
-    """When the watchdog looked, how late it was for that, and the CPU seconds until then."""
+    """The time of a look of the watchdog, how late the look was, and the CPU seconds until then."""
 
     now: float
     late: float
     process: float
     threads: dict[int, float] = field(default_factory=dict)
-    """By ident; of the threads that can be asked."""
+    """By ident; of the threads whose clock can be read."""
 
     @classmethod
     def take(cls, clocks: dict[int, int | None], due: float = float("inf")) -> "Moment":
-        """Return the present one, which was `due` (in time.monotonic). `clocks` are those of loops, by ident."""
+        """Return the current moment, which was `due` (in time.monotonic). `clocks` are those of loops, by ident."""
         now = time.monotonic()
         moment = cls(now, max(0.0, now - due), time.process_time())
         moment._read(clocks)
@@ -65,25 +65,25 @@ class Moment:
                     pass
 
     def cpu_since(self, earlier: "Moment", ident: int) -> float | None:
-        """Return the CPU seconds that a thread used from `earlier` on; None if that is not known."""
+        """Return the CPU seconds that a thread has used since `earlier`; None if unknown."""
         if ident not in self.threads:
             return None
         return self.threads[ident] - earlier.threads.get(ident, 0.0)
 
     def process_since(self, earlier: "Moment") -> float:
-        """Return the CPU seconds that all threads of the process used from `earlier` on."""
+        """Return the CPU seconds that all threads of the process have used since `earlier`."""
         return self.process - earlier.process
 
     def busiest_since(self, earlier: "Moment", but: set[int]) -> tuple[int, float]:
-        """Return ident and CPU seconds of the known thread that used most, leaving out `but`; (0, 0.0) for none."""
+        """Return ident and CPU seconds of the known thread that used most, except those in `but`; (0, 0.0) for none."""
         used = ((ident, self.cpu_since(earlier, ident) or 0.0) for ident in self.threads.keys() - but)
         return max(used, key=lambda pair: pair[1], default=(0, 0.0))
 
 
 class Collections:
-    """A callback for `gc.callbacks` that remembers when the garbage collector ran, in whichever thread.
+    """A callback for `gc.callbacks` that records when the garbage collector ran, in whichever thread.
 
-    The thread that collects holds the interpreter's lock, so nothing else runs meanwhile.
+    The collecting thread holds the GIL, so no other Python code runs in the meantime.
     """
 
     def __init__(self) -> None:
@@ -91,11 +91,11 @@ class Collections:
         self._done: deque[tuple[float, float]] = deque(maxlen=64)
 
     def install(self) -> None:
-        """Begin to listen."""
+        """Start recording."""
         gc.callbacks.append(self)
 
     def remove(self) -> None:
-        """Stop listening."""
+        """Stop recording."""
         if self in gc.callbacks:
             gc.callbacks.remove(self)
 
@@ -108,7 +108,7 @@ class Collections:
             self._done.append((began, time.monotonic()))
 
     def seconds_between(self, begin: float, end: float) -> float:
-        """Return how much of the time from `begin` to `end` (of time.monotonic) went into collections. Thread: any."""
+        """Return the time that collections took between `begin` and `end` (of time.monotonic). Thread: any."""
         spans = list(self._done)
         if self._began:
             spans.append((self._began, end))

@@ -1,10 +1,10 @@
-"""Patrol: the one thread that looks after every loop of the process, and when it looks.
+"""Patrol: the one thread that watches every loop of the process, and its schedule.
 
-While loops wait or move on, it wakes once a threshold (the shortest of the watched loops'). A loop that is found
-outside its wait is looked at again after half of that, and a stall is followed at that pace. With no loop running it
-lingers for a moment, then ends; the next run starts it again.
+While loops wait or make progress, it wakes once a threshold (the shortest of the watched loops'). A loop that is found
+outside its wait is checked again after half a threshold, and a stall is followed at that pace. With no loop running
+the thread lingers for a moment, then ends; the next run starts it again.
 
-No signal is delivered to it. A forked child has no copy of it and begins anew with the first loop it runs. It is
+No signal is delivered to it. A forked child has no copy of it and starts a new one with the first loop it runs. It is
 a daemon thread, and is stopped before the interpreter shuts down.
 """
 
@@ -19,26 +19,26 @@ from loopcore.log import plugin_logger
 from loopcore_plugins.watchdog.clocks import Collections, Moment
 
 LINGER: Final = 0.5
-"""Seconds that the thread waits for another run before it ends."""
+"""Seconds for which the thread waits for another run before it ends."""
 FOLLOWING: Final = 0.5
 """The share of a threshold between looks at a loop that may have stalled."""
 FAREWELL: Final = 1.0
-"""Seconds that shutdown waits for the thread; it may be busy logging to something slow."""
+"""Seconds that shutdown waits for the thread, which may be logging to something slow."""
 
 
 class Subject(Protocol):
-    """What is looked after: a run of a loop."""
+    """A run of a loop that is being watched."""
 
     threshold: float
     thread_id: int
     clock: int | None
     suspicious: bool
-    """Whether the last look found it outside its wait."""
+    """Whether the last look found the loop outside its wait."""
     gone: bool
-    """Whether the run is over; it is looked at once more, then dropped."""
+    """Whether the run is over; the patrol looks once more, then drops it."""
 
     def look(self, moment: Moment, collections: Collections) -> None:
-        """Look at it. Thread: the patrol's."""
+        """Check it. Thread: the patrol's."""
 
 
 class Patrol:
@@ -53,7 +53,7 @@ class Patrol:
         self.collections = Collections()
 
     def add(self, subject: Subject) -> None:
-        """Look after `subject` from now on."""
+        """Watch `subject` from now on."""
         with self._lock:
             if self._stopping:
                 return
@@ -65,7 +65,7 @@ class Patrol:
         self._wake.set()
 
     def hurry(self) -> None:
-        """Look now. Thread: any; also a loop's, in a callback."""
+        """Check now. Thread: any; also a loop's, in a callback."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -90,7 +90,7 @@ class Patrol:
             self._round(due)
 
     def _delay(self) -> float | None:
-        """Return the seconds until the next look; None if there is nothing to look at."""
+        """Return the seconds until the next check; None if there is nothing to watch."""
         delays = [each.threshold * (FOLLOWING if each.suspicious else 1.0) for each in self._subjects.copy()]
         return min(delays, default=None)
 
@@ -106,11 +106,11 @@ class Patrol:
         subjects = self._subjects.copy()
         moment = Moment.take({each.thread_id: each.clock for each in subjects}, due)
         for subject in subjects:
-            last = subject.gone  # before the look: if it goes meanwhile, another look ends what this one began
+            last = subject.gone  # read first: if the run ends during the look, another look ends what this one began
             try:
                 subject.look(moment, self.collections)
             except Exception:
-                plugin_logger.exception("the watchdog failed and looks after %r no longer", subject)
+                plugin_logger.exception("the watchdog failed and no longer watches %r", subject)
                 last = True
             if last:
                 with self._lock:
@@ -126,7 +126,7 @@ def patrol() -> Patrol:
 
 
 def _begin_anew() -> None:
-    """In a forked child: the thread is not there, and locks are as they happened to be."""
+    """Reset in a forked child: the thread does not exist there, and locks may be held."""
     global _patrol
     _patrol.collections.remove()
     _patrol = Patrol()

@@ -1,4 +1,4 @@
-"""Watchdog: the plugin. Its options, its hooks, what it logs and counts."""
+"""Watchdog: the plugin. Its options and hooks, its log messages and counters."""
 
 import time
 from collections import Counter
@@ -16,22 +16,22 @@ logger = plugin_logger.getChild("watchdog")
 
 
 SHORTEST = 0.001
-"""Seconds; a shorter threshold would only find the system's scheduler, and keep a processor busy with that."""
+"""Seconds; a shorter threshold would only find the system's scheduler, and keep a processor busy."""
 LONGEST = 3600.0
-"""Seconds; threads cannot wait for any length of time."""
+"""Seconds; threads cannot wait for arbitrarily long."""
 
 
 class Watchdog:
-    """Finds stalls of the loops it is a plugin of, names what stalls them, and says so while they last.
+    """Finds stalls of the loops it is registered with, names their cause, and reports them while they last.
 
-    `threshold`: seconds without a move from which on a loop counts as stalled. A stall of twice that is always found.
-    `report_every`: seconds between two reports in the log, at least; hooks and counters have every stall.
+    `threshold`: seconds without progress after which a loop counts as stalled. A stall of twice that is always found.
+    `report_every`: the least seconds between two reports in the log; hooks and counters include every stall.
     `max_reports`: how many reports are written in all; 0 for none, if only hooks and counters are wanted.
     """
 
     def __init__(self, *, threshold: float = 0.2, report_every: float = 1.0, max_reports: int = 1000) -> None:
         if not SHORTEST <= threshold <= LONGEST:
-            raise UsageError(f"threshold is a number of seconds from {SHORTEST} to {LONGEST}, not {threshold}")
+            raise UsageError(f"threshold must be a number of seconds from {SHORTEST} to {LONGEST}, not {threshold}")
         if not report_every >= 0 or max_reports < 0:
             raise UsageError(f"report_every={report_every} and max_reports={max_reports} must not be below zero")
         self.threshold = threshold
@@ -49,13 +49,13 @@ class Watchdog:
 
     @loopcore.hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
-        """Begin to look after `loop` if it runs already, in this thread."""
+        """Start watching `loop` if it is already running, in this thread."""
         if loop.is_running():
             self.loopcore_run_started(loop)
 
     @loopcore.hookimpl
     def loopcore_plugin_unregistered(self, loop: Any) -> None:
-        """Stop looking after `loop`."""
+        """Stop watching `loop`."""
         self.loopcore_run_stopped(loop)
 
     @loopcore.hookimpl
@@ -65,7 +65,7 @@ class Watchdog:
 
     @loopcore.hookimpl
     def loopcore_run_started(self, loop: Any) -> None:
-        """Begin to look after `loop`, which runs in this thread."""
+        """Start watching `loop`, which runs in this thread."""
         if id(loop) not in self._watches:
             watch = Watch(loop, self.threshold, self._note, patrol().hurry, self._ignore)
             self._watches[id(loop)] = watch
@@ -73,16 +73,16 @@ class Watchdog:
 
     @loopcore.hookimpl
     def loopcore_run_stopped(self, loop: Any) -> None:
-        """Stop looking after `loop`. The end of a stall may be reported a moment later."""
+        """Stop watching `loop`. The end of a stall may be reported a moment later."""
         watch = self._watches.pop(id(loop), None)
         if watch is not None:
             watch.gone = True
             patrol().hurry()
 
     def counters(self) -> dict[str, float]:
-        """Return what was counted so far. Thread: any.
+        """Return the counters. Thread: any.
 
-        `stalls` and `stalls.<cause>`; `seconds` in all and `longest` of those that are over; `reports` written and
+        `stalls` and `stalls.<cause>`; `seconds` in all and `longest` of stalls that are over; `reports` written and
         `suppressed` by a limit; `ignored`: times in which the whole process stood still while the loop was idle.
         """
         causes = {f"stalls.{cause}": count for cause, count in self._causes.copy().items()}
@@ -99,7 +99,7 @@ class Watchdog:
         self._ignored += 1
 
     def _note(self, event: str, loop: Any, stall: Stall) -> None:
-        """Count, call the hooks, and write: in this order, for the log may be what the loop is stuck in."""
+        """Count, call the hooks, and log: in this order, because the loop may be stuck in the log."""
         if event == "end":
             self._causes[stall.cause] += 1
             self._seconds += stall.seconds

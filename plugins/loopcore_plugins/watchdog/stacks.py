@@ -1,7 +1,7 @@
 """Stacks of other threads, and which of their frames are the program's.
 
-`sys._current_frames` says what each thread executes at this moment. The frames belong to threads that may go on as soon
-as the interpreter switches, so they are made into plain places at once and let go.
+`sys._current_frames` returns what each thread is executing. The frames belong to threads that may continue as soon
+as the interpreter switches, so they are converted to plain places at once and released.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from loopcore.text import printable
 from loopcore_plugins._tasktree import Place, place_of
 
 Stack = tuple[Place, ...]
-"""Places of a thread, outermost first."""
+"""The places of a thread, outermost first."""
 
 _LOOPCORE: Final = str(Path(loopcore.__file__).parent) + os.sep
 _PLUGINS: Final = str(Path(__file__).parents[1]) + os.sep
@@ -28,7 +28,7 @@ _DEEPEST: Final = 200
 
 
 def stack_of(thread_id: int) -> Stack:
-    """Return where a thread is; empty if it is in no Python code, or gone."""
+    """Return where a thread is; empty if it runs no Python code, or has ended."""
     frame = sys._current_frames().get(thread_id)
     places: list[Place] = []
     while frame is not None and len(places) < _DEEPEST:
@@ -45,9 +45,9 @@ def callback_of(stack: Stack) -> Stack:
 
 
 def common(earlier: Stack, later: Stack) -> Stack:
-    """Return what two samples have in common: the calls that lasted from one to the other, as they are in `later`.
+    """Return the common part of two samples: the calls that lasted from one to the other, with the lines of `later`.
 
-    It ends with the function that went on to another line.
+    It ends with the first function that has moved to another line.
     """
     shared: list[Place] = []
     for before, now in zip(earlier, later, strict=False):
@@ -67,7 +67,7 @@ def innermost_of_program(stack: Stack) -> Place | None:
 def source_line(place: Place) -> str:
     """Return the text of the line, printable and without its indentation; empty if the source cannot be read.
 
-    A name is the program's: `/dev/stdin` is one, and what is read of it is taken from whoever it is for.
+    The program chooses the file name: it may be `/dev/stdin`, and reading that would take another reader's data.
     """
     if os.path.exists(place.file) and not os.path.isfile(place.file):
         return ""
@@ -81,5 +81,5 @@ def _runs_the_loop(place: Place) -> bool:
 def _is_of_program(place: Place) -> bool:
     if place.file.startswith((_LOOPCORE, "<frozen")):
         return False
-    # Where the standard library is, installed packages are, too.
+    # Installed packages are inside the directory of the standard library, too.
     return any(name in place.file for name in _INSTALLED) or not place.file.startswith(_STDLIB)

@@ -1,4 +1,4 @@
-"""Stall: what the watchdog knows of one stall, and how it names the cause."""
+"""Stall: the data about one stall, and how its cause is determined."""
 
 import time
 from dataclasses import dataclass, field
@@ -13,24 +13,24 @@ EXPLANATIONS: dict[Cause, str] = {
     "blocked": "a callback waits in a blocking call",
     "busy": "a callback computes",
     "gc": "the garbage collector ran",
-    "gil": "another thread kept the interpreter's lock",
-    "suspended": "no thread of the process got ahead: suspended, short of CPU, or in C code that waits with the lock",
+    "gil": "another thread held the GIL",
+    "suspended": "no thread of the process ran: suspended, short of CPU, or in C code that waits while holding the GIL",
 }
-"""The causes, in words."""
+"""A description of each cause."""
 
 MOSTLY = 0.5
-"""The share of a stall that something must have taken to count as its cause."""
+"""The share of a stall that an activity must have taken to count as its cause."""
 BUSY = 0.1
-"""The share of CPU time from which on a thread was busy, not blocked: it may have shared processor and lock."""
+"""The share of CPU time from which on a thread was busy, not blocked: it may have shared processor and GIL."""
 
 
 @dataclass(slots=True)
 class Evidence:
-    """What was measured during a stall, in seconds, and whether the loop was seen inside a callback."""
+    """Measurements of a stall, in seconds, and whether the loop was seen inside a callback."""
 
     seconds: float
     late: float
-    """Of these, how long the watchdog was kept from running: it too needs a processor and the interpreter's lock."""
+    """Of these, how long the watchdog was kept from running: it too needs a processor and the GIL."""
     gc: float
     cpu: float
     """CPU time of the loop's thread."""
@@ -39,7 +39,7 @@ class Evidence:
     in_callback: bool
 
     def cause(self) -> Cause | None:
-        """Return the cause; None if nothing of this process can be blamed and the loop was idle."""
+        """Return the cause; None if nothing in this process can be blamed and the loop was idle."""
         if self.gc >= self.seconds * MOSTLY:
             return "gc"
         if self.late >= self.seconds * MOSTLY:
@@ -54,7 +54,7 @@ class Evidence:
 
 @dataclass(slots=True)
 class Holder:
-    """The thread that kept the interpreter's lock."""
+    """The thread that held the GIL."""
 
     name: str
     place: Place | None
@@ -63,16 +63,16 @@ class Holder:
 
 @dataclass(slots=True)
 class Stall:
-    """A time in which a loop did nothing but one thing. Written by the watchdog's thread until `over`.
+    """A time in which a loop was occupied by one thing. Written by the watchdog's thread until `over`.
 
     Times are lower bounds: a stall counts from the look that first found it, at most a threshold after it began.
     """
 
     cause: Cause
     seconds: float
-    """How long so far; once `over`, how long in all."""
+    """How long so far; once `over`, the whole length."""
     cpu_seconds: float
-    """CPU time that the loop's thread used meanwhile."""
+    """CPU time that the loop's thread has used in that time."""
     stack: Stack = ()
     """The callback's frames, outermost first, as far as and as long as the samples agree. Empty: many callbacks,
     of which none lasted; or a function written in C that the loop calls itself; or the loop was in its wait."""
@@ -83,9 +83,9 @@ class Stall:
     task: TaskView | None = None
     """The task whose step it is; None in a plain callback."""
     awaited_by: tuple[TaskView, ...] = ()
-    """The tasks that wait for `task`, nearest first."""
+    """The tasks that await `task`, nearest first."""
     holder: Holder | None = None
-    """With cause `gil`: who kept the interpreter's lock."""
+    """With cause `gil`: the thread that held the GIL."""
     samples: int = 0
     over: bool = False
     wall_time: float = field(default_factory=time.time)

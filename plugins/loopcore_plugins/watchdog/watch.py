@@ -1,13 +1,13 @@
-"""Watch: the looks at one run of a loop, and what they say about stalls.
+"""Watch: the checks of one run of a loop, and the stalls they find.
 
-Two things are seen. *Stuck*: the loop is not in its wait, and its count of ticks, which grows when a wait ends or is
-left out, is that of an earlier look, a threshold ago; it is still in there, and its stack says where. *Late*: the
-watchdog itself could not run for a threshold, so nobody in this process could, whatever the loop does now; the
-measurements say why. A call in C that keeps the interpreter's lock is of this kind, and its thread still stands there
-when the watchdog gets its turn.
+A check can find two things. *Stuck*: the loop is not in its wait, and its count of ticks, which grows when a wait ends
+or is skipped, is the same as at an earlier check, a threshold ago; the loop is still there, and its stack says where.
+*Late*: the watchdog itself could not run for a threshold, so no thread in this process could, whatever the loop does
+now; the measurements say why. A call in C that holds the GIL is of this kind, and its thread is still there when the
+watchdog gets to run.
 
-A look costs the loop nothing: it reads what the loop counts anyway. Once a stall is found, a callback is posted to the
-loop, to learn without delay and exactly when it goes on.
+A check costs the loop nothing: it reads the loop's existing counters. Once a stall is found, a callback is posted to
+the loop, to learn without delay and exactly when it continues.
 """
 
 import threading
@@ -24,7 +24,7 @@ Listener = Callable[[str, Any, Stall], None]
 
 
 class Where:
-    """What the callback of a loop is doing, as far as all samples agree."""
+    """Where the callback of a loop is, as far as all samples agree."""
 
     def __init__(self) -> None:
         self.stack: Stack = ()
@@ -32,7 +32,7 @@ class Where:
         self._samples = 0
 
     def sample(self, loop: Any, thread_id: int) -> None:
-        """Add a sample. Two of different tasks, or of calls that have nothing in common, leave nothing."""
+        """Add a sample. If two are of different tasks, or have no calls in common, nothing is left."""
         task = running_task(loop)
         task_id = None if task is None else id(task)
         stack = callback_of(stack_of(thread_id))
@@ -45,7 +45,7 @@ class Where:
             self.stack = common(self.stack, stack)
 
     def write_to(self, stall: Stall) -> None:
-        """Say so in `stall`."""
+        """Write the findings to `stall`."""
         stall.samples = self._samples
         stall.stack = self.stack
         stall.place = innermost_of_program(self.stack)
@@ -53,7 +53,7 @@ class Where:
 
 
 class Watch:
-    """One run of `loop`, in the thread that makes this. Afterwards: the patrol's thread, except `_note_end`."""
+    """One run of `loop`, in the thread that creates this. Afterwards: the patrol's thread, except `_note_end`."""
 
     def __init__(
         self, loop: Any, threshold: float, listener: Listener, hurry: Callable[[], None], ignored: Callable[[], None]
@@ -69,16 +69,16 @@ class Watch:
         self._ignored = ignored
         self._ticks: int = loop.counters().ticks
         self._moved = Moment.take({self.thread_id: self.clock})
-        """The first look in the present tick."""
+        """The first check in the current tick."""
         self._previous = self._moved
         self._late = 0.0
-        """How late the looks since then were, together."""
+        """The total lateness of the checks since then."""
         self._where = Where()
         self._stall: Stall | None = None
         self._ended: float | None = None
 
     def look(self, moment: Moment, collections: Collections) -> None:
-        """Look, and report a stall that begins, goes on or ends."""
+        """Check, and report a stall that begins, continues or ends."""
         waiting, ticks = self.loop.is_waiting(), self.loop.counters().ticks
         stuck = not waiting and ticks == self._ticks and not self.gone
         previous, self._previous = self._previous, moment
@@ -99,7 +99,7 @@ class Watch:
         evidence = self._evidence(self._moved, moment, collections, in_callback=True)
         stall = self._make(evidence, self._moved, moment, self._where)
         if stall is None or self.loop.is_waiting() or self.loop.counters().ticks != self._ticks:
-            return  # it went on while it was looked at
+            return  # it continued during this check
         self._stall, self._ended = stall, None
         try:
             self.loop.call_soon_threadsafe(self._note_end, stall)
@@ -144,7 +144,7 @@ class Watch:
     def _evidence(self, begin: Moment, end: Moment, collections: Collections, *, in_callback: bool) -> Evidence:
         process = end.process_since(begin)
         cpu = end.cpu_since(begin, self.thread_id)
-        if cpu is None:  # then it can only be guessed who used what the process has used
+        if cpu is None:  # then the owner of the process's CPU time is only a guess
             cpu = process if in_callback else 0.0
         return Evidence(
             seconds=end.now - begin.now,

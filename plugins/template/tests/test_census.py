@@ -1,4 +1,4 @@
-"""The plugin does what it says, by the name and with the options that users give."""
+"""The plugin works by the name and with the options that users give."""
 
 import asyncio
 import logging

@@ -70,7 +70,7 @@ def test_tasks_are_sorted_by_their_total_time() -> None:
 def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="is no trace"):
+    with pytest.raises(UsageError, match="is not a trace"):
         load(path)
 
 

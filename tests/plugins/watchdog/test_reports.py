@@ -35,16 +35,16 @@ def test_a_report_says_what_where_and_who() -> None:
 def test_a_report_of_a_thread_that_keeps_the_lock_names_it() -> None:
     stall = Stall("gil", 1.0, 0.0, holder=Holder("hog", HERE, 0.9), over=True)
     assert describe(stall).splitlines()[0].startswith("loop stalled for 1.00 s: gil")
-    assert f"kept by thread 'hog' at {__file__}:1, in test: {SOURCE}; 0.90 s of CPU" in describe(stall)
+    assert f"GIL held by thread 'hog' at {__file__}:1, in test: {SOURCE}; 0.90 s of CPU" in describe(stall)
 
 
 def test_a_report_of_many_callbacks_blames_none() -> None:
-    assert "in no one place" in describe(Stall("busy", 1.0, 0.9, samples=3))
+    assert "in no single place" in describe(Stall("busy", 1.0, 0.9, samples=3))
 
 
 def test_the_end_is_one_line() -> None:
     stall = Stall("busy", 1.0, 0.5, place=HERE, over=True)
-    assert summarize(stall) == f"loop goes on after 1.00 s: busy, at {__file__}:1, in test; 0.50 s of CPU"
+    assert summarize(stall) == f"loop continues after 1.00 s: busy, at {__file__}:1, in test; 0.50 s of CPU"
 
 
 def test_a_name_begins_no_line_of_the_log() -> None:
