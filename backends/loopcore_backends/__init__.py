@@ -1,1 +1,1 @@
-"""The multiplexers that come with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)"""
+"""The backends that ship with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)"""

@@ -105,8 +105,7 @@ def make_waker() -> Waker:
 
 
 class FlaggedWaker:
-    """A waker with a flag, for a backend that watches it level-triggered: while the flag is down, the backend need
-    not search its events for the waker.
+    """A waker with a flag, for level-triggered backends: while it is down, events need not be searched for the waker.
 
     It also knows whether a wait is under way. A descriptor that is unregistered during a wait, by a finalizer, a
     signal handler or another thread, wakes it: the system call has the descriptor, holds its file and would report

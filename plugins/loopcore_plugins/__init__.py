@@ -1,1 +1,1 @@
-"""The plugins that come with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)"""
+"""The plugins that ship with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)"""

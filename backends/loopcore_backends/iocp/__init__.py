@@ -15,6 +15,8 @@ reported by a packet of one of our calls: a system thread posts a packet for it.
 Cancelling is a request too: its packet comes later, and until then the memory stays ours. A Receive has a call in
 flight only while core waits: `wait` begins the next one, so that data that was not asked for stays in the kernel, and
 cancelling between waits is immediate. Connections and datagrams come in bursts: one wait takes several.
+
+Threads: see `loopcore.completion`. Sources: Microsoft's documentation of the calls; tests/windows runs it under Wine.
 """
 
 import importlib

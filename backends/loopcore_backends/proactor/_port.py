@@ -289,7 +289,7 @@ class CompletionPort:
                 socket.close(result)
         return [operation for operation, _, more in packets if not more]
 
-    # Inside
+    # Internals
 
     def _begin(self, operation: Any, association: Association, sent: int) -> None:
         """Try `operation`, unless `sent` says that this was done; if it cannot finish, queue it."""

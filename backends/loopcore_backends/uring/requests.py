@@ -2,6 +2,8 @@
 
 Each operation becomes one request, except reads and refused writes of streams: those are a poll with the request
 linked behind it. A pipe with O_NONBLOCK answers EAGAIN, where a socket request would wait for data in the kernel.
+
+Sources: io_uring_enter(2), io_uring_prep_*(3). Thread: the loop's own.
 """
 
 import os
@@ -123,7 +125,7 @@ class Requests(Sockets):
             self._put(slot, head, slot.fd, 0xFFFFFFFFFFFFFFFF, 0, slot.size, 0, STREAM_GROUP)
         else:
             slot.size = min(limit, RECEIVE_LIMIT)
-            slot.keep = room(slot.size)  # before the poll, for it may raise
+            slot.keep = room(slot.size)  # before the poll, because it may raise
             self._poll_first(slot, POLL_IN)
             self._put(slot, layout.OP_READ, slot.fd, 0xFFFFFFFFFFFFFFFF, address_of(slot.keep), slot.size, 0, 0)
         slot.position -= 1
@@ -132,7 +134,7 @@ class Requests(Sockets):
     def _write(self, slot: Slot) -> None:
         operation = slot.operation
         blocked = slot.step == _BLOCKED
-        self._vector(slot, operation.buffers, operation.head)  # first, for it may raise
+        self._vector(slot, operation.buffers, operation.head)  # first, because it may raise
         if blocked:
             self._poll_first(slot, POLL_OUT)
         offset = operation.offset & 0xFFFFFFFFFFFFFFFF

@@ -5,9 +5,9 @@ request, because there was no buffer, or no data in a pipe, adds the operation t
 then reports the success of inline sends, which have no completion (see `requests`).
 
 Neither is ever entered twice: finalizers that an allocation runs cannot call in here (see `backend`). All allocations
-come first: a completion that ran out of memory has changed nothing, and is found in the queue again.
+come first: if memory runs out for a completion, nothing has changed, and it is found in the queue again.
 
-An operation that the kernel cancels without a request is begun again: the kernel cancels the requests of a thread
+An operation that the kernel cancels on its own is begun again: it does so with the requests of a thread
 that ends. Sources: io_uring(7), io_uring_prep_*(3). Thread: the loop's own.
 """
 

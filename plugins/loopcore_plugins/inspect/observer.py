@@ -157,7 +157,7 @@ class PhaseTimes:
 
     def __init__(self) -> None:
         self._rows: dict[str, list[int]] = {}
-        """Ns and number."""
+        """By phase: ns and number."""
         self._present: tuple[str, int] | None = None
         """The phase that the loop is in, and since when."""
         self._entries = Entries()

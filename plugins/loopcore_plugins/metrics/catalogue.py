@@ -25,7 +25,7 @@ BOUNDS: Final = tuple(Histogram.bounds()[index] / 1e9 for index in _EXPORTED)
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric. `read` returns, for a snapshot, the label values, each with its value."""
+    """A metric. `read` returns, for a snapshot, the values of `labels`, each with its figure."""
 
     name: str
     kind: Kind
@@ -201,7 +201,7 @@ CATALOGUE: Final = (
     ),
     # Tasks
     _one("loopcore.tasks.live", "updown", "{task}", "Tasks that have not ended.", lambda s: s.counters.tasks_live),
-    _one("loopcore.tasks.created", "counter", "{task}", "Tasks made.", lambda s: s.counters.tasks_created),
+    _one("loopcore.tasks.created", "counter", "{task}", "Tasks created.", lambda s: s.counters.tasks_created),
     _by("outcome", "loopcore.tasks.finished", "counter", "{task}", "Tasks that have ended.", _ended),
     _one("loopcore.task.steps", "counter", "{step}", "Steps of tasks.", lambda s: s.counters.task_steps),
     # Executors
