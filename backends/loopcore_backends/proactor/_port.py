@@ -407,7 +407,7 @@ class CompletionPort:
                 self._fire(association, association.wanted())
             else:
                 self._fail(association, error)
-            refused.pop()  # afterwards: what raises here must not lose it
+            refused.pop()  # afterwards: an exception in the lines above must not lose it
 
     def _taken(self) -> list[Completion]:
         fresh: list[Completion] = []
