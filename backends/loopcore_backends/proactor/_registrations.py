@@ -29,8 +29,8 @@ class Registrations:
     def __init__(self, multiplexer: ReadinessBackend) -> None:
         self.table: dict[int, Association] = {}
         self.refused: list[tuple[Association, OSError | None]] = []
-        """Associations that could not be registered, with the error, or None if the descriptor is always ready and cannot
-        be watched. The port removes them."""
+        """Associations that could not be registered, with the error, or None if the descriptor is always ready and
+        cannot be watched. The port removes them."""
         self._multiplexer: ReadinessBackend = multiplexer
         self._dirty: list[Association] = []
         """The associations whose registration may have to change before the next wait."""

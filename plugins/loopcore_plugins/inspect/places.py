@@ -196,7 +196,7 @@ class Listener:
 
 
 def addresses() -> list[Address]:
-    """Return the sockets to connect to; those left behind by their process are removed. Raises UsageError as `Folder`."""
+    """Return the sockets to connect to; sockets left behind are removed. Raises UsageError as `Folder`."""
     try:
         place = Folder(folder())
     except FileNotFoundError:
