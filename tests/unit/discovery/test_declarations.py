@@ -81,7 +81,7 @@ def versioned(version):
         (versioned((0, 9)), "version"),
         (versioned("1.0"), "version"),
         (type("Raises", (Fake,), {"probe": lambda: 1 // 0}), "ZeroDivisionError"),
-        (type("Wrong", (Fake,), {"probe": lambda: True}), "no ProbeResult"),
+        (type("Wrong", (Fake,), {"probe": lambda: True}), "not a ProbeResult"),
     ],
 )
 def test_backend_that_breaks_the_port_is_refused_with_the_reason(install, target, complaint):
