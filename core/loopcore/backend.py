@@ -24,7 +24,7 @@ ReadyEvent: TypeAlias = tuple[int, int]
 
 
 class Capability(Enum):
-    """What a backend can do beyond the port's guarantees; core and tests ask before they rely on it."""
+    """A feature beyond the port's guarantees; core and tests check for it before they rely on it."""
 
     REGULAR_FILES = "regular_files"
     """A regular file can be registered (it is always ready); epoll(7) refuses it with EPERM."""

@@ -109,4 +109,4 @@ def describe_build() -> Build:
     modules = tuple(describe_module(name, source, digests) for name, source in hot_sources().items())
     if any(module.compiled for module in modules):
         return Build(modules, "", {name: notes[name] for name in ("cython", "compiler") if notes.get(name)})
-    return Build(modules, notes.get("reason") or "nothing was built: the source tree is used as it is")
+    return Build(modules, notes.get("reason") or "nothing was built: this is a source tree")

@@ -93,7 +93,7 @@ class Catalogue:
             except Exception as exc:
                 raise self._import_failure(
                     f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
-                    f"{type(exc).__name__}: {exc}; install what it needs, or ask for another"
+                    f"{type(exc).__name__}: {exc}; install what it needs, or use another one"
                 ) from exc
         return self._loaded[declaration]
 

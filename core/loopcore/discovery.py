@@ -56,7 +56,7 @@ class Choice(NamedTuple):
             backend: ReadinessBackend | CompletionBackend = self.factory()
             return backend
         except Exception as exc:
-            exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was made")
+            exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was being created")
             raise
 
 
@@ -214,7 +214,7 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
         except UsageError as exc:
             raise UsageError(f"{who}: {exc}") from exc.__cause__
         except Exception as exc:
-            raise UsageError(f"{who} cannot be made: {type(exc).__name__}: {exc}") from exc
+            raise UsageError(f"{who} cannot be created: {type(exc).__name__}: {exc}") from exc
 
     return make
 
@@ -235,7 +235,8 @@ def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object
 def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tuple[str | None, object]]:
     """Return (name, plugin) for each of `plugins`, else for each in LOOPCORE_PLUGINS, in that order.
 
-    `plugins` is text (`loopcore.plugin_options` has the grammar), or texts and objects; the name of an object is None.
+    `plugins` is a string (`loopcore.plugin_options` has the grammar), or an iterable of strings and objects; an object's
+    name is None.
     """
     if plugins is None and _made_ahead:
         ahead = _made_ahead.pop((os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")), None)
@@ -252,7 +253,7 @@ def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tu
 
 
 def make_plugins_ahead() -> None:
-    """Make the plugins of LOOPCORE_PLUGINS now, for the first loop that this process makes with them.
+    """Create the plugins of LOOPCORE_PLUGINS now, for the first loop that this process creates with them.
 
     So `loopcore run` reports a plugin that cannot be created before the program starts.
     """
@@ -348,7 +349,7 @@ def _reason(asked: str, tried: list[str], refusals: list[tuple[str, LoopcoreErro
     """Say why a backend was chosen; `tried` is empty if it was requested by name."""
     reason = f"{asked} takes the first of {', '.join(tried)} that can run here" if tried else f"{asked} asks for it"
     passed_over = "; ".join(str(exc) for _, exc in refusals)
-    return reason + (f" (passed over: {passed_over})" if passed_over else "")
+    return reason + (f" (skipped: {passed_over})" if passed_over else "")
 
 
 def _refusal(asked: str, refusals: list[tuple[str, LoopcoreError]]) -> LoopcoreError:

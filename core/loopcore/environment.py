@@ -106,7 +106,7 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
     what = "a whole number" if kind is int else "a number"
     raise UsageError(
         f"{variable}={text!r} is not {what} of {setting.unit} from {setting.least} to {setting.most}; "
-        f"without the variable it is {setting.default}"
+        f"the default is {setting.default}"
     )
 
 
@@ -142,7 +142,7 @@ def thread_limit() -> int | None:
     if not 1 <= count <= MOST_THREADS:
         raise UsageError(
             f"{THREADS_VARIABLE}={asked!r} is not a number of threads; it can be 1 to {MOST_THREADS}; "
-            "without the variable it is asyncio's, four more than there are processors and at most 32"
+            "the default is asyncio's: the number of processors plus 4, at most 32"
         )
     return count
 

@@ -67,7 +67,7 @@ class Lent(Protocol):
 
 
 class Operation:
-    """What all operations have in common. `code` is one of the numbers above."""
+    """Base class of all operations. `code` is one of the numbers above."""
 
     __slots__ = ("code", "fd", "target", "result", "pending", "quiet", "slot")
 
@@ -110,7 +110,7 @@ class Connect(Operation):
 
 
 class Receive(Operation):
-    """recv(2), multishot: at most `limit` bytes a result; with `lend` they stay in the port's memory (see Lent)."""
+    """recv(2), multishot: at most `limit` bytes per result; with `lend` they stay in the port's memory (see Lent)."""
 
     __slots__ = ("limit", "lend")
 

@@ -26,7 +26,7 @@ def check_factory(name: str, factory: object, by: str) -> BackendFactory:
             f"version {BACKEND_API}; install versions that fit together"
         )
     if not callable(factory):
-        raise BackendError(f"backend {name!r} ({by}) is {factory!r}, which cannot be called to make a backend")
+        raise BackendError(f"backend {name!r} ({by}) is {factory!r}, which cannot be called to create a backend")
     if inspect.isclass(factory):
         _must_have_port(factory, name, by, "probe")
         return cast(BackendFactory, factory)
@@ -57,4 +57,4 @@ def _must_have_port(owner: object, name: str, by: str, *more: str) -> None:
         missing.append("wait")  # only DirectPort's, which raises NotImplementedError
     if missing:
         where = "loopcore.completion" if completes else "loopcore.backend"
-        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} says what they do")
+        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} describes them")

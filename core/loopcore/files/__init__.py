@@ -48,7 +48,7 @@ class Opening:
 
     async def __aenter__(self) -> File:
         if self._file is not None:
-            raise RuntimeError("this is being used already; call open again for each `async with`")
+            raise RuntimeError("this is in use already; call open() again for each `async with`")
         self._file = await self._open()
         return self._file
 

@@ -1,4 +1,4 @@
-"""Files by operations: each call is submitted to a completion port that has Capability.FILES. Only truncate uses a
+"""Files through operations: each call is submitted to a completion port that has Capability.FILES. Only truncate uses a
 thread: there is no operation for it."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Files by threads: each call is a job of the loop's default executor. Works on every loop of asyncio."""
+"""Files in threads: each call is a job of the loop's default executor. Works on every asyncio loop."""
 
 import asyncio
 import os

@@ -25,7 +25,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.stopping import stop_with
 
-_PENDING = 0  # of futures
+_PENDING = 0  # the state of a pending future
 _NEW = 0
 _WAITING = 1
 _ENDED = 2

@@ -22,7 +22,7 @@ else:
     from loopcore.native.interpreted_chunks import cut, find
 
 SMALL = 2048
-"""Pieces up to this size are copied together."""
+"""Pieces up to this size are copied into a common bytearray."""
 
 
 class Chunks:

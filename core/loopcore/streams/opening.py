@@ -45,9 +45,9 @@ async def start_server(
 async def open_unix_connection(
     path: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
 ) -> tuple[StreamReader, StreamWriter]:
-    """As `open_connection`, to the Unix socket at `path`. `kwds` are `loop.create_unix_connection`'s.
+    """Like `open_connection`, but to the Unix socket at `path`. `kwds` are `loop.create_unix_connection`'s.
 
-    Raises NotImplementedError where Python has no Unix sockets (Windows).
+    Raises NotImplementedError if Python has no Unix sockets (Windows).
     """
     loop: Any = asyncio.get_running_loop()
     protocol = _client_protocol(limit, loop)
@@ -58,9 +58,9 @@ async def open_unix_connection(
 async def start_unix_server(
     client_connected_cb: ClientConnected, path: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
 ) -> asyncio.Server:
-    """As `start_server`, on a Unix socket at `path`. `kwds` are `loop.create_unix_server`'s.
+    """Like `start_server`, but on a Unix socket at `path`. `kwds` are `loop.create_unix_server`'s.
 
-    Raises NotImplementedError where Python has no Unix sockets (Windows).
+    Raises NotImplementedError if Python has no Unix sockets (Windows).
     """
     loop: Any = asyncio.get_running_loop()
     factory = partial(_server_protocol, client_connected_cb, limit, loop)

@@ -28,7 +28,7 @@ if cython.compiled:
 else:
     from loopcore.streams import interpreted_calls
 
-_OPEN = 0  # of transports
+_OPEN = 0  # the state of an open transport
 
 _DRAIN = 0  # the only kind of call here whose objects are reused
 

@@ -12,7 +12,7 @@ from loopcore.sync.waiting import Guarded, guard
 
 
 class Handle:
-    """One handle of one end of a channel. Thread: as the channel's."""
+    """One handle of one end of a channel. Thread: same as for the channel."""
 
     __slots__ = ("__weakref__", "_awaited", "_guarded", "_release")
 

@@ -72,7 +72,7 @@ class _Abandonment(_Answer):
 
 
 class Sender(Handle, Generic[T]):
-    """Sends the value."""
+    """The sending end: sends the value once."""
 
     __slots__ = ("_abandonment", "_slot")
 
@@ -97,7 +97,7 @@ class Sender(Handle, Generic[T]):
 
 
 class Receiver(Handle, Generic[T]):
-    """Receives the value: `await` it, or `recv()`, any number of times."""
+    """The receiving end: `await` it, or `recv()`, any number of times."""
 
     __slots__ = ("_answer",)
 

@@ -26,7 +26,7 @@ __all__ = ["Channel", "Receiver", "Sender"]
 
 
 class Sender(Handle, Generic[T]):
-    """Replaces the value."""
+    """The sending end: replaces the value."""
 
     __slots__ = ("_slot",)
 
@@ -80,7 +80,7 @@ class Sender(Handle, Generic[T]):
 
 
 class Receiver(Handle, Generic[T]):
-    """Sees the newest value."""
+    """The receiving end: sees the newest value."""
 
     __slots__ = ("_view",)
 
