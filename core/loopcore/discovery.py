@@ -235,8 +235,8 @@ def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object
 def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tuple[str | None, object]]:
     """Return (name, plugin) for each of `plugins`, else for each in LOOPCORE_PLUGINS, in that order.
 
-    `plugins` is a string (`loopcore.plugin_options` has the grammar), or an iterable of strings and objects; an object's
-    name is None.
+    `plugins` is a string (`loopcore.plugin_options` has the grammar), or an iterable of strings and objects; objects
+    have the name None.
     """
     if plugins is None and _made_ahead:
         ahead = _made_ahead.pop((os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")), None)

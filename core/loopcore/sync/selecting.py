@@ -9,9 +9,9 @@ only the winner is completed. The others have received and sent nothing.
 **Other awaitables** run as tasks. The losers are cancelled, and have ended when `select` returns. A loser may finish
 all the same, because it ended at the same moment or suppressed the cancellation. Then its error goes to the loop's
 exception handler, or its result is in `selected.also`. If the winner raises there is no `selected`: the result is lost,
-and a note on the winner's error reports it. Results are also lost if `select` is cancelled, so do not take values that
-must not be lost in a task. A future or task that is passed in is cancelled like the others; pass `asyncio.shield(task)`
-to keep it.
+and a note on the winner's error reports it. Results are also lost if `select` is cancelled. So a task must not consume
+values that must not be lost. A future or task that is passed in is cancelled like the others; pass
+`asyncio.shield(task)` to keep it.
 
 An operation is used once: RuntimeError is raised for one that was awaited already or is passed twice. If several are
 ready, the first of them in the order of the arguments wins. The winner's value is reserved while the losers end, also
