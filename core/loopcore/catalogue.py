@@ -37,7 +37,7 @@ class Catalogue:
     """The names of one entry-point group, and the names registered at run time without an installation."""
 
     def __init__(self, group: str, noun: str, import_failure: type[LoopcoreError], known: Collection[str] = ()) -> None:
-        """`known` are names that are valid although none is declared here: other platforms have them."""
+        """`known` are names that are valid even if no distribution declares them: other platforms have them."""
         self.group = group
         self._noun = noun
         self._import_failure = import_failure

@@ -37,7 +37,7 @@ AUTO_ORDER: Final = ("kqueue", "epoll", "iocp", "poll", "proactor", "select")
 the first two nor poll(2). Where there is poll(2), the proactor, which only emulates its port, is never reached."""
 
 OTHERS: Final = ("uring",)
-"""Further names that are valid in a list although none is declared here: a list may serve several platforms."""
+"""Further names that are valid in a list even if no distribution declares them: a list may serve several platforms."""
 
 
 class Choice(NamedTuple):

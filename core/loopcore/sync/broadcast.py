@@ -2,7 +2,7 @@
 
     sender, receiver = broadcast.Channel[str](100)
     another = sender.subscribe()
-    sender.try_send(value)                returns how many receivers will see it
+    sender.try_send(value)                returns the number of receivers
     value = await receiver.recv()         or: async for value in receiver
 
 The channel keeps at most `capacity` values, each once, however many receivers there are. When it is full, because the
@@ -60,13 +60,13 @@ class Sender(Handle, Generic[T]):
         return self._ring.dropped
 
     def send(self, value: T) -> Coroutine[Any, Any, int]:
-        """Send `value`; return how many receivers will see it. Waits only under "wait". Raises Closed."""
+        """Send `value`; return the number of receivers it is kept for. Waits only under "wait". Raises Closed."""
         if self._release is None:
             self._refuse()
         return operate(self._ring, value)
 
     def try_send(self, value: T) -> int:
-        """Send `value` now; return how many receivers will see it. Raises Full (only under "wait") and Closed."""
+        """Send `value` now; return the number of receivers it is kept for. Raises Closed; under "wait" also Full."""
         if self._release is None:
             self._refuse()
         receivers: int = attempt(self._ring, value)

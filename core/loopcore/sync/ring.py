@@ -100,7 +100,7 @@ class Ring(Subject):
         return self._room.waiting()
 
     def put(self, value: Any) -> int:
-        """Store `value`, for which there is room and at least one reader; return how many readers will see it."""
+        """Store `value`, for which there is room and at least one reader; return the number of readers."""
         place = self.tail % self.capacity
         # A value is destroyed only when the state is consistent again: its finalizer may send here, too.
         _overwritten = None

@@ -171,9 +171,7 @@ class Operation:
         if self._waiter is not None:
             self.close()
         elif not self._is_over:
-            text = (
-                f"an operation of loopcore.sync ({type(self.subject).__name__}) was never awaited: it had no effect"
-            )
+            text = f"an operation of loopcore.sync ({type(self.subject).__name__}) was never awaited: it had no effect"
             warnings.warn(text, RuntimeWarning, stacklevel=1 if cython.compiled else 2, source=self)
 
     def take_over(self) -> None:
