@@ -1,10 +1,10 @@
 """loopcore: an asyncio event loop that can be taken apart.
 
     loopcore.run(main())                                       instead of asyncio.run
-    loopcore.run(main(), backend="poll", plugins=["trace"])    with a backend and plugins of one's choice
-    asyncio.Runner(loop_factory=loopcore.new_event_loop)       wherever a loop factory is taken
+    loopcore.run(main(), backend="poll", plugins=["trace"])    with a chosen backend and plugins
+    asyncio.Runner(loop_factory=loopcore.new_event_loop)       wherever a loop factory is accepted
 
-What is named here is public; everything else may change between versions. (PYTEST_DONT_REWRITE)
+The names exported here are public; everything else may change between versions. (PYTEST_DONT_REWRITE)
 """
 
 from typing import TYPE_CHECKING, Any
@@ -96,7 +96,7 @@ _OF_STREAMS = frozenset(name for name in __all__ if name.startswith(("Stream", "
 
 
 def __getattr__(name: str) -> Any:
-    # Imported by who uses them: most programs do not.
+    # Imported on first use: most programs need neither.
     if name in ("files", "sync"):
         import importlib
 

@@ -1,4 +1,4 @@
-"""Stands in for Cython's own module of directives where Cython is not installed: the code is interpreted."""
+"""A stand-in for Cython's module of directives where Cython is not installed: the code runs interpreted."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -9,5 +9,5 @@ compiled: Final = False
 
 
 def nonecheck(wanted: bool) -> Callable[[F], F]:
-    """Return a decorator that changes nothing: interpreted, None is looked at always."""
+    """Return a decorator that changes nothing: interpreted code always checks for None."""
     return lambda function: function

@@ -1,15 +1,15 @@
-"""The port: what a backend implements, and all it needs to know of core.
+"""The port: what a backend implements, and all it needs to know about core.
 
-A backend waits for the operating system and does nothing else. It owns no timer, no callback and no
-descriptor but its own. Core calls it from the loop's thread; `wake` may come from any, and so may what a finalizer asks
-for, at any moment: `unregister` and `close`.
+A backend waits for the operating system and does nothing else. It owns no timers, no callbacks, and no descriptors
+but those it opened. Core calls it from the loop's thread. `wake` may be called from any thread; so may `unregister`
+and `close`, at any moment, because finalizers call them.
 
-A backend is a class, published as an entry point in the group `loopcore.backends` under its name:
+A backend is a class, published under its name as an entry point in the group `loopcore.backends`:
 
     [project.entry-points."loopcore.backends"]
     mine = "my_package:MineBackend"
 
-It is made without arguments, once for each loop.
+It is instantiated without arguments, once for each loop.
 """
 
 from collections.abc import Sequence
@@ -17,56 +17,56 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 BACKEND_API = (1, 0)
-"""The version of this port. Minor steps only add; a major step may take away."""
+"""The version of this port. A minor version only adds; a major version may remove."""
 
 ReadyEvent: TypeAlias = tuple[int, int]
-"""A descriptor and what it is ready for, a union of the bits in `loopcore.interest`."""
+"""A descriptor and its readiness, a union of the bits in `loopcore.interest`."""
 
 
 class Capability(Enum):
-    """What a backend can do beyond the port's guarantees; core and tests ask before they rely on it."""
+    """A feature beyond the port's guarantees; core and tests check for it before they rely on it."""
 
     REGULAR_FILES = "regular_files"
     """A regular file can be registered (it is always ready); epoll(7) refuses it with EPERM."""
 
     LARGE_DESCRIPTORS = "large_descriptors"
-    """Descriptors of any number can be registered; select(2) ends at FD_SETSIZE."""
+    """Descriptors of any number can be registered; select(2) stops at FD_SETSIZE."""
 
     FLAT_COST = "flat_cost"
-    """The price of a wait does not grow with the number of idle registrations."""
+    """The cost of a wait does not grow with the number of idle registrations."""
 
     FILES = "files"
-    """A completion backend that knows Open, Sync, Stat and Close, and Read and Write at an offset."""
+    """A completion backend that supports Open, Sync, Stat and Close, and Read and Write at an offset."""
 
     PROCESSES = "processes"
-    """A completion backend that knows WaitProcess."""
+    """A completion backend that supports WaitProcess."""
 
     HANDLES = "handles"
-    """A completion backend of Windows that reads and writes pipes, which there are HANDLEs and cannot be watched."""
+    """A completion backend on Windows that reads and writes pipes, which are HANDLEs there and cannot be watched."""
 
     SEND_FILE = "send_file"
-    """A completion backend that knows SendFile."""
+    """A completion backend that supports SendFile."""
 
     CHEAP_POLLS = "cheap_polls"
-    """A completion backend that is asked for a Poll without a system call of its own."""
+    """A completion backend where submitting a Poll costs no extra system call."""
 
 
 class ProbeResult(NamedTuple):
-    """Whether the backend can run here; `reason` says why not, or is empty."""
+    """Whether the backend can run here; `reason` says why not, and is empty if it can."""
 
     available: bool
     reason: str = ""
 
 
 class ReadinessBackend(Protocol):
-    """A multiplexer that says which descriptors are ready.
+    """A multiplexer that reports which descriptors are ready.
 
-    Guaranteed: events are level-triggered: a descriptor stays reported while it is ready and
-    registered. A registration survives until `unregister`. Nothing is called back.
+    Guaranteed: events are level-triggered: a descriptor is reported by every wait while it is ready and
+    registered. A registration lasts until `unregister`. The backend calls nothing back.
     `unregister` and `close` may be called in the middle of `wait`, by a finalizer, a signal handler or another thread:
     the collector runs in whichever thread allocates.
-    Allowed: an event that turns out to be spurious; core tries, gets EAGAIN, and waits again.
-    Errors of the operating system are plain `OSError`; any call after `close` except `close` and
+    Allowed: spurious events; core tries, gets EAGAIN, and waits again.
+    Operating system errors are plain `OSError`; any call after `close` except `close` and
     `wake` raises BackendClosedError.
     """
 
@@ -77,15 +77,16 @@ class ReadinessBackend(Protocol):
     def probe(cls) -> ProbeResult:
         """Say whether this backend can run here, cheaply and without side effects.
 
-        Raises UsageError for a setting of its own that means nothing: the user's mistake, which no list passes over.
+        Raises UsageError if a setting for this backend is invalid. That is the user's mistake, so a list of backends
+        does not skip it.
         """
         ...
 
     def register(self, fd: int, interest: int) -> None:
-        """Watch `fd` for `interest`, a union of READ and WRITE, not empty.
+        """Watch `fd` for `interest`, a non-empty union of READ and WRITE.
 
-        Raises FileExistsError if `fd` is registered, OSError if it is no open descriptor,
-        ValueError if the backend cannot take a number as large as this, and the text says which can.
+        Raises FileExistsError if `fd` is registered already, OSError if it is not an open descriptor,
+        ValueError if the number is too large for this backend; the message names backends that accept it.
         """
         ...
 
@@ -94,50 +95,50 @@ class ReadinessBackend(Protocol):
         ...
 
     def unregister(self, fd: int) -> None:
-        """Forget `fd`. Raises FileNotFoundError if it is not registered.
+        """Stop watching `fd`. Raises FileNotFoundError if it is not registered.
 
-        Never fails for a registered descriptor that was closed meanwhile: the kernel may have
-        forgotten it already.
+        Never fails for a registered descriptor that has been closed: the kernel may have
+        dropped it already.
 
-        Thread: any, also in the middle of `wait`. The wait goes on for the others, or ends early as after a wake.
-        It does not report `fd`, unless the event was on its way to the caller (core drops it), and does not keep
-        the file open.
+        Thread: any, also in the middle of `wait`. The wait continues for the other descriptors, or returns early as
+        after a wake. It does not report `fd`, unless the event was already on its way to the caller (core drops it),
+        and does not keep the file open.
         """
         ...
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         """Block until something is ready, the timeout passes, or `wake` is called.
 
-        `timeout` is in seconds; None waits without limit, 0.0 only looks. It is rounded up to what the
-        system call can say, so that a wait never ends early and spins until the deadline. A signal
+        `timeout` is in seconds; None waits without limit, 0.0 only polls. It is rounded up to the
+        system call's resolution: rounding down would end the wait early and spin until the deadline. A signal
         whose Python handler returns does not end the wait (PEP 475); one whose handler raises does.
 
-        Guaranteed: no descriptor twice. A wake shows as an early return, not as an event, except that a
+        Guaranteed: no descriptor appears twice. A wake shows as an early return, not as an event, except that a
         wake racing with the wait may leave an event for a descriptor core never registered; core drops it.
         """
         ...
 
     def wake(self) -> None:
-        """Make the current or else the next `wait` return at once. Coalesces: n wakes may end one wait.
+        """Make the current `wait`, or else the next one, return at once. Coalesces: n wakes may end one wait.
 
-        Thread: any; also from a signal handler. After `close` it does nothing.
+        Thread: any, also from a signal handler. After `close` it does nothing.
         """
         ...
 
     def close(self) -> None:
         """Release the backend's own descriptors; the registered ones belong to others. Idempotent.
 
-        Thread: any, also in the middle of `wait`: that wait ends, with nothing or with BackendClosedError, and may
-        keep what it stands on until it has ended.
+        Thread: any, also in the middle of `wait`: that wait ends, with no events or with BackendClosedError, and may
+        keep the descriptors it is using until it has ended.
         """
         ...
 
 
 class BackendFactory(Protocol):
-    """What an entry point or `register_backend` names: the class of a backend of either port, or alike.
+    """What an entry point or `register_backend` names: a backend class of either port, or a similar callable.
 
-    It may have a class method `details()`: short texts by name, that `loopcore info` shows of a backend which can run
-    here: what it stands on, which features it uses, and why not the others.
+    It may have a class method `details()`, which returns short texts by name for `loopcore info` to show if the
+    backend can run here: what it is built on, which features it uses, and why it does not use the others.
     """
 
     def __call__(self) -> Any: ...

@@ -1,10 +1,10 @@
-"""What the build did: which hot modules are compiled, and if none is, why.
+"""What the build did: which hot modules are compiled, or why none is.
 
-A module is hot if a `.pxd` lies beside its `.py`. Whether it is compiled is not asked of the build but of
-the import system, which prefers an extension to a source of the same name. The build's own notes
-(`_build_info.json`, written by core/build_ext.py) give the reason of a pure build and the digest of each
-source that was compiled. The digest tells a stale extension, which hides every later edit of its source;
-times of files would not, because pip gives both files the time of the installation.
+A module is hot if there is a `.pxd` next to its `.py`. The import system, not the build, says whether a module is
+compiled: it prefers an extension to a source of the same name. The build's own notes (`_build_info.json`, written by
+core/build_ext.py) give the reason for a pure build and the digest of each source that was compiled. The digest
+detects a stale extension, which would hide every later edit of its source. File times cannot detect it, because pip
+gives both files the time of the installation.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ NOTES: Final = "_build_info.json"
 
 
 class ModuleBuild(NamedTuple):
-    """One hot module: its name, whether an extension is what `import` takes, and whether that is out of date."""
+    """One hot module: its name, whether `import` loads an extension, and whether that extension is out of date."""
 
     name: str
     compiled: bool
@@ -27,9 +27,9 @@ class ModuleBuild(NamedTuple):
 
 
 class Build(NamedTuple):
-    """The whole build. `reason` says why it is pure, and is empty for one that is compiled.
+    """The whole build. `reason` says why it is pure, and is empty if it is compiled.
 
-    `tools` are Cython's version and the C compiler's name, as far as the build noted them.
+    `tools` holds Cython's version and the C compiler's name, as far as the build recorded them.
     """
 
     modules: tuple[ModuleBuild, ...]
@@ -46,7 +46,7 @@ class Build(NamedTuple):
 
 
 def read_notes(package: Path = PACKAGE) -> dict[str, Any]:
-    """Return the build's notes; empty where no build wrote any (a bare source tree on the path)."""
+    """Return the build's notes; empty if no build wrote any (a bare source tree on the path)."""
     try:
         notes = json.loads((package / NOTES).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -55,7 +55,7 @@ def read_notes(package: Path = PACKAGE) -> dict[str, Any]:
 
 
 def hot_sources(package: Path = PACKAGE) -> dict[str, Path]:
-    """Return the sources that have a `.pxd` beside them, by module name."""
+    """Return the sources with a `.pxd` next to them, by module name."""
     found = {}
     for header in sorted(package.rglob("*.pxd")):
         source = header.with_suffix(".py")
@@ -66,7 +66,7 @@ def hot_sources(package: Path = PACKAGE) -> dict[str, Path]:
 
 
 def describe_module(name: str, source: Path, digests: dict[str, str]) -> ModuleBuild:
-    """Tell whether `name` is compiled, and whether its extension was made from another text of `source`."""
+    """Return whether `name` is compiled, and whether its extension was built from a different version of `source`."""
     spec = importlib.util.find_spec(name)
     origin = spec.origin if spec is not None else None
     if origin is None or not origin.endswith(tuple(EXTENSION_SUFFIXES)):
@@ -79,10 +79,10 @@ def describe_module(name: str, source: Path, digests: dict[str, str]) -> ModuleB
 
 
 def package_build(module: str) -> str:
-    """Tell how `module`, or the package of this name, is here: `compiled`, `pure`, or `stale` if a part of it is.
+    """Return the state of the module or package `module`: `compiled`, `pure`, or `stale` if any part of it is.
 
-    What belongs to it is what lies below it and has a `.pxd`, whoever has built it. A module that cannot be found, as
-    `__main__` or one that a test has made, is `pure`.
+    A package's parts are the modules below it that have a `.pxd`, whichever distribution built them. A module that
+    cannot be found, such as `__main__` or one created by a test, is `pure`.
     """
     try:
         spec = importlib.util.find_spec(module)
@@ -109,4 +109,4 @@ def describe_build() -> Build:
     modules = tuple(describe_module(name, source, digests) for name, source in hot_sources().items())
     if any(module.compiled for module in modules):
         return Build(modules, "", {name: notes[name] for name in ("cython", "compiler") if notes.get(name)})
-    return Build(modules, notes.get("reason") or "nothing was built: the source tree is used as it is")
+    return Build(modules, notes.get("reason") or "nothing was built: this is a source tree")

@@ -1,7 +1,7 @@
-"""The catalogue of an entry-point group: who declares which name, read once, imported when asked for.
+"""The catalogue of an entry-point group: which distribution declares which name. Read once, imported on demand.
 
-Core has no list of backends or plugins; ours and a stranger's come through the same door. Names are read from the
-metadata of the installed distributions, code is imported only when somebody asks for it by name, and kept.
+Core has no list of backends or plugins; ours and third-party ones are found the same way. Names are read from the
+metadata of the installed distributions. Code is imported only when it is asked for by name, and then kept.
 
 Thread: any.
 """
@@ -13,19 +13,19 @@ from typing import Any, Final, NamedTuple
 from loopcore.errors import LoopcoreError, UsageError
 
 AUTO: Final = "auto"
-"""The word for loopcore's own choice, which therefore can name nothing else."""
+"""The word for loopcore's own choice; no backend or plugin may have this name."""
 
 OWN_DISTRIBUTION: Final = "loopcore"
 
 
 class Declaration(NamedTuple):
-    """Somebody's claim that a name stands for an object, which `load` brings."""
+    """A distribution's claim that a name stands for an object; `load` imports the object."""
 
     name: str
     target: str
     """`module:attribute`, for messages."""
     distribution: str
-    """Name and version of the distribution that says so, or `register_backend()`."""
+    """Name and version of the declaring distribution, or `register_backend()`."""
     own: bool
     load: Callable[[], object]
 
@@ -34,10 +34,10 @@ class Declaration(NamedTuple):
 
 
 class Catalogue:
-    """The names of one entry-point group, and what was registered beside them without installation."""
+    """The names of one entry-point group, and the names registered at run time without an installation."""
 
     def __init__(self, group: str, noun: str, import_failure: type[LoopcoreError], known: Collection[str] = ()) -> None:
-        """`known` are names that may be asked for although nobody declares them here, as other platforms have them."""
+        """`known` are names that are valid even if no distribution declares them: other platforms have them."""
         self.group = group
         self._noun = noun
         self._import_failure = import_failure
@@ -46,17 +46,17 @@ class Catalogue:
         self._registered: dict[str, Declaration] = {}
         self._loaded: dict[Declaration, object] = {}
         self.choices: dict[tuple[str, str], Any] = {}
-        """What was chosen before, by what was asked for and in which words. Another one when what there is changes:
-        whoever is choosing at that moment keeps the choice in the one before."""
+        """Earlier choices, by the specification and its wording in messages. Replaced by a new dict when the catalogue
+        changes: a choice being made at that moment is stored in the old one."""
 
     def refresh(self) -> None:
-        """Forget what was read from the installed distributions; the next question reads them again."""
+        """Forget what was read from the installed distributions; the next lookup reads them again."""
         self._installed = None
         self._loaded.clear()
         self.choices = {}
 
     def declarations(self, name: str) -> list[Declaration]:
-        """Return all who declare `name`: none, one, or too many."""
+        """Return all declarations of `name`: none, one, or too many."""
         registered = self._registered.get(name)
         return [*self._scan().get(name, ()), *([registered] if registered else [])]
 
@@ -65,7 +65,7 @@ class Catalogue:
         return sorted({*self._scan(), *self._registered})
 
     def find(self, name: str) -> Declaration:
-        """Return the one declaration of `name`. Raises UsageError if there is none, or another."""
+        """Return the one declaration of `name`. Raises UsageError if there is none, or more than one."""
         found = self.declarations(name)
         if len(found) == 1:
             return found[0]
@@ -78,7 +78,7 @@ class Catalogue:
         )
 
     def check_known(self, name: str) -> None:
-        """Raise UsageError if `name` is neither declared nor known: a slip of the pen, most likely."""
+        """Raise UsageError if `name` is neither declared nor known: most likely a typo."""
         if name in self._known or self.declarations(name):
             return
         close = difflib.get_close_matches(name.lower(), {*self.names(), *self._known}, n=1)
@@ -86,19 +86,19 @@ class Catalogue:
         raise UsageError(f"there is no {self._noun} {name!r}{hint}; {self._what_exists()}")
 
     def load(self, declaration: Declaration) -> object:
-        """Return what `declaration` stands for, imported now if it was not before."""
+        """Return the object that `declaration` names; import it unless that has been done."""
         if declaration not in self._loaded:
             try:
                 self._loaded[declaration] = declaration.load()
             except Exception as exc:
                 raise self._import_failure(
                     f"{self._noun} {declaration.name!r} ({declaration}) cannot be imported: "
-                    f"{type(exc).__name__}: {exc}; install what it needs, or ask for another"
+                    f"{type(exc).__name__}: {exc}; install what it needs, or use another one"
                 ) from exc
         return self._loaded[declaration]
 
     def register(self, name: str, target: object, by: str) -> None:
-        """Let `name` stand for `target` in this process. Raises UsageError if it stands for something else."""
+        """Make `name` stand for `target` in this process. Raises UsageError if it stands for something else."""
         if not isinstance(name, str) or not name or name == AUTO or any(c == "," or c.isspace() for c in name):
             raise UsageError(f"{name!r} cannot name a {self._noun}: a name is a word without commas, and not {AUTO!r}")
         known = self.declarations(name)
@@ -109,7 +109,7 @@ class Catalogue:
         self.choices = {}
 
     def unregister(self, name: str) -> None:
-        """Take back `register`. Raises UsageError if `name` was not registered."""
+        """Undo `register`. Raises UsageError if `name` was not registered."""
         declaration = self._registered.pop(name, None)
         if declaration is None:
             raise UsageError(f"{self._noun} {name!r} was not registered, so it cannot be unregistered")
@@ -118,7 +118,7 @@ class Catalogue:
 
     def _scan(self) -> dict[str, list[Declaration]]:
         if self._installed is None:
-            from importlib import metadata  # here, because it costs a program's start some milliseconds
+            from importlib import metadata  # here, because importing it adds some milliseconds to a program's start
 
             installed: dict[str, list[Declaration]] = {}
             for entry in metadata.entry_points(group=self.group):
@@ -137,6 +137,6 @@ class Catalogue:
 
 
 def path_of(target: object) -> str:
-    """Return `module:name` of a class or function, the representation of anything else; for messages."""
+    """Return `module:name` for a class or function, the repr for anything else; for messages."""
     path = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}"
     return path if len(path) > 1 else repr(target)

@@ -1,15 +1,15 @@
-"""The clock that timers are measured by."""
+"""The clock that timers use."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """A source of time that never goes back.
+    """A time source that never goes back.
 
-    `now` returns seconds since a fixed, arbitrary moment; `resolution` is the smallest step of it, in
-    seconds. A timer is due when its deadline is less than `now() + resolution`, as in asyncio: a clock
-    that ticks coarsely must not make the loop spin through the last tick.
+    `now` returns seconds since a fixed, arbitrary moment; `resolution` is its smallest step, in
+    seconds. A timer is due when its deadline is less than `now() + resolution`, as in asyncio: with a coarse
+    clock the loop would otherwise spin through the last step.
     """
 
     resolution: float

@@ -6,15 +6,15 @@ cdef class DirectPort:
     cpdef object wait(self, object timeout)
 
 
-# Wait in a port, for `timeout` seconds, or without limit for None: by a pointer, if it has one, or else by name.
+# Wait in a port for at most `timeout` seconds, without limit for None: through the pointer if there is one, or by name.
 cdef inline object wait_in(object port, object timeout):
-    # First what a compiled backend is, by one look: `isinstance` goes through what else it is derived from.
+    # The direct base first, in one comparison: `isinstance` would walk all base classes.
     if Py_TYPE(port).tp_base == <PyTypeObject *>DirectPort or isinstance(port, DirectPort):
         return (<DirectPort>port).wait(timeout)
     return port.wait(timeout)
 
 
-# What a wait has returned as a list, which it nearly always is.
+# The result of a wait as a list, which it nearly always is already.
 cdef inline list listed(object found):
     return <list>found if type(found) is list else list(found)
 

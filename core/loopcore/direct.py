@@ -1,9 +1,9 @@
-"""Direct: a compiled port, in which the loop waits without going through Python.
+"""Direct: a compiled port, whose `wait` the loop calls without going through Python.
 
-A method that is looked up by its name costs about 250 instructions a wait. A backend that is a `cdef class` of Cython
-may have `DirectPort` as its base and declare `cpdef object wait(self, object timeout)` in its `.pxd`: then the loop
-calls it through a pointer. Nothing else changes. A Python class that is derived from such a backend is asked for its
-own `wait`; interpreted, this base does nothing. What it is worth is in docs/adr/0003.
+Looking a method up by name costs about 250 instructions per wait. A backend that is a Cython `cdef class` may derive
+from `DirectPort` and declare `cpdef object wait(self, object timeout)` in its `.pxd`; the loop then calls it through a
+pointer. Nothing else changes. A Python class derived from such a backend still has its own `wait` called; interpreted,
+this base class does nothing. docs/adr/0003 has the measurements.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from typing import Any
 
 
 class DirectPort:
-    """The base of a compiled backend, of either port. Thread: the loop's own."""
+    """Base class of compiled backends, of either port. Thread: the loop's own."""
 
     __slots__ = ()
 
     def wait(self, timeout: float | None) -> Sequence[Any]:
-        """Wait for `timeout` seconds, as the port does. The backend defines it: this raises NotImplementedError."""
+        """Wait for at most `timeout` seconds, as in the port. The backend must override it: NotImplementedError."""
         raise NotImplementedError(f"{type(self).__name__} is a port without wait()")

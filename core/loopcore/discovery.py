@@ -1,19 +1,18 @@
 """Discovery: which backends and plugins are installed, and which one a program gets.
 
 Backends and plugins are entry points, in the groups `loopcore.backends` and `loopcore.plugins`. Core has no list of
-them: ours and a stranger's come through the same door. Names are read from the metadata of the
-installed distributions, once; code is imported only when somebody asks for it by name, and kept.
+them: ours and third-party ones are found the same way. Names are read once, from the metadata of the
+installed distributions. Code is imported only when it is asked for by name, and then kept.
 
-A backend is chosen by argument, else by LOOPCORE_BACKEND, else by `auto`. Each is a name, or names in order of
-preference separated by commas, `auto` among them if wanted. A single name never silently becomes another, and a
-list passes over what this platform does not have, but neither over a name that no platform has nor over a backend that
-was given a setting which it does not know.
-`auto` looks only at what loopcore itself declares, so that no installed package can put its code into
-a program that did not ask for it, and prefers the cheapest wait. io_uring is never in it: containers block it
+A backend is chosen by argument, else by LOOPCORE_BACKEND, else by `auto`. Each is a name, or comma-separated names in
+order of preference, which may include `auto`. A single name never silently becomes another. A list skips backends
+that this platform does not have, but not a name that no platform has, nor a backend with a setting that it rejects.
+`auto` considers only the backends that loopcore itself declares, so that no installed package can put its code into
+a program that did not ask for it, and prefers the cheapest wait. It never chooses io_uring: containers block it
 for good reasons.
 
 Thread: any. Errors: UsageError for names that are unknown, empty or declared twice; BackendUnavailableError
-for what cannot run here; BackendError for code that is not what the port asks for.
+for a backend that cannot run here; BackendError for code that does not fit the port.
 """
 
 import functools
@@ -34,15 +33,15 @@ from loopcore.port_check import check_factory
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
 
 AUTO_ORDER: Final = ("kqueue", "epoll", "iocp", "poll", "proactor", "select")
-"""What `auto` tries, in order; names only, and only those that loopcore's own distribution declares. Windows has
-neither of the first two nor poll(2); where that is, the proactor, which only plays its port, is never come to."""
+"""The names that `auto` tries, in order, and only if loopcore's own distribution declares them. Windows has neither of
+the first two nor poll(2). Where there is poll(2), the proactor, which only emulates its port, is never reached."""
 
 OTHERS: Final = ("uring",)
-"""Further names that a list may hold where nobody declares them, as one that serves several platforms does."""
+"""Further names that are valid in a list even if no distribution declares them: a list may serve several platforms."""
 
 
 class Choice(NamedTuple):
-    """A backend that can run here, and a sentence that says why it was taken."""
+    """A backend that can run here, and a sentence that says why it was chosen."""
 
     name: str
     factory: BackendFactory
@@ -52,12 +51,12 @@ class Choice(NamedTuple):
     """Whether loopcore's distribution declares it."""
 
     def make(self) -> ReadinessBackend | CompletionBackend:
-        """Return a new backend. What its constructor raises gets a note that names the culprit."""
+        """Return a new backend. An exception from its constructor gets a note that names the backend."""
         try:
             backend: ReadinessBackend | CompletionBackend = self.factory()
             return backend
         except Exception as exc:
-            exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was made")
+            exc.add_note(f"raised by backend {self.name!r} ({self.declared_by}) while it was being created")
             raise
 
 
@@ -71,7 +70,7 @@ class Row(NamedTuple):
 
 
 class BackendFacts(NamedTuple):
-    """What `loopcore info` says of a backend; `reason` is empty if it can run here, and `details` if it cannot."""
+    """What `loopcore info` says about a backend; `reason` is empty if it can run here, `details` if it cannot."""
 
     name: str
     target: str
@@ -85,11 +84,11 @@ PLUGINS: Final = Catalogue("loopcore.plugins", "plugin", UsageError)
 
 
 _made_ahead: Final[dict[tuple[int, str], list[tuple[str | None, object]]]] = {}
-"""By process and LOOPCORE_PLUGINS: plugins that the next loop takes over. A forked child makes its own."""
+"""Plugins that the next loop takes over, by process and LOOPCORE_PLUGINS. A forked child makes its own."""
 
 
 def refresh() -> None:
-    """Look for distributions that were installed since the first question was asked."""
+    """Look for distributions that were installed since the first lookup."""
     BACKENDS.refresh()
     PLUGINS.refresh()
 
@@ -97,30 +96,30 @@ def refresh() -> None:
 def register_backend(name: str, factory: BackendFactory) -> None:
     """Make `factory` available as backend `name` in this process, without an installation.
 
-    Raises UsageError if the name is taken, BackendError if `factory` is no backend.
+    Raises UsageError if the name is taken, BackendError if `factory` is not a backend.
     """
     check_factory(name, factory, f"{path_of(factory)} of register_backend()")
     BACKENDS.register(name, factory, "register_backend()")
 
 
 def unregister_backend(name: str) -> None:
-    """Take back `register_backend`."""
+    """Undo `register_backend`."""
     BACKENDS.unregister(name)
 
 
 def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
-    """Return the backend that `spec` asks for, else LOOPCORE_BACKEND, else the best of this platform.
+    """Return the backend that `spec` asks for, else LOOPCORE_BACKEND, else the best one on this platform.
 
-    `spec` is a name, names separated by commas in order of preference, or `auto`. The first that is
-    available is taken; if none is, the error says of each why not. A name that nobody knows is always an error, and so
-    is a setting that a backend on the way refuses (its `probe` raises UsageError).
+    `spec` is a name, comma-separated names in order of preference, or `auto`. The first available backend is chosen;
+    if none is available, the error says why for each. An unknown name is always an error, and so
+    is a setting that a backend tried on the way rejects (its `probe` raises UsageError).
     Errors begin with `asked`, the words in which the user gave `spec`.
     """
     spec, asked = _wish(spec, asked)
     is_list = "," in spec
     if not is_list and (before := _chosen_before(spec, asked)) is not None:
         return before
-    choices = BACKENDS.choices  # before anything is looked up: what is taken back meanwhile is not kept
+    choices = BACKENDS.choices  # before any lookup: a change to the catalogue meanwhile discards the choice made here
     candidates = _candidates(spec, asked)
     refusals: list[tuple[str, LoopcoreError]] = []
     for name, own in candidates.items():
@@ -133,28 +132,28 @@ def choose_backend(spec: str | None = None, asked: str | None = None) -> Choice:
             refusals.append((name, exc))
         else:
             reason = _reason(asked, [*candidates] if own else [], refusals)
-            refusals.clear()  # their tracebacks lead here, and from here to who has asked: the loop
+            refusals.clear()  # their tracebacks refer to this frame, and through it to the caller's loop
             choice = Choice(name, factory, reason, str(declaration), declaration.own)
-            if not is_list:  # of a list, each name may have a setting to refuse
+            if not is_list:  # each backend of a list may have a setting to reject
                 choices[spec, asked] = choice
             return choice
     raise _refusal(asked, refusals)
 
 
 def take_backend(backend: Any) -> tuple[Any, Any]:
-    """Return the backend that `backend` is, or names as for `choose_backend`, and what makes another one like it.
+    """Return `backend`, or the backend that it names as for `choose_backend`, and a factory of more like it.
 
-    Raises UsageError for what is neither, and as `choose_backend` does.
+    Raises UsageError if it is neither a backend nor names one, and the errors of `choose_backend`.
     """
     is_one = backend is not None and not isinstance(backend, str | type)
     if is_one and all(hasattr(backend, each) for each in ("wait", "wake", "close")):
         return backend, type(backend)
     choice = BACKENDS.choices.get(_wish(backend, None))
-    if choice is not None and choice.own:  # what a probe of ours would find, its constructor finds as well
+    if choice is not None and choice.own:  # what a probe of ours detects, the constructor detects as well
         try:
             return choice.make(), choice.make
         except Exception:
-            choice = choose_backend(backend)  # says why not, in the words of who has asked, or brings another one
+            choice = choose_backend(backend)  # raises with the reason, in the caller's words, or finds another one
     else:
         choice = choose_backend(backend)
     return choice.make(), choice.make
@@ -170,7 +169,7 @@ def list_backends() -> list[Row]:
 
 
 def describe_backends() -> list[BackendFacts]:
-    """Return what is to be said of every backend, in the order of `list_backends`."""
+    """Return the facts about every backend, in the order of `list_backends`."""
     found = []
     for row in list_backends():
         declarations = BACKENDS.declarations(row.name)
@@ -191,15 +190,15 @@ def list_plugins() -> list[Row]:
 
 
 def load_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) -> object:
-    """Return the plugin `name`: what its entry point names, called with `options` if that is a class or function.
+    """Return the plugin `name`: the object its entry point names, called with `options` if it is a class or function.
 
-    Options come as text and are converted as `loopcore.plugin_options` says.
+    Options come as text and are converted as `loopcore.plugin_options` describes.
     """
     return find_plugin(name, options)()
 
 
 def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) -> Callable[[], object]:
-    """Return what `load_plugin` calls. Raises UsageError for whatever is wrong, but for what making it raises."""
+    """Return the factory that `load_plugin` calls. Raises UsageError for every mistake found before it is called."""
     declaration = PLUGINS.find(name)
     target = PLUGINS.load(declaration)
     who = f"plugin {name!r} ({declaration})"
@@ -215,13 +214,13 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
         except UsageError as exc:
             raise UsageError(f"{who}: {exc}") from exc.__cause__
         except Exception as exc:
-            raise UsageError(f"{who} cannot be made: {type(exc).__name__}: {exc}") from exc
+            raise UsageError(f"{who} cannot be created: {type(exc).__name__}: {exc}") from exc
 
     return make
 
 
 def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object]]]:
-    """Return names and makers of the plugins in `text`, else in LOOPCORE_PLUGINS, in that order."""
+    """Return (name, factory) for each plugin in `text`, else in LOOPCORE_PLUGINS, in that order."""
     if text is not None:
         return [(name, find_plugin(name, options)) for name, options in parse_wishes(text)]
     text = read(PLUGIN_VARIABLE)
@@ -236,7 +235,8 @@ def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object
 def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tuple[str | None, object]]:
     """Return (name, plugin) for each of `plugins`, else for each in LOOPCORE_PLUGINS, in that order.
 
-    `plugins` is text (`loopcore.plugin_options` has the grammar), or texts and objects; the name of an object is None.
+    `plugins` is a string (`loopcore.plugin_options` has the grammar), or an iterable of strings and objects; objects
+    have the name None.
     """
     if plugins is None and _made_ahead:
         ahead = _made_ahead.pop((os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")), None)
@@ -253,9 +253,9 @@ def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tu
 
 
 def make_plugins_ahead() -> None:
-    """Make the plugins of LOOPCORE_PLUGINS now, for the first loop that this process makes with them.
+    """Create the plugins of LOOPCORE_PLUGINS now, for the first loop that this process creates with them.
 
-    So `loopcore run` hears of a plugin that cannot be made before the program starts.
+    So `loopcore run` reports a plugin that cannot be created before the program starts.
     """
     made = load_plugins()
     if made:
@@ -263,11 +263,11 @@ def make_plugins_ahead() -> None:
 
 
 def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
-    """Return what is asked for, and how to call that in a message. An empty variable counts as unset."""
+    """Return the requested spec, and how to refer to it in messages. An empty variable counts as unset."""
     if spec is not None:
         if not isinstance(spec, str):
             raise UsageError(
-                f"backend= takes a name, names with commas between, or a backend that is made, not {spec!r}; "
+                f"backend= takes a name, comma-separated names, or a backend instance, not {spec!r}; "
                 f"give yours a name with register_backend(name, factory)"
             )
         return spec, asked or f"backend={spec!r}"
@@ -276,16 +276,16 @@ def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
 
 
 def _chosen_before(spec: str, asked: str) -> Choice | None:
-    """Return what `spec` stood for the last time, if that can still run here. The platform has not changed since."""
+    """Return the choice made for `spec` the last time, if it can still run here. The platform has not changed since."""
     choice: Choice | None = BACKENDS.choices.get((spec, asked))
     try:
         return choice if choice is not None and choice.factory.probe().available else None
     except Exception:
-        return None  # what is wrong is said where all are tried
+        return None  # the caller tries all candidates and reports the error
 
 
 def _candidates(spec: str, asked: str) -> dict[str, Declaration | None]:
-    """Return the names to try in order, those that `auto` stands for with loopcore's own declaration."""
+    """Return the names to try, in order; those that `auto` stands for come with loopcore's own declaration."""
     candidates: dict[str, Declaration | None] = {}
     parts = [part.strip() for part in spec.split(",")]
     for part in parts:
@@ -311,11 +311,11 @@ def _candidates(spec: str, asked: str) -> dict[str, Declaration | None]:
 
 
 class _WrongSettingError(UsageError):
-    """A backend's `probe` complained about what the user has set."""
+    """A backend's `probe` rejected a setting of the user."""
 
 
 def _available(declaration: Declaration) -> BackendFactory:
-    """Return the factory that `declaration` stands for, after its probe said that it can run here."""
+    """Return the factory that `declaration` stands for, if its probe says that it can run here."""
     factory = check_factory(declaration.name, BACKENDS.load(declaration), str(declaration))
     try:
         result = factory.probe()
@@ -325,7 +325,7 @@ def _available(declaration: Declaration) -> BackendFactory:
         raise BackendError(f"backend {declaration.name!r} ({declaration}): probe() raised {exc!r}") from exc
     if not isinstance(result, ProbeResult):
         raise BackendError(
-            f"backend {declaration.name!r} ({declaration}): probe() returned {result!r}, which is no ProbeResult"
+            f"backend {declaration.name!r} ({declaration}): probe() returned {result!r}, not a ProbeResult"
         )
     if not result.available:
         raise BackendUnavailableError(
@@ -346,14 +346,14 @@ def _row(catalogue: Catalogue, name: str, check: Callable[[Declaration], object]
 
 
 def _reason(asked: str, tried: list[str], refusals: list[tuple[str, LoopcoreError]]) -> str:
-    """Say why a backend was chosen; `tried` is empty if it was asked for by its own name."""
+    """Say why a backend was chosen; `tried` is empty if it was requested by name."""
     reason = f"{asked} takes the first of {', '.join(tried)} that can run here" if tried else f"{asked} asks for it"
     passed_over = "; ".join(str(exc) for _, exc in refusals)
-    return reason + (f" (passed over: {passed_over})" if passed_over else "")
+    return reason + (f" (skipped: {passed_over})" if passed_over else "")
 
 
 def _refusal(asked: str, refusals: list[tuple[str, LoopcoreError]]) -> LoopcoreError:
-    """Return one error for all: of its own kind if there is a single one, else blaming the environment or a typo."""
+    """Return one error for all refusals: a single one keeps its type; several blame the environment, or a typo."""
     if len(refusals) == 1:
         cause = refusals[0][1]
         error = type(cause)(f"{asked}: {cause}")

@@ -1,4 +1,4 @@
-"""What a loop reads from the environment when it is made, beside its backend and its plugins."""
+"""The settings that a new loop reads from the environment, apart from its backend and its plugins."""
 
 import asyncio
 import os
@@ -17,9 +17,9 @@ MOST_THREADS: Final = 1024
 
 
 class Setting(NamedTuple):
-    """A setting of a loop: its attribute, its default, the least and the most that it can be, and their unit.
+    """A setting of a loop: its attribute, its default, the smallest and the largest value, and their unit.
 
-    The type of the default is that of all values.
+    All values have the type of the default.
     """
 
     attribute: str
@@ -35,22 +35,22 @@ SETTINGS: Final = {
     "LOOPCORE_FLUSH_LIMIT": Setting("flush_limit", FLUSH_LIMIT, 0, 1 << 30, "bytes"),
     "LOOPCORE_RECEIVE_LIMIT": Setting("receive_limit", RECEIVE_LIMIT, 256, RECEIVE_LIMIT, "bytes"),
 }
-"""The variables that set attributes of every loop when it is made."""
+"""The variables that set attributes of every new loop."""
 
 _keys_of_loops: Final[set[Any]] = set()
 
 _KEYS: Final[dict[str, Any]] = {}
-"""The names of variables as `os.environ` keeps them: encoded on POSIX, in capitals on Windows."""
+"""The names of variables as `os.environ` stores them: encoded on POSIX, in upper case on Windows."""
 
 
 def read(variable: str) -> str:
-    """Return what `variable` is set to; an empty text if it is not.
+    """Return the value of `variable`; an empty string if it is not set.
 
-    What `os.environ.get` says. That encodes the name and raises an exception for each variable that is not there, which
-    for the nine that a loop asks for took a tenth of the time in which it is made.
+    The same as `os.environ.get`, which encodes the name and raises an exception internally for each variable that is
+    not set. For the nine variables that a new loop reads, that took a tenth of the time to create the loop.
     """
     known = getattr(os.environ, "_data", None)
-    if type(known) is dict:  # else somebody has put something of his own in its place
+    if type(known) is dict:  # else the program has replaced os.environ
         key = _KEYS.get(variable)
         if key is None:
             key = _KEYS[variable] = os.environ.encodekey(variable)
@@ -63,23 +63,23 @@ _OF_LOOPS: Final = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, *SETTINGS
 
 
 def says_nothing() -> bool:
-    """Tell whether no variable of tasks, threads, plugins or settings is set, not even to an empty text.
+    """Return whether no variable for tasks, threads, plugins or settings is set, not even to an empty string.
 
-    One question instead of seven: a loop that is made has nothing to ask then. False if that cannot be seen at once.
+    One lookup instead of seven: a new loop then reads none of them. False if a quick check cannot tell.
     """
     known = getattr(os.environ, "_data", None)
     if type(known) is not dict:
         return False
     if not _keys_of_loops:
         keys = [os.environ.encodekey(variable) for variable in _OF_LOOPS]
-        _keys_of_loops.update(keys)  # in one step: another thread may ask meanwhile
+        _keys_of_loops.update(keys)  # in one step: another thread may look meanwhile
     return known.keys().isdisjoint(_keys_of_loops)
 
 
 def loop_settings() -> dict[str, float]:
     """Return the attributes that the environment sets, with their values.
 
-    Raises UsageError for a text that is no number of the right kind, or out of range.
+    Raises UsageError for a value that is not a number of the right type, or is out of range.
     """
     return {
         setting.attribute: _value_of(variable, text, setting)
@@ -98,7 +98,7 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
     kind = type(setting.default)
     try:
         value = kind(text)
-        right = setting.least <= value <= setting.most  # NaN is not, either
+        right = setting.least <= value <= setting.most  # false for NaN, too
     except ValueError:
         right = False
     if right:
@@ -106,14 +106,14 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
     what = "a whole number" if kind is int else "a number"
     raise UsageError(
         f"{variable}={text!r} is not {what} of {setting.unit} from {setting.least} to {setting.most}; "
-        f"without the variable it is {setting.default}"
+        f"the default is {setting.default}"
     )
 
 
 def task_classes() -> tuple[Any, Any]:
-    """Return the classes of futures and tasks that LOOPCORE_TASKS asks for: loopcore's, or asyncio's C classes.
+    """Return the future and task classes that LOOPCORE_TASKS asks for: loopcore's, or asyncio's C classes.
 
-    Twice None if it does not say: loopcore's, and in the pure build asyncio's, with all that loopcore's have.
+    Both are None if it is not set. That means loopcore's; in the pure build, asyncio's with all that loopcore's have.
 
     Raises UsageError if it asks for anything else.
     """
@@ -128,7 +128,7 @@ def task_classes() -> tuple[Any, Any]:
 
 
 def thread_limit() -> int | None:
-    """Return how many threads LOOPCORE_THREADS gives the default executor, 1 to 1024; None if it does not say.
+    """Return how many threads LOOPCORE_THREADS gives the default executor, 1 to 1024; None if it is not set.
 
     Raises UsageError for anything else.
     """
@@ -142,13 +142,13 @@ def thread_limit() -> int | None:
     if not 1 <= count <= MOST_THREADS:
         raise UsageError(
             f"{THREADS_VARIABLE}={asked!r} is not a number of threads; it can be 1 to {MOST_THREADS}; "
-            "without the variable it is asyncio's, four more than there are processors and at most 32"
+            "the default is asyncio's: the number of processors plus 4, at most 32"
         )
     return count
 
 
 def debug_is_asked_for() -> bool:
-    """Tell whether loops begin in debug mode: by `python -X dev` or PYTHONASYNCIODEBUG, as asyncio's do."""
+    """Return whether loops start in debug mode: by `python -X dev` or PYTHONASYNCIODEBUG, as asyncio's do."""
     if sys.flags.dev_mode:
         return True
     return not sys.flags.ignore_environment and bool(read("PYTHONASYNCIODEBUG"))

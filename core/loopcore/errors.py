@@ -1,7 +1,7 @@
-"""What can go wrong, by who is at fault.
+"""Exception types, by the party at fault.
 
 asyncio's own types stay where asyncio raises them, and an `OSError` is never wrapped: a program that
-moves to loopcore keeps its `except` clauses. These types are for what asyncio has no word for.
+moves to loopcore keeps its `except` clauses. These types are for errors that asyncio does not have.
 """
 
 
@@ -10,7 +10,7 @@ class LoopcoreError(Exception):
 
 
 class UsageError(LoopcoreError):
-    """The caller asked for something that cannot be; the text says what to do instead."""
+    """The caller asked for something impossible; the message says what to do instead."""
 
 
 class BackendError(LoopcoreError):
@@ -22,4 +22,4 @@ class BackendClosedError(BackendError):
 
 
 class BackendUnavailableError(LoopcoreError):
-    """The environment cannot run the backend that was asked for; the text lists what was tried and why not."""
+    """The requested backend cannot run in this environment; the message lists what was tried and why it failed."""

@@ -1,8 +1,8 @@
-"""The loggers of loopcore. No handler is installed: that is the program's choice.
+"""loopcore's loggers. No handler is installed: that is the program's choice.
 
-What asyncio reports, too, goes to its logger, `asyncio`: programs have configured, filtered and asserted on that name
-for years. Slow callbacks (debug mode) and exceptions that nobody catches are among it. `loopcore` is for what only
-this loop has to say, `loopcore.plugin` for plugins that failed.
+Messages that asyncio has too go to its logger, `asyncio`: programs have configured, filtered and asserted on that name
+for years. Among them are slow callbacks (debug mode) and unhandled exceptions. `loopcore` is for messages that only
+this loop has, `loopcore.plugin` for plugins that failed.
 """
 
 import logging

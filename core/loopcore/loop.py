@@ -1,10 +1,11 @@
-"""EventLoop: the facade. asyncio's interface over the scheduler below and the small parts beside it.
+"""EventLoop: the facade. asyncio's interface over the scheduler and a number of small parts.
 
-The hot methods (call_soon and its relatives, time, create_task, the tick) are the Scheduler's. Its own is the life
-cycle: running, stopping, closing. Everything else is a line that hands over to a part; each part gets the loop behind a
-Protocol of the few methods it uses, so a program that replaces one (`loop.getaddrinfo = ...`) is heard as by asyncio.
+The hot methods (call_soon and its relatives, time, create_task, the tick) are the Scheduler's. The facade itself
+implements the life cycle: running, stopping, closing. Every other method is one line that delegates to a part. Each
+part gets the loop behind a Protocol of the few methods it uses, so a method that a program replaces
+(`loop.getaddrinfo = ...`) is used, as in asyncio.
 
-Signatures, errors and their texts are asyncio's; parameters that asyncio got in later Pythons are taken on all.
+Signatures, errors and their texts are asyncio's; parameters that asyncio added later are accepted on every Python.
 
 Thread: the loop's own, except call_soon_threadsafe, and run_in_executor as far as asyncio allows it.
 """
@@ -45,17 +46,17 @@ Ts = TypeVarTuple("Ts")
 
 
 def leave_running_loop() -> None:
-    """Note that no loop runs in this thread any more. Up to 3.13 that takes memory, of which there may be none."""
+    """Note that no loop runs in this thread any more. Up to 3.13 this allocates memory, which may fail."""
     try:
         asyncio_events._set_running_loop(None)
     except MemoryError:
-        asyncio_events._set_running_loop(None)  # what failed was one of many: a second time is nearly sure
+        asyncio_events._set_running_loop(None)  # a second attempt is nearly sure to succeed
 
 
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     """An asyncio event loop on a backend."""
 
-    __slots__ = ("_parts", "_threads")  # the dict is for what a program sets (docs/adr/0007)
+    __slots__ = ("_parts", "_threads")  # the dict is for attributes that a program sets (docs/adr/0007)
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         plugins: str | Iterable[str | object] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Take over `backend`, or make the one it names; `loopcore.new_event_loop` says what else may be given."""
+        """Take over `backend`, or create the one it names; see `loopcore.new_event_loop` for the arguments."""
         self._parts: dict[str, Any] = table_of_parts(self)
         classes = () if (is_silent := says_nothing()) else task_classes()
         named_plugins = [] if is_silent and plugins is None else load_plugins(plugins)
@@ -80,7 +81,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
                 self.use_classes(*classes)
             if debug_is_asked_for():
                 Scheduler.set_debug(self, True)
-            self._threads = None if is_silent else thread_limit()  # refused now, if it is wrong
+            self._threads = None if is_silent else thread_limit()  # a wrong value is refused here, not at first use
             self._parts["_heritage"] = Heritage(self, make_backend)
             for name, plugin in named_plugins:
                 self.probes.register(plugin, name)
@@ -103,7 +104,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     @property
     def _closed(self) -> bool:
-        """`is_closed` by the name that libraries look up in asyncio's loop."""
+        """`is_closed` under the name that libraries look up in asyncio's loop."""
         return self.is_closed()
 
     def __repr__(self) -> str:
@@ -113,8 +114,8 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        if hasattr(self, "_threads") and not self.is_closed():  # else its constructor failed, or it is closed
-            self.probes.belong_to(self)  # the collector has cleared the reference that hooks are given
+        if hasattr(self, "_threads") and not self.is_closed():  # else the constructor failed, or it is closed
+            self.probes.belong_to(self)  # the collector has cleared the reference that is passed to hooks
             _warn(f"unclosed event loop {self!r}", ResourceWarning, source=self)
             if not self.is_running():
                 self.close()
@@ -145,13 +146,13 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         is_new = not asyncio.isfuture(future)
         future = asyncio.ensure_future(future, loop=self)
         if is_new:
-            future._log_destroy_pending = False  # if the run ends early, the exception below says it all
+            future._log_destroy_pending = False  # if the run ends early, the exception below is report enough
         future.add_done_callback(_stop_loop_of)
         try:
             self.run_forever()
         except BaseException:
             if is_new and future.done() and not future.cancelled():
-                future.exception()  # counts as seen: the caller cannot get at this task
+                future.exception()  # counts as retrieved: the caller has no access to this task
             raise
         finally:
             future.remove_done_callback(_stop_loop_of)
@@ -219,7 +220,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return self._executors.run(executor, func, *args)
 
     def unfinished_jobs(self) -> list[Callable[..., Any]]:
-        """Return the functions that the default executor and the resolver's threads run, or have yet to run."""
+        """Return the functions that the default executor and the resolver's threads are running or have queued."""
         return self._executors.unfinished()
 
     def set_default_executor(self, executor: Any) -> None:
@@ -292,7 +293,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
 
     # --- endpoints ----------------------------------------------------------------------------------
 
-    # One parameter a line would make this section longer than the rest of the class.
+    # One parameter per line would make this section longer than the rest of the class.
     # fmt: off
 
     async def create_connection(

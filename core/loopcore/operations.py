@@ -1,14 +1,14 @@
-"""Operations: what a completion port is asked to do, and where its answer is left.
+"""Operations: requests to a completion port, and where their results are stored.
 
-An operation is its own key: `submit` takes it, completions name it, `cancel` takes it back. Whoever asks keeps the
+An operation is its own key: `submit` takes it, completions name it, `cancel` ends it. The caller keeps the
 object and may submit it again after it has ended, so that a connection needs one for receiving and one for sending,
-not two for each message. It must not be changed while it is pending, but for `quiet`.
+not two for each message. It must not be changed while it is pending, except for `quiet`.
 
-Results, as the port delivers them in `(operation, result, more)`; an error is an OSError in their place:
+Results, as the port delivers them in `(operation, result, more)`; an error is an OSError instead of the result:
 
-    Accept        int: a new descriptor, non-blocking and not inheritable; it belongs to who gets it
+    Accept        int: a new descriptor, non-blocking and not inheritable; it belongs to the receiver
     Connect       None
-    Receive       bytes, b"" at the end of the stream; or Lent, if it was asked for
+    Receive       bytes, b"" at the end of the stream; or Lent, if `lend` is set
     Send          int: bytes taken, perhaps fewer than offered
     ReceiveFrom   (bytes, address)
     SendTo        int: bytes taken
@@ -23,8 +23,8 @@ Results, as the port delivers them in `(operation, result, more)`; an error is a
     Stat          os.stat_result
 
 Multishot (Accept, Receive, ReceiveFrom, Poll with `edges`): one submission, any number of results with `more` true, and
-one terminal completion with `more` false: the end of the stream, an error, or a result after which the port wants to be
-asked again. Thread: the loop's own.
+one terminal completion with `more` false: the end of the stream, an error, or a result after which the operation has to
+be submitted again. Thread: the loop's own.
 """
 
 from collections.abc import Sequence
@@ -54,12 +54,12 @@ NAMES: Final = (
 
 
 def name_of(code: int) -> str:
-    """Return what the operations with this code are called; of a stranger's, its number. For messages."""
+    """Return the name of the operations with this code, or its number if it is a third party's. For messages."""
     return NAMES[code] if 0 <= code < len(NAMES) else f"operation {code}"
 
 
 class Lent(Protocol):
-    """A piece of the port's own memory with what came in; `give_back` must be called, once, when it has been used."""
+    """A piece of the port's memory with received data; call `give_back` exactly once, when the data has been used."""
 
     view: memoryview
 
@@ -67,14 +67,14 @@ class Lent(Protocol):
 
 
 class Operation:
-    """What all operations have in common. `code` is one of the numbers above."""
+    """Base class of all operations. `code` is one of the numbers above."""
 
     __slots__ = ("code", "fd", "target", "result", "pending", "quiet", "slot")
 
     def __init__(self, code: int, fd: int, target: Any = None) -> None:
         self.code: int = code
         self.fd: int = fd
-        """What is worked on; -1 where there is none yet."""
+        """The descriptor that the operation works on; -1 if there is none yet."""
         self.target: Any = target
         """Core's: the Runnable that a completion is for."""
         self.result: Any = None
@@ -82,9 +82,9 @@ class Operation:
         self.pending: bool = False
         """Core's: submitted, and its terminal completion not yet dispatched."""
         self.quiet: bool = False
-        """Nobody waits for its success: success alone need not end a wait, and is told with what does."""
+        """Nothing waits for its success: success alone need not end a wait, and is reported when the wait ends."""
         self.slot: Any = None
-        """The port's, while the operation is in flight: core does not look at it."""
+        """The port's, while the operation is in flight; core does not use it."""
 
     def __repr__(self) -> str:
         return f"<{name_of(self.code)} fd={self.fd}{' pending' if self.pending else ''}>"
@@ -110,7 +110,7 @@ class Connect(Operation):
 
 
 class Receive(Operation):
-    """recv(2), multishot: at most `limit` bytes a result; with `lend` they stay in the port's memory (see Lent)."""
+    """recv(2), multishot: at most `limit` bytes per result; with `lend` they stay in the port's memory (see Lent)."""
 
     __slots__ = ("limit", "lend")
 
@@ -132,7 +132,7 @@ class Send(Operation):
 
 
 class ReceiveFrom(Operation):
-    """recvfrom(2), multishot: datagrams of at most `limit` bytes; what is longer is cut off."""
+    """recvfrom(2), multishot: datagrams of at most `limit` bytes; longer ones are truncated."""
 
     __slots__ = ("limit",)
 
@@ -142,7 +142,7 @@ class ReceiveFrom(Operation):
 
 
 class SendTo(Operation):
-    """sendto(2) of `buffer` to `address`; None sends to whom the socket is connected."""
+    """sendto(2) of `buffer` to `address`; None sends to the peer that the socket is connected to."""
 
     __slots__ = ("buffer", "address")
 
@@ -163,11 +163,11 @@ class Shutdown(Operation):
 
 
 class Poll(Operation):
-    """Ready for `interest`, a union of READ and WRITE: once, at once if it is ready now. Any descriptor.
+    """Readiness for `interest`, a union of READ and WRITE: once, immediately if it is ready now. Any descriptor.
 
-    With `edges` it is multishot: a result for what is ready now, and one for each arrival after it. What was not taken
-    is not reported again, so who asks goes on until the descriptor is empty. HANGUP then also stands for a peer that
-    has stopped sending. A port that has no such thing ends it with its first result.
+    With `edges` it is multishot: a result if it is ready now, and one for each arrival after that. Data that was not
+    read is not reported again, so the caller reads until the descriptor is empty. HANGUP then also means that the peer
+    has stopped sending. A port without edge-triggered polls ends it with its first result.
     """
 
     __slots__ = ("interest", "edges")
@@ -179,7 +179,7 @@ class Poll(Operation):
 
 
 class Read(Operation):
-    """read(2) of at most `limit` bytes, from `offset`, or from where the file stands if that is -1."""
+    """read(2) of at most `limit` bytes, from `offset`, or from the file's current position if it is -1."""
 
     __slots__ = ("limit", "offset")
 
@@ -190,7 +190,7 @@ class Read(Operation):
 
 
 class Write(Operation):
-    """writev(2) of `buffers` without the first `head` bytes, to `offset`, or to where the file stands if that is -1."""
+    """writev(2) of `buffers` without the first `head` bytes, to `offset`, or at the file's position if it is -1."""
 
     __slots__ = ("buffers", "head", "offset")
 
@@ -214,9 +214,9 @@ class SendFile(Operation):
 
 
 class WaitProcess(Operation):
-    """waitid(2) for the child `pid`, with WNOWAIT: the child is left to be reaped by who asks.
+    """waitid(2) for the child `pid`, with WNOWAIT: the caller has to reap the child.
 
-    So its number stays taken, and a wait that is called off loses no code. Only of ports with Capability.PROCESSES.
+    So its pid stays in use, and a cancelled wait loses no exit status. Only for ports with Capability.PROCESSES.
     """
 
     __slots__ = ("pid",)
@@ -227,7 +227,7 @@ class WaitProcess(Operation):
 
 
 class Open(Operation):
-    """open(2) of `path`, bytes. As Sync, Stat and Close only of ports with Capability.FILES."""
+    """open(2) of `path`, bytes. Like Sync, Stat and Close, only for ports with Capability.FILES."""
 
     __slots__ = ("path", "flags", "mode")
 
@@ -249,7 +249,7 @@ class Sync(Operation):
 
 
 class Stat(Operation):
-    """stat(2) of `path`, bytes, or fstat(2) of `fd` if that is None; lstat(2) with `follow` false."""
+    """stat(2) of `path`, bytes, or fstat(2) of `fd` if `path` is None; lstat(2) if `follow` is false."""
 
     __slots__ = ("path", "follow")
 

@@ -1,8 +1,8 @@
-"""Parts of a loop that are made when they are first asked for.
+"""Parts of a loop, created on first use.
 
-Most loops never use most of their parts: a test makes a loop, runs a coroutine and closes it, without a connection, a
-child or a signal. A part is also what ties a loop into reference cycles, since it is given the loop; a loop that lets
-go of its parts when it closes is freed at once, and its memory is there for the next one (docs/adr/0015).
+Most loops never use most of their parts: a test creates a loop, runs a coroutine and closes it, without a connection, a
+child process or a signal. Parts also tie a loop into reference cycles, since each refers to the loop. A loop that
+releases its parts when it closes is freed at once, and its memory is available to the next one (docs/adr/0015).
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from loopcore.services.owners import Owners
 T = TypeVar("T")
 
 _REPLACED: Final = "replaced"
-"""Where the table keeps, by name, what a program has put something else in the place of, the loop's own first."""
+"""The table's entry for parts that a program has replaced: by name, a list with the loop's own part first."""
 
 
 _TIES: Final = {
@@ -27,25 +27,25 @@ _TIES: Final = {
     "_signals",
     "_sockops",
 }
-"""What a closed loop needs no longer, or can make again. Not `_faults`, which may have the program's handler."""
+"""Parts that a closed loop does not need, or can create again. Not `_faults`, which may hold the program's handler."""
 
 
 _CLOSED: Final = ("_signals", "_children", "_executors")
-"""What a loop closes when it is closed, in this order."""
+"""The parts that are closed when the loop is closed, in this order."""
 
 
 _any_early = False
-"""Whether a part was ever set of a loop that was not initialised yet, as a subclass may do; then each loop is asked."""
+"""Whether any part was ever set before the loop's `__init__`, as a subclass may do; from then on every loop checks."""
 
 
 class Part:
-    """What `part` returns: an attribute of the class that keeps what it has made in the loop's table of parts.
+    """A descriptor, returned by `part`: it keeps the part that it created in the loop's table of parts.
 
-    Not in the loop's own dict: Python 3.12 and later call a method quickly on an object that has none (docs/adr/0007).
-    What a program sets hides what was there, also if it does so before the loop's `__init__`; to delete it brings that
-    back, as `unittest.mock.patch.object` expects of what is not in an object's own dict.
+    Not in the loop's instance dict: Python 3.12 and later call methods faster on an object without one (docs/adr/0007).
+    A value that a program sets hides the previous one, even before the loop's `__init__`. Deleting it restores the
+    previous one, as `unittest.mock.patch.object` expects of an attribute that is not in an object's own dict.
 
-    Thread: any; of threads that ask at once, all get the same.
+    Thread: any; threads that get a part concurrently all get the same one.
     """
 
     __slots__ = ("_make", "_name")
@@ -66,7 +66,7 @@ class Part:
 
     def __set__(self, loop: Any, value: Any) -> None:
         global _any_early
-        if not hasattr(loop, "_threads"):  # a subclass does so before it calls `__init__` of ours
+        if not hasattr(loop, "_threads"):  # a subclass that sets it before it calls our `__init__`
             _any_early = True
             if not hasattr(loop, "_parts"):
                 loop._parts = {}
@@ -75,7 +75,7 @@ class Part:
         if made is not None and made is not value:
             replaced = parts.setdefault(_REPLACED, {}).setdefault(self._name, [])
             for position, before in enumerate(replaced):
-                if before is value:  # set back, as pytest's monkeypatch does: nobody asks for what hid it any more
+                if before is value:  # restored, as pytest's monkeypatch does: what hid it is no longer needed
                     del replaced[position:]
                     break
             else:
@@ -85,7 +85,7 @@ class Part:
     def __delete__(self, loop: Any) -> None:
         parts = loop._parts
         try:
-            del parts[self._name]  # it is made anew when it is asked for
+            del parts[self._name]  # created again on the next use
         except KeyError:
             raise AttributeError(f"{type(loop).__name__!r} object has no {self._name!r} to delete") from None
         replaced = parts.get(_REPLACED, {}).get(self._name)
@@ -94,21 +94,21 @@ class Part:
 
 
 def part(make: Callable[[Any], T]) -> T:
-    """Declare an attribute of a loop's class that `make(loop)` returns, once for each loop, when it is asked for."""
+    """Declare an attribute of a loop class, created by `make(loop)` once per loop, on first use."""
     return cast(T, Part(make))
 
 
 def table_of_transports(loop: object) -> Owners:
-    """Return who owns which descriptor, for add_reader and sock_*, which must not meddle with a transport's.
+    """Return the table of descriptors and their owners: add_reader and sock_* must not touch a transport's.
 
-    Libraries have learnt its name, `_transports`, from asyncio.
+    Libraries know the attribute's name, `_transports`, from asyncio.
     """
     return Owners()
 
 
 def table_of_parts(loop: Any) -> dict[str, Any]:
-    """Return an empty table for a loop that is initialised, or what a subclass has set before it let us do so."""
-    # In this order: to say that a slot is empty takes longer than any other step of making a loop.
+    """Return an empty table for a new loop, or the table with the parts that a subclass set before our `__init__`."""
+    # In this order: a `hasattr` of an empty slot takes longer than any other step of creating a loop.
     if not _any_early or hasattr(loop, "_threads") or not hasattr(loop, "_parts"):
         return {}
     parts: dict[str, Any] = loop._parts
@@ -116,11 +116,11 @@ def table_of_parts(loop: Any) -> dict[str, Any]:
 
 
 def close_parts(loop: Any) -> None:
-    """Close those that have something to close and were made, while the loop is still open."""
+    """Close the created parts that have something to close, while the loop is still open."""
     parts = loop._parts
     replaced = parts.get(_REPLACED)
     if replaced is None and parts.keys().isdisjoint(_CLOSED):
-        return  # as a rule; to look for each takes longer than anything else here
+        return  # the usual case; looking each one up would take longer than anything else here
     for name in _CLOSED:
         if replaced is not None and replaced.get(name):
             replaced[name][0].close()
@@ -134,5 +134,5 @@ def let_go_of_parts(loop: Any) -> None:
     parts = loop._parts
     for name in _TIES.intersection(parts):
         del parts[name]
-    if "_executors" in parts and not loop.unfinished_jobs():  # which may be asked for as long as there are some
+    if "_executors" in parts and not loop.unfinished_jobs():  # a program may ask for them as long as there are any
         del parts["_executors"]

@@ -1,12 +1,12 @@
 """Plugins as text: `metrics:port=9100,host=::1,trace:file=out.json` names two plugins and three options.
 
 Parts are separated by commas. `NAME` or `NAME:OPTION=VALUE` begins a plugin; `OPTION=VALUE` is a further option of the
-plugin before it. So a value may hold anything but a comma, colons and equals signs included: the first `=` of a
+plugin before it. So a value may contain anything but a comma, colons and equals signs included: the first `=` of a
 part ends the option's name.
 
-What a plugin accepts is the signature of the class or function that makes it. A parameter gets text, unless it is
-annotated as int, float, bool or pathlib.Path, or as one of these or None; a parameter of another type cannot
-be given as text. `**options` takes whatever is left, as text.
+The signature of the class or function that creates a plugin says which options it accepts. A parameter gets a string,
+unless it is annotated as int, float, bool or pathlib.Path, or as one of these or None; a parameter of another type
+cannot be given as text. `**options` takes the remaining options, as strings.
 
 Errors: UsageError, naming the plugin, the option, and what is accepted.
 """
@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 from loopcore.errors import UsageError
 
 Wish: TypeAlias = tuple[str, dict[str, str]]
-"""The name of a plugin, and its options as they were written."""
+"""The name of a plugin, and its options as text."""
 
 TRUTHS: Final = {
     "true": True,
@@ -37,7 +37,7 @@ TRUTHS: Final = {
 
 
 def parse_wishes(text: str) -> list[Wish]:
-    """Return the plugins that `text` names, in its order, each once; the same twice counts as once."""
+    """Return the plugins that `text` names, in that order; a repetition with the same options is dropped."""
     wishes: list[Wish] = []
     for part in filter(None, map(str.strip, text.split(","))):
         head, colon, option = part.partition(":")
@@ -64,7 +64,7 @@ def _add_option(wish: Wish, text: str) -> None:
     name, options = wish
     option, equals, value = (piece.strip() for piece in text.partition("="))
     if not option or not equals:
-        raise UsageError(f"plugin {name!r}: {text!r} is no option with a value; write {name}:OPTION=VALUE")
+        raise UsageError(f"plugin {name!r}: {text!r} is not an option with a value; write {name}:OPTION=VALUE")
     if option in options:
         raise UsageError(f"plugin {name!r}: option {option!r} is given twice")
     options[option] = value
@@ -79,10 +79,10 @@ def _once_each(wishes: list[Wish]) -> list[Wish]:
 
 
 def _parameters(who: str, factory: Callable[..., Any]) -> dict[str, Parameter]:
-    """Return what `factory` takes by keyword, by name; a `**options` among them stands under the name `**`."""
+    """Return the parameters that `factory` takes by keyword, by name; `**options` has the name `**`."""
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    except Exception as exc:  # a builtin without signature, or annotations that name what does not exist
+    except Exception as exc:  # a builtin without a signature, or annotations with undefined names
         raise UsageError(f"{who}: its options cannot be read: {type(exc).__name__}: {exc}") from exc
     names = {Parameter.POSITIONAL_OR_KEYWORD: "{}", Parameter.KEYWORD_ONLY: "{}", Parameter.VAR_KEYWORD: "**"}
     return {names[each.kind].format(each.name): each for each in parameters if each.kind in names}
@@ -92,7 +92,7 @@ def _check_complete(who: str, factory: Callable[..., Any], arguments: Mapping[st
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):
-        return  # a builtin that does not tell; the call will
+        return  # a builtin without a signature; the call itself will check
     try:
         signature.bind(**arguments)
     except TypeError as exc:
@@ -109,7 +109,8 @@ def _convert(who: str, accepted: Mapping[str, Parameter], option: str, text: str
     convert = _converter_of(kind)
     if convert is None:
         raise UsageError(
-            f"{who}: option {option!r} is a {_name_of(kind)}, which text cannot give; make the plugin in the program"
+            f"{who}: option {option!r} is a {_name_of(kind)}, which cannot be given as text; "
+            "create the plugin in the program"
         )
     try:
         return convert(text)
@@ -118,7 +119,7 @@ def _convert(who: str, accepted: Mapping[str, Parameter], option: str, text: str
 
 
 def _kind_of(parameter: Parameter) -> Any:
-    """Return the type a parameter is annotated with, without a `None` beside it; `str` if there is no annotation."""
+    """Return the type that a parameter is annotated with, without `| None`; `str` if there is no annotation."""
     annotation = parameter.annotation
     if get_origin(annotation) in (Union, UnionType):
         kinds = [kind for kind in get_args(annotation) if kind is not NoneType]

@@ -1,7 +1,7 @@
 """The event loop policy, for programs that take their loop from asyncio's global state.
 
-Prefer `loopcore.run` or a loop factory: policies are deprecated from Python 3.14 on and gone in 3.16. Where there
-are none, `EventLoopPolicy` is None and `install` raises AttributeError, which says what to use instead.
+Prefer `loopcore.run` or a loop factory: policies are deprecated from Python 3.14 on and removed in 3.16. Without
+policies, `EventLoopPolicy` is None and `install` raises AttributeError; its message says what to use instead.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ HAS_POLICIES = sys.version_info < (3, 16)
 
 def _default_policy_class() -> Any:
     with warnings.catch_warnings():
-        # The deprecation is the program's to hear, when it installs a policy, not when it imports loopcore.
+        # The program should see the deprecation when it installs a policy, not when it imports loopcore.
         warnings.simplefilter("ignore", DeprecationWarning)
         return asyncio.DefaultEventLoopPolicy
 
 
 EventLoopPolicy: Any = None
-"""asyncio's default policy, making loopcore's loops; None on Pythons without policies."""
+"""asyncio's default policy, but new loops are loopcore's; None on Pythons without policies."""
 
 if HAS_POLICIES:
 
     class _EventLoopPolicy(_default_policy_class()):  # type: ignore[misc]
-        """asyncio's default policy of this platform, except that new loops are loopcore's."""
+        """asyncio's default policy on this platform, except that new loops are loopcore's."""
 
         def new_event_loop(self) -> asyncio.AbstractEventLoop:
             return new_event_loop()
@@ -37,10 +37,10 @@ if HAS_POLICIES:
 
 
 def install() -> None:
-    """Make every loop that asyncio makes from now on a loopcore one, in the whole process.
+    """Make every loop that asyncio creates from now on a loopcore loop, in the whole process.
 
-    For programs that call `asyncio.run` in places one cannot change; everywhere else `loopcore.run` is better,
-    because it names what it does. Issues asyncio's own DeprecationWarning from Python 3.14 on.
+    For programs that call `asyncio.run` in places you cannot change; everywhere else prefer `loopcore.run`, which is
+    explicit. Issues asyncio's own DeprecationWarning from Python 3.14 on.
     """
     if not HAS_POLICIES:
         raise AttributeError(

@@ -1,6 +1,6 @@
-"""Port check: whether what somebody declares to be a backend has what the port asks for.
+"""Port check: whether an object that is declared as a backend has what the port requires.
 
-Thread: any. Errors: BackendError, which says what is missing and whose it is.
+Thread: any. Errors: BackendError, which says what is missing and which distribution declared the backend.
 """
 
 import inspect
@@ -14,11 +14,11 @@ from loopcore.errors import BackendError
 
 READINESS_METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
 COMPLETION_METHODS: Final = ("submit", "cancel", "wait", "wake", "close")
-"""What a backend of either port has beside `probe`."""
+"""The methods of a backend of each port, apart from `probe`."""
 
 
 def check_factory(name: str, factory: object, by: str) -> BackendFactory:
-    """Return `factory` if it has what the port asks for; of a function, what it makes is looked at later."""
+    """Return `factory` if it has what the port requires; for a function, the backend it returns is checked later."""
     wanted = getattr(factory, "backend_api", BACKEND_API)
     if not (isinstance(wanted, tuple) and wanted[:1] == BACKEND_API[:1] and wanted <= BACKEND_API):
         raise BackendError(
@@ -26,7 +26,7 @@ def check_factory(name: str, factory: object, by: str) -> BackendFactory:
             f"version {BACKEND_API}; install versions that fit together"
         )
     if not callable(factory):
-        raise BackendError(f"backend {name!r} ({by}) is {factory!r}, which cannot be called to make a backend")
+        raise BackendError(f"backend {name!r} ({by}) is {factory!r}, which cannot be called to create a backend")
     if inspect.isclass(factory):
         _must_have_port(factory, name, by, "probe")
         return cast(BackendFactory, factory)
@@ -34,7 +34,7 @@ def check_factory(name: str, factory: object, by: str) -> BackendFactory:
 
 
 class _CheckedFactory:
-    """A factory that is no class: the backend is looked at when it is made; without `probe` it counts as available."""
+    """A factory that is not a class: each backend it makes is checked then. Without `probe` it counts as available."""
 
     def __init__(self, name: str, factory: Callable[[], Any], by: str) -> None:
         self._name = name
@@ -54,7 +54,7 @@ def _must_have_port(owner: object, name: str, by: str, *more: str) -> None:
     missing = [method for method in methods if not callable(getattr(owner, method, None))]
     kind, own = (owner, {}) if inspect.isclass(owner) else (type(owner), getattr(owner, "__dict__", {}))
     if "wait" not in own and getattr(kind, "wait", None) is DirectPort.wait:
-        missing.append("wait")  # it has the base's, which only raises
+        missing.append("wait")  # only DirectPort's, which raises NotImplementedError
     if missing:
         where = "loopcore.completion" if completes else "loopcore.backend"
-        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} says what they do")
+        raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} describes them")

@@ -1,7 +1,7 @@
-"""The entrances: a new loop, a runner around it, and `run`.
+"""The entry points: a new loop, a runner around it, and `run`.
 
-`Runner` is asyncio's own with loopcore's loops in it: how tasks are cancelled, generators and executor shut
-down, and Ctrl-C turned into the cancellation of the main task, all of that is the running Python's.
+`Runner` is asyncio's own, on loopcore's loops. The running Python decides how tasks are cancelled, how generators and
+the executor are shut down, and how Ctrl-C becomes the cancellation of the main task.
 """
 
 import asyncio
@@ -25,16 +25,17 @@ Backend: TypeAlias = ReadinessBackend | CompletionBackend | str | None
 def new_event_loop(backend: Backend = None, *, plugins: str | Iterable[str | object] | None = None) -> EventLoop:
     """Return a new loop; the caller closes it.
 
-    `backend` is a name, several in order of preference ("epoll,poll"), a backend, which the loop closes with itself, or
-    None for LOOPCORE_BACKEND, else the best of this platform. `plugins` are objects with hooks, or names of installed
-    ones with their options ("metrics:port=9100", several in one text too); None for LOOPCORE_PLUGINS.
-    Raises UsageError for unknown names and wrong options, BackendUnavailableError for what cannot run here.
+    `backend` is a name, several names in order of preference ("epoll,poll"), or a backend, which the loop closes
+    when it closes. None means LOOPCORE_BACKEND, else the best one on this platform. `plugins` are objects with
+    hooks, or names of installed plugins with their options ("metrics:port=9100"; one string may hold several).
+    None means LOOPCORE_PLUGINS.
+    Raises UsageError for unknown names and wrong options, BackendUnavailableError for a backend that cannot run here.
     """
     return EventLoop(backend, plugins=plugins)
 
 
 class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
-    """asyncio.Runner on loopcore's loops. `loop_factory` takes the place of `backend` and `plugins`."""
+    """asyncio.Runner on loopcore's loops. `loop_factory` replaces `backend` and `plugins`."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Runner(asyncio.Runner):  # type: ignore[misc]  # final in typeshed only
         super().__init__(debug=debug, loop_factory=loop_factory)
 
     def run(self, coro: Awaitable[T], *, context: Context | None = None) -> T:
-        """Run `coro` until it is done and return its result. As from Python 3.14 on, any awaitable will do."""
+        """Run `coro` until it is done and return its result. Accepts any awaitable, as asyncio does since 3.14."""
         result: T = super().run(as_coroutine(coro), context=context)
         return result
 
@@ -64,13 +65,13 @@ def run(
     plugins: str | Iterable[str | object] | None = None,
     loop_factory: LoopFactory | None = None,
 ) -> T:
-    """Run `main` on a new loop and return its result: `asyncio.run`, on a backend of one's choice.
+    """Run `main` on a new loop and return its result: `asyncio.run`, on a chosen backend.
 
     See `new_event_loop` for `backend` and `plugins`, `asyncio.run` for the rest. Raises TypeError if `main` is not
     awaitable, RuntimeError if a loop is running in this thread.
     """
     if asyncio.events._get_running_loop() is not None:
-        # Before anything is made that would have to be closed again.
+        # Before anything is created that would have to be closed again.
         raise RuntimeError("loopcore.run() cannot be called from a running event loop")
     coroutine = as_coroutine(main)
     with Runner(backend=backend, debug=debug, plugins=plugins, loop_factory=loop_factory) as runner:
@@ -79,7 +80,7 @@ def run(
 
 
 def as_coroutine(main: Any) -> Any:
-    """Return `main` if it is a coroutine, a coroutine that awaits it if it is awaitable; else raise TypeError."""
+    """Return `main` if it is a coroutine, or a coroutine that awaits it. Raises TypeError if it is not awaitable."""
     if asyncio.iscoroutine(main):
         return main
     if inspect.isawaitable(main):

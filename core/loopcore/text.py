@@ -1,11 +1,11 @@
-"""Text from elsewhere, fit to be shown: names belong to a program, the terminal and the log to whoever reads them."""
+"""Untrusted text made safe to show: a program chooses its names, but must not control the terminal or the log."""
 
 
 def printable(value: object) -> str:
-    r"""Return `str(value)` with the escape, as in a `repr`, in place of each character that is not printable.
+    r"""Return `str(value)` with each character that is not printable escaped, as in a `repr`.
 
-    Control characters and with them escape sequences, ends of lines, marks that turn the direction of writing, and lone
-    surrogates are not: see `str.isprintable`. `"\x1b[2J"` becomes `"\\x1b[2J"`. Thread: any.
+    Not printable are control characters, and so escape sequences and line ends, bidirectional marks, and lone
+    surrogates: see `str.isprintable`. `"\x1b[2J"` becomes `"\\x1b[2J"`. Thread: any.
     """
     text = str(value)
     if text.isprintable():

@@ -215,5 +215,5 @@ def test_loop_class_makes_its_own_backend_as_the_entrance_does(
 
 @pytest.mark.parametrize("backend", [["epoll", "poll"], 5, object(), str])
 def test_what_is_no_backend_is_an_error_that_says_what_is_one(backend: Any) -> None:
-    with pytest.raises(UsageError, match="backend= takes a name, names with commas between, or a backend that is made"):
+    with pytest.raises(UsageError, match="backend= takes a name, comma-separated names, or a backend instance"):
         loopcore.new_event_loop(backend)

@@ -1,15 +1,15 @@
 """Commands that other packages add to `loopcore`: entry points in the group `loopcore.commands`.
 
-The name of the entry point is the command. It names a function that takes the command's own `argparse.ArgumentParser`,
-adds what it accepts and sets `act` to a function of the parsed arguments that returns the exit code:
+The name of the entry point is the command. It refers to a function that takes the command's `argparse.ArgumentParser`,
+adds arguments to it and sets `act` to a function of the parsed arguments that returns the exit code:
 
     def greet(parser):
-        "Greet somebody."
+        "Greet a person."
         parser.add_argument("name")
         parser.set_defaults(act=lambda arguments: print("hello", arguments.name) or 0)
 
-Its docstring says what the command is for. Only the command that is asked for is imported; all of them
-are for `loopcore --help`. The built-in commands' names are taken: an entry point of such a name is never looked at.
+Its docstring is the help text. Only the requested command is imported; `loopcore --help` imports all of them.
+The names of built-in commands are reserved: an entry point with such a name is ignored.
 """
 
 import argparse
@@ -25,13 +25,13 @@ COMMANDS: Final = Catalogue("loopcore.commands", "command", UsageError)
 
 
 def add_commands(subparsers: Any, builtin: Collection[str], words: Sequence[str]) -> None:
-    """Add the commands that `words`, the command line, may mean: the one it begins with, else all.
+    """Add the command that `words`, the command line, begins with; if there is no such command, add all.
 
-    One that cannot be imported is an error if it is asked for, and says so in the help otherwise.
+    A command that cannot be imported is an error if it is requested; otherwise the help says so.
     """
     asked = words[0] if words else ""
     if asked in builtin:
-        return  # nothing is looked for: `loopcore run` starts as fast as it can
+        return  # no lookup, so that `loopcore run` starts quickly
     names = COMMANDS.names()
     for name in [asked] if asked in names else [name for name in names if name not in builtin]:
         try:

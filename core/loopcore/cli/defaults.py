@@ -1,11 +1,11 @@
-"""Make loopcore the default of asyncio in this process, with the backend and plugins that were asked for.
+"""Make loopcore the default of asyncio in this process, with the requested backend and plugins.
 
-The choice travels in the environment (`LOOPCORE_BACKEND`, `LOOPCORE_PLUGINS`), so that it holds for every
-loop of the process, however it is made, and for the processes it starts with `loopcore run`.
+The choice is stored in the environment (`LOOPCORE_BACKEND`, `LOOPCORE_PLUGINS`), so that it applies to every
+loop of the process, however it is created, and to the processes it starts with `loopcore run`.
 
-Where asyncio has a policy (until Python 3.13) that is the door. From 3.14 on a policy only warns, and
+Up to Python 3.13 this sets asyncio's event loop policy. From 3.14 on policies are deprecated, and
 `asyncio.run`, `asyncio.Runner` and `asyncio.new_event_loop` all call `asyncio.events.new_event_loop`:
-that is replaced instead.
+that function is replaced instead.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from loopcore.runner import new_event_loop
 
 
 class Settings(NamedTuple):
-    """What the command line said; None and empty mean that it said nothing."""
+    """The options of the command line; None and empty mean not given."""
 
     backend: str | None
     plugins: tuple[str, ...]
@@ -27,7 +27,7 @@ class Settings(NamedTuple):
 
 
 def apply_settings(settings: Settings) -> None:
-    """Put `settings` into force, after checking them: an error now is one line, later it is a traceback."""
+    """Check `settings` and apply them. An error now is one line; later it would be a traceback."""
     if settings.backend is None:
         choose_backend()
     else:
@@ -47,7 +47,7 @@ def apply_settings(settings: Settings) -> None:
 
 
 def become_default() -> None:
-    """Let asyncio build loopcore's loops wherever the program does not name another."""
+    """Make asyncio create loopcore's loops unless the program names another."""
     if sys.version_info < (3, 14):
         from loopcore.policy import EventLoopPolicy
 

@@ -1,8 +1,8 @@
-"""The command line: what can be typed, and which exit code comes back.
+"""The command line: its arguments and its exit codes.
 
-Exit codes: 0 all well; 1 the program that was run ended with an exception (or with what it gave to
-`sys.exit`); 2 the command itself could not be carried out, for which one line on standard error says why; 130 Ctrl-C
-interrupted a comparison; 141 nobody read what a report printed.
+Exit codes: 0 success; 1 the program that was run ended with an exception (or the code that it passed to
+`sys.exit`); 2 the command itself failed, with one line on standard error that says why; 130 Ctrl-C
+interrupted a comparison; 141 the reader of a report closed the pipe.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from loopcore.errors import LoopcoreError, UsageError
 from loopcore.text import printable
 
 RUN_HELP = """\
-Run an existing asyncio program on loopcore, unchanged. What follows the program is passed to it.
+Run an existing asyncio program on loopcore, unchanged. Arguments after the program are passed to it.
 
   loopcore run server.py --port 8000        a file (or a directory or zip with a __main__.py)
   loopcore run -m package.server            a module, as `python -m` would
@@ -40,9 +40,9 @@ Run an existing asyncio program on loopcore, unchanged. What follows the program
 
 
 def make_parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser of the command line `words`, and those of the commands.
+    """Return the parser for the command line `words`, and the parsers of the commands by name.
 
-    Raises LoopcoreError for an added command that cannot be used.
+    Raises LoopcoreError if the requested command comes from another package and cannot be used.
     """
     parser = argparse.ArgumentParser(prog="loopcore", description="An asyncio event loop that can be taken apart.")
     parser.add_argument("--version", action="version", version=f"loopcore {__version__}")
@@ -75,7 +75,7 @@ def make_parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str
 
 
 def prepare_program(arguments: argparse.Namespace) -> Program:
-    """Return what `loopcore run` was given, ready to run; raises LoopcoreError if it cannot be run."""
+    """Return the program that `loopcore run` was given, ready to run. Raises LoopcoreError if it cannot be run."""
     words = arguments.target if arguments.module is None else arguments.module
     if not words:
         raise UsageError("nothing to run: name a FILE, -m MODULE or MODULE:FUNCTION")
@@ -126,9 +126,9 @@ def report_info(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out the command in `argv` (default: the process's own) and return its exit code.
+    """Run the command in `argv` (default: `sys.argv[1:]`) and return its exit code.
 
-    What a program raises passes through, so that it ends as it would under `python`.
+    Exceptions of the program pass through, so that it ends as it would under `python`.
     """
     sys.excepthook = show_program_error
     words = sys.argv[1:] if argv is None else argv

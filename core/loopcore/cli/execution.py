@@ -1,9 +1,9 @@
-"""Run a program that was found, as Python itself would.
+"""Run a program as Python itself would.
 
-The program's module is `sys.modules["__main__"]` and stays it until the process ends: pickle,
+The program's module is `sys.modules["__main__"]` and stays there until the process ends: pickle,
 multiprocessing and `inspect` look there, and threads and `atexit` functions outlive the last line.
-(`runpy` takes `__main__` away again when the program returns, so it is not used.) Exceptions, SystemExit
-among them, leave the process the usual way; `show_program_error` keeps our frames out of the traceback.
+(`runpy` removes `__main__` when the program returns, so it is not used.) Exceptions, including SystemExit,
+propagate in the usual way; `show_program_error` keeps our frames out of the traceback.
 """
 
 import os
@@ -19,12 +19,12 @@ from loopcore.runner import run
 OURS: Final = str(Path(__file__).parent.parent / "cli") + os.sep
 ENTRANCE: Final = (
     str(Path(__file__).parent.parent / "__main__.py"),
-    os.path.join(os.path.dirname(os.__file__), "runpy.py"),  # CPython has it frozen, PyPy has not
+    os.path.join(os.path.dirname(os.__file__), "runpy.py"),  # frozen in CPython, but not in PyPy
 )
 
 
 class Program(NamedTuple):
-    """Something to run, found and checked. `execute` runs it to its end."""
+    """A program that was found and checked. `execute` runs it to its end."""
 
     execute: Callable[[], object]
 
@@ -50,19 +50,19 @@ def main_program(code: CodeType, spec: ModuleSpec | None, path: str) -> Program:
 
 
 def call_program(function: Callable[..., Coroutine[Any, Any, Any]], arguments: Sequence[str]) -> Program:
-    """Return the program that awaits `function(*arguments)`; its result is of no consequence."""
+    """Return the program that awaits `function(*arguments)`; the result is ignored."""
     return Program(lambda: run(function(*arguments)))
 
 
 def is_ours(filename: str) -> bool:
-    """Tell whether a frame belongs to the command and not to the program."""
+    """Return whether a frame belongs to the command and not to the program."""
     return filename.startswith((OURS, "<frozen ")) or filename in ENTRANCE
 
 
 def show_program_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """An excepthook: show the traceback from the program's first frame on."""
     frame = trace
-    # The console script is a file of no known name; it comes first, and our frames follow it.
+    # The console script comes first, under an unknown file name; our frames follow it.
     if frame is not None and frame.tb_next is not None and is_ours(frame.tb_next.tb_frame.f_code.co_filename):
         frame = frame.tb_next
     while frame is not None and is_ours(frame.tb_frame.f_code.co_filename):

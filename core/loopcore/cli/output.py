@@ -1,7 +1,7 @@
-"""Show what was found: tables and facts, with rich on a terminal where it is installed, aligned text otherwise.
+"""Show tables and facts: with rich on a terminal if it is installed, as aligned text otherwise.
 
-Plain text is also what a pipe gets, so that `grep` and `cut` see the same with and without rich. A program
-should ask for JSON.
+A pipe always gets plain text, so that `grep` and `cut` see the same with and without rich. Programs should ask for
+JSON.
 """
 
 import errno
@@ -20,15 +20,15 @@ Row = Mapping[str, Any]
 
 
 BROKEN_PIPE: Final = 141
-"""Exit code of a command whose reader has gone: what a shell reports of one that SIGPIPE ended, 128 + 13."""
+"""Exit code of a command whose reader has gone: 128 + 13, as shells report for a process that SIGPIPE ended."""
 
 
 @contextmanager
 def report() -> Iterator[None]:
-    """Print a report within: end the process quietly if nobody reads it, as in `loopcore info | head -1`.
+    """A context for printing a report: end the process quietly if its reader is gone, as in `loopcore info | head -1`.
 
-    What standard output cannot encode is printed as its escape. Raises UsageError if it cannot be written, on a full
-    disk for example.
+    Characters that standard output cannot encode are printed as escapes. Raises UsageError if the report cannot be
+    written, for example on a full disk.
     """
     out = sys.stdout if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict" else None
     try:
@@ -38,14 +38,14 @@ def report() -> Iterator[None]:
             yield
         finally:
             print(end="", flush=True)
-            if out is not None:  # the program that `loopcore run` runs finds it as it was
+            if out is not None:  # restored for the program that `loopcore run` runs
                 out.reconfigure(errors="strict")
     except OSError as exc:
-        # Windows' C library has no EPIPE, and calls a pipe without a reader an invalid argument.
+        # Windows' C library has no EPIPE; it reports EINVAL for a pipe without a reader.
         unread = isinstance(exc, BrokenPipeError) or (sys.platform == "win32" and exc.errno == errno.EINVAL)
         if not unread and not _cannot_print():
-            raise  # not of standard output
-        # What is still buffered would be written, and fail, once more when the interpreter exits.
+            raise  # not an error of standard output
+        # Buffered text would be written, and fail, again when the interpreter exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if unread:
             sys.exit(BROKEN_PIPE)
@@ -53,7 +53,7 @@ def report() -> Iterator[None]:
 
 
 def _cannot_print() -> bool:
-    """Tell whether standard output takes not even an end of line: what failed may have left its buffers empty."""
+    """Return whether standard output rejects even a newline: the failed write may have left its buffers empty."""
     try:
         print(flush=True)
     except OSError:
@@ -67,7 +67,7 @@ def show_json(value: object) -> None:
 
 
 def text_of(value: object) -> str:
-    """Return how a cell or fact is shown: printable, yes and no for booleans, a dash for nothing."""
+    """Return the text of a cell or fact: printable, yes and no for booleans, a dash if it is empty."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
@@ -76,7 +76,7 @@ def text_of(value: object) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Row], empty: str) -> None:
-    """Print `rows` under `columns`, which are keys of each row; `empty` if there is none."""
+    """Print `rows` under `columns`, which are keys of each row; print `empty` if there are no rows."""
     if not rows:
         print(empty)
         return
@@ -87,7 +87,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Row], empty: str) -> None:
 
 
 def show_facts(facts: Mapping[str, Any]) -> None:
-    """Print each fact in a line of its own, names to the left."""
+    """Print one fact per line, names on the left."""
     cells = [[name, text_of(value)] for name, value in facts.items()]
     if not _show_rich_table((), cells):
         for line in align(cells):

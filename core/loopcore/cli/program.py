@@ -1,9 +1,9 @@
 """Find the program that `loopcore run` is given: a file, a directory or zip, a module, a coroutine function.
 
-`sys.argv` and `sys.path` are set on the way, because looking for a module already depends on them:
+`sys.argv` and `sys.path` are set on the way, because finding a module already depends on them:
 `sys.argv` begins with the program, `sys.path[0]` is the directory of a file and the working directory
-otherwise, as under `python`. What cannot be found or run is a UsageError; what the program itself raises
-while its modules are imported passes as it is.
+otherwise, as under `python`. A program that cannot be found or run is a UsageError; an exception that the program
+raises while its modules are imported passes unchanged.
 """
 
 import importlib
@@ -26,19 +26,19 @@ FUNCTION: Final = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<function>[^\W\d][\w
 
 def set_path(first: str) -> None:
     """Make `first` the head of `sys.path`, in place of the directory of the command `loopcore`."""
-    if not sys.flags.safe_path:  # under python -P nothing was put there, and nothing is wanted
+    if not sys.flags.safe_path:  # under python -P there is no such entry, and none is wanted
         sys.path[0] = first
 
 
 def find_target(target: str, arguments: Sequence[str]) -> Program:
-    """Return the program in a file, a directory or a zip, or behind MODULE:FUNCTION."""
+    """Return the program in a file, a directory or a zip, or named by MODULE:FUNCTION."""
     match = FUNCTION.fullmatch(target)
     if match is not None and not os.path.exists(target):
         set_path(os.getcwd())
         sys.argv[:] = [target, *arguments]
         return find_function(match["module"], match["function"], arguments)
     if not os.path.exists(target):
-        hint = f"; to run a module, say -m {target}" if re.fullmatch(r"[\w.]+", target) else ""
+        hint = f"; to run a module, use -m {target}" if re.fullmatch(r"[\w.]+", target) else ""
         raise UsageError(f"can't open {target!r}: no such file{hint}")
     sys.argv[:] = [target, *arguments]
     if importable(target):
@@ -52,12 +52,12 @@ def find_target(target: str, arguments: Sequence[str]) -> Program:
 
 
 def importable(path: str) -> bool:
-    """Tell whether modules can be imported from `path`: a directory or an archive, not a source file."""
+    """Return whether modules can be imported from `path`: a directory or an archive, not a source file."""
     return PathFinder.find_spec("__main__", [path]) is not None or os.path.isdir(path)
 
 
 def read_code(path: str) -> CodeType:
-    """Compile the source at `path`. A SyntaxError is the program's own, and passes."""
+    """Compile the source at `path`. A SyntaxError is the program's own, and passes through."""
     try:
         with io.open_code(absolute := os.path.abspath(path)) as file:
             source = file.read()
@@ -69,7 +69,7 @@ def read_code(path: str) -> CodeType:
 def find_module(name: str, arguments: Sequence[str]) -> Program:
     """Return the program in the module `name`, or in the `__main__` of the package `name`."""
     set_path(os.getcwd())
-    sys.argv[:] = ["-m", *arguments]  # what python shows while it looks for the module
+    sys.argv[:] = ["-m", *arguments]  # as under python while it looks for the module
     spec = find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = find_spec(f"{name}.__main__")
@@ -83,7 +83,7 @@ def find_module(name: str, arguments: Sequence[str]) -> Program:
 
 
 def find_spec(name: str) -> ModuleSpec | None:
-    """Return where `name` comes from, after importing its parents, or None if it does not exist."""
+    """Import the parents of `name` and return its spec, or None if it does not exist."""
     try:
         return importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
@@ -96,12 +96,12 @@ def find_spec(name: str) -> ModuleSpec | None:
 
 
 def is_part(missing: str | None, name: str) -> bool:
-    """Tell whether `missing` is `name` or one of its parents."""
+    """Return whether `missing` is `name` or one of its parents."""
     return missing is not None and f"{name}.".startswith(f"{missing}.")
 
 
 def code_of(spec: ModuleSpec) -> CodeType:
-    """Return the code of the module of `spec`."""
+    """Return the code of the module that `spec` describes."""
     get_code: Callable[[str], CodeType | None] | None = getattr(spec.loader, "get_code", None)
     code = get_code(spec.name) if get_code is not None else None
     if code is None:

@@ -1,4 +1,4 @@
-"""Gather the facts that `backends`, `plugins` and `info` print; plain values, fit for JSON."""
+"""Gather the facts that `backends`, `plugins` and `info` print, as plain values that can be shown as JSON."""
 
 import os
 import platform
@@ -25,10 +25,10 @@ def installed_version(distribution: str) -> str | None:
 
 
 def backend_rows() -> list[dict[str, Any]]:
-    """Return a row for each installed backend. `chosen` marks the one a loop would get now."""
+    """Return a row for each installed backend. `chosen` marks the one that a new loop would get."""
     try:
         chosen = choose_backend().name
-    except LoopcoreError:  # then none is chosen, and the reasons in the rows say why
+    except LoopcoreError:  # none is chosen; the reasons in the rows say why
         chosen = None
     return [{**row._asdict(), "chosen": row.name == chosen} for row in list_backends()]
 
@@ -39,7 +39,7 @@ def plugin_rows() -> list[dict[str, Any]]:
 
 
 def info_facts() -> dict[str, Any]:
-    """Return what a bug report should say: versions, platform, the chosen backend and why, our variables."""
+    """Return the facts for a bug report: versions, platform, the chosen backend and why, our variables."""
     try:
         choice = choose_backend()
         backend, why = choice.name, choice.reason
@@ -60,7 +60,7 @@ def info_facts() -> dict[str, Any]:
 
 
 def inside_facts() -> list[dict[str, Any]]:
-    """Return of each backend where its code is, whether it is compiled, why it cannot run here, and its details."""
+    """Return for each backend where its code is, whether it is compiled, why it cannot run here, and its details."""
     return [
         {
             "backend": each.name,
@@ -74,7 +74,7 @@ def inside_facts() -> list[dict[str, Any]]:
 
 
 def detail_rows(insides: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """Return the details of all backends, one a row."""
+    """Return the details of all backends, one per row."""
     return [
         {"backend": inside["backend"], "detail": detail, "state": state}
         for inside in insides
@@ -83,7 +83,7 @@ def detail_rows(insides: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 
 def build_facts() -> dict[str, Any]:
-    """Return what is compiled, module by module, and the reason if nothing is."""
+    """Return which modules are compiled, and the reason if none is."""
     build = describe_build()
     compiled = sum(module.compiled for module in build.modules)
     if build.compiled:

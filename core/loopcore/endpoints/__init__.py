@@ -1,1 +1,1 @@
-"""What connect and listen do before a transport exists."""
+"""Endpoints: the work of connecting and listening before a transport exists."""

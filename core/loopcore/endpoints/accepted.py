@@ -1,6 +1,6 @@
-"""From a connected socket to a transport and its protocol: the last step of every endpoint.
+"""From a connected socket to a transport and its protocol: the last step of every stream endpoint.
 
-`StreamOpener` is that step; `connect_accepted_socket` is the step alone, for sockets the program accepted
+`StreamOpener` implements that step; `connect_accepted_socket` is only this step, for sockets that the program accepted
 itself.
 """
 
@@ -46,7 +46,7 @@ class StreamOpener:
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> asyncio.Transport:
-        """Return the transport that `protocol` will be told of; `waiter` is resolved when it is open."""
+        """Return the transport that `connection_made` of `protocol` will get; `waiter` is resolved when it is open."""
         if tls is None:
             return self._make_transport(sock, protocol, waiter=waiter, extra=extra, server=server)
         return self._tls.make_transport(sock, protocol, tls, waiter=waiter, extra=extra, server=server)
@@ -61,8 +61,8 @@ class StreamOpener:
     ) -> Connection:
         """Open `sock` for a new protocol; with TLS, this includes the handshake.
 
-        Until a transport owns the socket, an error closes it only if it is `ours`, made for this connection;
-        one that the program passed in stays the program's. After that the transport closes it.
+        Until a transport owns the socket, an error closes it only if it is `ours`, created for this connection;
+        a socket that the program passed in remains the program's. After that the transport closes it.
         """
         try:
             sock.setblocking(False)
@@ -92,7 +92,7 @@ class StreamOpener:
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
     ) -> Connection:
-        """Serve a connection that was accepted outside of the loop. Parameters and errors are asyncio's."""
+        """Serve a connection that was accepted outside the loop. Parameters and errors are asyncio's."""
         require_stream(sock)
         tls = tls_settings(
             ssl,

@@ -1,4 +1,4 @@
-"""Addresses: from what the program names to rows of getaddrinfo(3), in the order they will be tried."""
+"""Addresses: from host names and ports to rows of getaddrinfo(3), in the order in which they will be tried."""
 
 import socket
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ async def resolve(
     proto: int = 0,
     flags: int = 0,
 ) -> list[AddressInfo]:
-    """Return the rows for a socket of `kind` at or to `address`; may be empty. Raises socket.gaierror.
+    """Return the rows for a socket of `kind` bound or connected to `address`; may be empty. Raises socket.gaierror.
 
-    `address` is host and port, for IPv6 perhaps followed by flow information and scope.
+    `address` is host and port, for IPv6 optionally followed by flow information and scope.
     """
     numeric = numeric_info(address, family, kind, proto)
     if numeric is not None:
@@ -33,9 +33,9 @@ async def resolve(
 
 
 def interleave(infos: Iterable[AddressInfo], first_family_count: int = 1) -> list[AddressInfo]:
-    """Reorder so that address families alternate (RFC 8305, section 4).
+    """Reorder the rows so that address families alternate (RFC 8305, section 4).
 
-    The family of the first row leads with `first_family_count` rows; within a family the order is kept.
+    The family of the first row comes first, with `first_family_count` rows; within a family the order is kept.
     """
     families: dict[int, list[AddressInfo]] = {}
     for info in infos:

@@ -1,7 +1,7 @@
-"""The endpoints of one loop, put together.
+"""The assembly of one loop's endpoints.
 
-The only place where endpoints meet the classes of the transports, and so the only one that is handed what
-those need: the scheduler itself. The facade calls `assemble` once and delegates to the parts:
+The only module in which endpoints refer to the transport classes, and so the only one that gets the loop itself, which
+those classes need. The facade calls `assemble` once and delegates to the parts:
 
     create_connection            endpoints.connector
     create_server                endpoints.listener
@@ -59,7 +59,7 @@ class Endpoints(NamedTuple):
 
 
 def stream_maker(loop: Any) -> Any:
-    """Return what makes the stream transports of `loop`."""
+    """Return the factory of `loop`'s stream transports."""
     if INTERPRETED and loop.completions is None:
         return interpreted_stream.StreamTransport
     return open_stream
@@ -68,8 +68,8 @@ def stream_maker(loop: Any) -> Any:
 def assemble(
     loop: Any, *, resolver: NameResolver, sockops: SocketConnector, children: Children, files: SendFiles
 ) -> Endpoints:
-    """Return the endpoints of `loop`, which must be made so far that its methods can be bound."""
-    # Any: it is an asyncio.Transport through `__class__`, which no type checker sees.
+    """Return the endpoints of `loop`, which must be initialised far enough for its methods to be bound."""
+    # Any: it is an asyncio.Transport only through `__class__`, which type checkers do not see.
     make_transport: Any = partial(stream_maker(loop), loop)
     make_datagram_transport: Any = partial(DatagramTransport, loop)
     tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
@@ -123,7 +123,7 @@ def assemble(
 
 
 def assemble_pipes(loop: Any) -> PipeEndpoints:
-    """Return the endpoints for pipes of `loop`."""
+    """Return `loop`'s endpoints for pipes."""
     return PipeEndpoints(
         create_future=loop.create_future,
         make_reader=partial(ReadPipeTransport, loop),
@@ -134,12 +134,12 @@ def assemble_pipes(loop: Any) -> PipeEndpoints:
 
 
 def has_pipes(loop: Any) -> bool:
-    """Tell whether `loop` can read and write pipes: on Windows it takes a port of Windows' own."""
+    """Return whether `loop` can read and write pipes: on Windows only with a Windows port (Capability.HANDLES)."""
     return sys.platform != "win32" or Capability.HANDLES in loop.backend.capabilities
 
 
 def assemble_processes(loop: Any, children: Children) -> ProcessEndpoints:
-    """Return the endpoints for subprocesses of `loop`; `children` tells when they end."""
+    """Return `loop`'s endpoints for subprocesses; `children` reports when they end."""
     return ProcessEndpoints(
         pipes=loop,
         make_transport=partial(ProcessTransport, loop, children),

@@ -1,7 +1,7 @@
 """Connecting over TCP: from a name to an open transport.
 
-The steps: look up the names, order the addresses, try them (one after the other, or racing), and hand the
-socket that connected to the opener. A socket of an attempt that failed, lost or was cancelled is closed.
+The steps: look up the names, order the addresses, try them (one after the other, or in a race), and hand the
+connected socket to the opener. The socket of an attempt that failed, lost or was cancelled is closed.
 """
 
 import socket
@@ -27,8 +27,8 @@ from loopcore.log import logger
 
 
 def bind_error(error: OSError, address: object) -> OSError:
-    """Return `error` with the address in its text, worded as the running Python's asyncio words it."""
-    # gh-121913 (3.12.5): an OSError made by hand has no strerror, so str() took its place.
+    """Return `error` with the address in its text, in the wording of the running Python's asyncio."""
+    # gh-121913 (3.12.5): an OSError that Python code created may have no strerror, so asyncio switched to str().
     reason = str(error) if sys.version_info >= (3, 12, 5) else error.strerror or str(error)
     return OSError(error.errno, f"error while attempting to bind on address {address!r}: {reason.lower()}")
 
@@ -74,8 +74,8 @@ class Connector:
     ) -> Connection:
         """Connect to host and port, or take over a connected `sock`; return the transport and the protocol.
 
-        `happy_eyeballs_delay` is in seconds. With `all_errors` a failure is an ExceptionGroup of every
-        attempt's error (asyncio has it since 3.12).
+        `happy_eyeballs_delay` is in seconds. With `all_errors`, a failure raises an ExceptionGroup with every
+        attempt's error (in asyncio since 3.12).
         """
         tls = _client_tls(ssl, host, server_hostname, ssl_handshake_timeout, ssl_shutdown_timeout)
         if sock is not None:
@@ -109,7 +109,7 @@ class Connector:
         delay: float | None,
         all_errors: bool,
     ) -> socket.socket:
-        """Return a socket connected to one of the addresses, or raise what the attempts have to say."""
+        """Return a socket connected to one of the addresses, or raise the errors of the attempts."""
         errors: list[list[OSError]] = [[] for _ in infos]
         attempts = [partial(self._connect_one, *args, local_infos) for args in zip(infos, errors, strict=True)]
         if delay is not None:
@@ -121,11 +121,11 @@ class Connector:
                 try:
                     return await attempts.pop(0)()
                 except OSError:
-                    continue  # it stands in `errors`
+                    continue  # it is in `errors`
         try:
             raise _combined([error for of_one in errors for error in of_one], all_errors)
         finally:
-            # The exception's traceback holds this frame, and the frame would hold the exception.
+            # The exception's traceback keeps this frame, and the frame would keep the exception.
             del errors, attempts
 
     async def _connect_one(
@@ -159,7 +159,7 @@ def _client_tls(
     shutdown_timeout: float | None,
 ) -> TlsSettings | None:
     if ssl and server_hostname is None:
-        # '' is an answer: it switches the check of the name off.
+        # '' is valid: it disables the check of the host name.
         if not host:
             raise ValueError("You must set server_hostname when using ssl without a host")
         server_hostname = host
@@ -178,9 +178,9 @@ def _not_empty(infos: list[AddressInfo]) -> list[AddressInfo]:
 
 
 def _bind_to_one(sock: socket.socket, local_infos: Sequence[AddressInfo], errors: list[OSError]) -> None:
-    """Bind to the first local address of the socket's family that can be had.
+    """Bind to the first available local address of the socket's family.
 
-    Raises the last refusal; the ones before it are appended to `errors`.
+    If there is none, raises the last OSError; the ones before it are appended to `errors`.
     """
     refusals: list[OSError] = []
     for family, _, _, _, address in local_infos:
@@ -201,7 +201,7 @@ def _bind_to_one(sock: socket.socket, local_infos: Sequence[AddressInfo], errors
 
 
 def _combined(errors: list[OSError], all_errors: bool) -> Exception:
-    """Return what to raise for the errors of all attempts."""
+    """Return the exception to raise for the errors of all attempts."""
     if all_errors:
         return ExceptionGroup("create_connection failed", errors)
     texts = [str(error) for error in errors]

@@ -1,8 +1,8 @@
 """Datagram endpoints: from addresses to a bound or connected socket, and its open transport.
 
 The steps: look up both addresses, keep the families that both have, bind and connect a socket of the first one that
-can be had, and give it a transport and a protocol. A socket made here is closed if a step fails; one that the
-program passed in stays the program's until a transport owns it.
+is available, and give it a transport and a protocol. A socket created here is closed if a step fails; a socket that
+the program passed in remains the program's until a transport owns it.
 """
 
 import socket
@@ -23,7 +23,7 @@ from loopcore.endpoints.unix import names_a_file, remove_stale
 from loopcore.log import logger
 
 Candidate: TypeAlias = tuple[int, int, Any, Any]
-"""Family, protocol, local and remote address of a socket to try; an address that was not asked for is None."""
+"""Family, protocol, local and remote address of a socket to try; an address that was not requested is None."""
 
 _EXPECTED = (
     "A datagram socket was expected"
@@ -65,7 +65,8 @@ class DatagramEndpoints:
     ) -> DatagramConnection:
         """Bind to `local_addr`, connect to `remote_addr`, or take over `sock`; return the transport and the protocol.
 
-        With `allow_broadcast` the socket is not connected, so that answers of others than `remote_addr` are received.
+        With `allow_broadcast` the socket is not connected, so that answers from addresses other than `remote_addr` are
+        received.
         """
         ours = sock is None
         peer = None
@@ -113,7 +114,7 @@ class DatagramEndpoints:
     async def _candidates(
         self, local_addr: Any, remote_addr: Any, *, family: int, proto: int, flags: int
     ) -> list[Candidate]:
-        """Return the sockets that could be made, in order of preference; at least one."""
+        """Return the possible sockets, in order of preference; at least one."""
         if not (local_addr or remote_addr):
             if family == 0:
                 raise ValueError("unexpected address family")
@@ -155,7 +156,7 @@ class DatagramEndpoints:
         reuse_port: bool | None,
         allow_broadcast: bool | None,
     ) -> tuple[socket.socket, Any]:
-        """Return the first socket that can be had and its remote address; raise the first refusal if there is none."""
+        """Return the first socket that can be opened and its remote address; if none can, raise the first OSError."""
         first: OSError | None = None
         for family, proto, local, remote in candidates:
             try:
@@ -181,7 +182,7 @@ class DatagramEndpoints:
         try:
             raise first
         finally:
-            del first  # its traceback holds this frame, and the frame would hold it
+            del first  # its traceback keeps this frame, and the frame would keep it
 
 
 def _check_passed_in(sock: socket.socket, **modifiers: Any) -> None:

@@ -1,7 +1,7 @@
 """Listening on TCP: from host and port to bound sockets and a server.
 
-One socket for every address that the hosts resolve to, IPv4 and IPv6 apart. Whatever goes wrong, also a
-cancellation, no socket that was made here stays open.
+One socket for every address that the hosts resolve to, IPv4 and IPv6 separately. If anything fails or is cancelled, no
+socket that was created here stays open.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from loopcore.log import logger
 
 
 async def serve(server: asyncio.AbstractServer, start_serving: bool) -> None:
-    """Start the server if that is wanted; if it cannot start, close it."""
+    """Start the server if `start_serving` is true; close it if it cannot start."""
     if not start_serving:
         return
     try:
@@ -60,7 +60,7 @@ class Listener:
         """Serve on every address of `host`, or on a bound `sock`.
 
         `host` is a name or an address, a sequence of them, or None or '' for all interfaces. `keep_alive`
-        is taken on every Python (asyncio has it since 3.13).
+        is accepted on every Python (in asyncio since 3.13).
         """
         refuse_bool(ssl)
         tls = tls_settings(
@@ -101,14 +101,14 @@ class Listener:
         return list(dict.fromkeys(info for infos in found for info in infos))
 
     def _bind(self, infos: Iterable[AddressInfo], options: Iterable[tuple[int, int]]) -> list[socket.socket]:
-        """Return one bound socket for every address this machine has, at least one; or raise OSError."""
+        """Return one bound socket for every address that this machine has, at least one. Raises OSError."""
         sockets: list[socket.socket] = []
         try:
             for family, kind, proto, _, address in infos:
                 try:
                     sock = socket.socket(family, kind, proto)
                 except OSError:
-                    # The name has an address of a family that this machine does not know.
+                    # The name has an address of a family that this machine does not support.
                     if self._get_debug():
                         text = "create_server() failed to create socket.socket(%r, %r, %r)"
                         logger.warning(text, family, kind, proto, exc_info=True)
@@ -121,7 +121,7 @@ class Listener:
                     error = bind_error(exc, address)
                     if exc.errno != errno.EADDRNOTAVAIL:
                         raise error from None
-                    # The family is switched off on this machine, most likely (bpo-30945).
+                    # Most likely the family is disabled on this machine (bpo-30945).
                     sockets.pop().close()
                     if self._get_debug():
                         logger.warning("%s", error.strerror)
@@ -143,7 +143,7 @@ def _hosts(host: Any) -> list[Any]:
 
 
 def _options(reuse_address: bool, reuse_port: bool | None, keep_alive: bool | None) -> list[tuple[int, int]]:
-    """Return the options to switch on, each by level and number."""
+    """Return the options to enable, each by level and number."""
     wanted = []
     if reuse_address:
         wanted.append((socket.SOL_SOCKET, socket.SO_REUSEADDR))
@@ -167,5 +167,5 @@ def _set_options(sock: socket.socket, options: Iterable[tuple[int, int]]) -> Non
                 "reuse_port not supported by socket module, SO_REUSEPORT defined but not implemented."
             ) from None
     if sock.family == socket.AF_INET6 and hasattr(socket, "IPPROTO_IPV6"):
-        # Linux would take IPv4 on this socket too, and then the IPv4 address could not be bound beside it.
+        # Linux would accept IPv4 on this socket too, and then the IPv4 address could not be bound separately.
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -1,7 +1,7 @@
-"""What the endpoints need from below, each need as narrow as it is.
+"""Protocols for what the endpoints need from services and transports, each as narrow as possible.
 
-An endpoint is handed these in its constructor and never sees the loop. They are structural: the services and
-the transports fit them without knowing of them, and a test hands in a fake of three lines.
+An endpoint gets these in its constructor and never sees the loop. They are structural: the services and
+the transports match them without importing them, and a test passes in a fake of three lines.
 
 Thread: the loop's own, for everything here.
 """
@@ -39,9 +39,9 @@ class NameResolver(Protocol):
 
 
 class SocketConnector(Protocol):
-    """connect(2) that waits without blocking.
+    """connect(2) without blocking the loop.
 
-    When it is cancelled it gives up its interest in `sock` before it raises, so that the caller may close
+    If it is cancelled, it stops watching `sock` before it raises, so that the caller may close
     the socket at once.
     """
 
@@ -49,7 +49,7 @@ class SocketConnector(Protocol):
 
 
 class CallScheduler(Protocol):
-    """What the TLS layer schedules its handshake and its timeouts with."""
+    """The part of the loop with which the TLS layer schedules its handshake and its timeouts."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> asyncio.Handle: ...
 
@@ -69,7 +69,7 @@ class CreateTask(Protocol):
 
 
 class TransportFactory(Protocol):
-    """Makes the plain transport of a connected, non-blocking socket, and hands the socket over to it."""
+    """Creates the plain transport of a connected, non-blocking socket, which owns the socket from then on."""
 
     def __call__(
         self,
@@ -83,7 +83,7 @@ class TransportFactory(Protocol):
 
 
 class DatagramTransportFactory(Protocol):
-    """Makes the transport of a non-blocking datagram socket, and hands the socket over to it."""
+    """Creates the transport of a non-blocking datagram socket, which owns the socket from then on."""
 
     def __call__(
         self,
@@ -97,7 +97,7 @@ class DatagramTransportFactory(Protocol):
 
 
 class ServerFactory(Protocol):
-    """Makes a server of bound, non-blocking sockets, which it owns from now on; it does not listen yet.
+    """Creates a server on bound, non-blocking sockets, which it owns from then on; it does not listen yet.
 
     `after_close` is called once, when the sockets have been closed.
     """

@@ -1,4 +1,4 @@
-"""Pipes: connecting a protocol to one end of one."""
+"""Pipes: connecting a protocol to one end of a pipe."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Any, Final, Protocol
 from loopcore.endpoints.needs import CreateFuture, ProtocolFactory
 from loopcore.log import logger
 
-NO_PIPES: Final = "on Windows select(2) takes sockets only; for pipes ask for backend='iocp', which auto does"
+NO_PIPES: Final = "on Windows select(2) takes sockets only; for pipes use backend='iocp', which auto chooses"
 
 
 class MakePipe(Protocol):
-    """Makes the transport of one end and hands the file over to it, unless it raises."""
+    """Creates the transport of one end, which owns the file from then on unless this raises."""
 
     def __call__(
         self, pipe: Any, protocol: asyncio.BaseProtocol, *, waiter: "asyncio.Future[Any] | None" = None
@@ -37,15 +37,15 @@ class PipeEndpoints:
         self._has_pipes = has_pipes
 
     async def connect_read_pipe(self, protocol_factory: ProtocolFactory, pipe: Any) -> tuple[Any, Any]:
-        """Have a protocol told what can be read from `pipe`; return the transport, which owns it now, and the protocol.
+        """Read from `pipe` with a protocol; return the transport, which owns `pipe` from then on, and the protocol.
 
         Raises ValueError, and leaves `pipe` to the caller, if it is a file, a directory or a block device;
-        NotImplementedError where the backend has no pipes, select on Windows.
+        NotImplementedError if the backend does not support pipes, like select on Windows.
         """
         return await self._connect(self._make_reader, "Read", protocol_factory, pipe)
 
     async def connect_write_pipe(self, protocol_factory: ProtocolFactory, pipe: Any) -> tuple[Any, Any]:
-        """Give a protocol `pipe` to write to. Otherwise as `connect_read_pipe`."""
+        """Write to `pipe` with a protocol. Otherwise like `connect_read_pipe`."""
         return await self._connect(self._make_writer, "Write", protocol_factory, pipe)
 
     async def _connect(

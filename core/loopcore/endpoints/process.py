@@ -1,9 +1,9 @@
-"""Subprocesses: checking what is asked for, and starting it with the standard library's `subprocess.Popen`.
+"""Subprocesses: checking the arguments, and starting the process with the standard library's `subprocess.Popen`.
 
-Everything Popen can do with a process (preexec_fn, pass_fds, start_new_session, cwd, env, user ...) is handed on to it.
-What it can do with pipes beyond bytes (text, buffers) is refused: the pipes are the transport's.
+All process options of Popen (preexec_fn, pass_fds, start_new_session, cwd, env, user ...) are passed on to it.
+Its options for text and buffering are refused: the pipes belong to the transport, and carry bytes.
 
-Popen blocks until the child has called execve(2) or failed to: some milliseconds, as in asyncio.
+Popen blocks until the child has called execve(2) or failed to: a few milliseconds, as in asyncio.
 """
 
 import socket
@@ -16,18 +16,18 @@ from loopcore.endpoints.pipes import NO_PIPES
 from loopcore.log import logger
 
 Pipes: TypeAlias = tuple[Any, Any, Any]
-"""What was given as `stdin`, `stdout` and `stderr`."""
+"""The arguments `stdin`, `stdout` and `stderr`."""
 Text: TypeAlias = tuple[Any, Any, Any, Any, Any]
-"""What was given as `bufsize`, `universal_newlines`, `text`, `encoding` and `errors`."""
+"""The arguments `bufsize`, `universal_newlines`, `text`, `encoding` and `errors`."""
 BYTES: Final[Text] = (0, False, None, None, None)
-"""All that is not refused, but for other spellings of it."""
+"""The only accepted values, apart from equivalent ones such as `text=False`."""
 
 STDIN_IS_A_SOCKET: Final = sys.platform.startswith("aix")
-"""Whether the child reads from a socket: AIX does not tell the writer of a pipe that its reader has left."""
+"""Whether the child reads from a socket: AIX does not notify the writer of a pipe when the reader has closed it."""
 
 
 class MakeProcess(Protocol):
-    """Makes the transport of a running process, and hands this and its pipes over to it unless it raises."""
+    """Creates the transport of a running process, which owns the process and its pipes unless this raises."""
 
     def __call__(self, process: "subprocess.Popen[bytes]", protocol: Any) -> Any: ...
 
@@ -60,7 +60,7 @@ class ProcessEndpoints:
         text: Text,
         options: dict[str, Any],
     ) -> Coroutine[Any, Any, tuple[Any, Any]]:
-        """Run the program that is the first of `args`, with the rest; return the transport and the protocol."""
+        """Run the program `args[0]` with the arguments `args[1:]`; return the transport and the protocol."""
         if text != BYTES:
             _refuse_text(*text)
         if shell:
@@ -76,7 +76,7 @@ class ProcessEndpoints:
         text: Text,
         options: dict[str, Any],
     ) -> Coroutine[Any, Any, tuple[Any, Any]]:
-        """Run `cmd` by the shell; return the transport and the protocol."""
+        """Run `cmd` in the shell; return the transport and the protocol."""
         if not isinstance(cmd, (bytes, str)):
             raise ValueError("cmd must be a string")
         if text != BYTES:
@@ -111,7 +111,7 @@ class ProcessEndpoints:
 
 
 def _refuse_text(bufsize: Any, universal_newlines: Any, text: Any, encoding: Any, errors: Any) -> None:
-    """Raise ValueError, with asyncio's texts, for what would put something else than bytes into the pipes."""
+    """Raise ValueError, with asyncio's texts, for options that would make the pipes carry anything but bytes."""
     if universal_newlines:
         raise ValueError("universal_newlines must be False")
     if bufsize != 0:
@@ -125,7 +125,7 @@ def _refuse_text(bufsize: Any, universal_newlines: Any, text: Any, encoding: Any
 
 
 def _popen_class() -> Any:
-    """Return `subprocess.Popen`; on Windows asyncio's, whose pipes are made for overlapped work."""
+    """Return `subprocess.Popen`; on Windows asyncio's subclass, whose pipes support overlapped I/O."""
     if sys.platform == "win32":
         from asyncio import windows_utils
 
@@ -145,7 +145,7 @@ def spawn(args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "sub
 
 
 def _spawn_with_a_socket(args: Any, shell: bool, pipes: Pipes, options: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    """As `spawn`, but the child reads from a socket."""
+    """Like `spawn`, but the child reads from a socket."""
     stdin, ours = socket.socketpair()
     try:
         process = spawn(args, shell, (stdin, *pipes[1:]), options)
@@ -157,9 +157,9 @@ def _spawn_with_a_socket(args: Any, shell: bool, pipes: Pipes, options: dict[str
 
 
 def _give_up(process: "subprocess.Popen[bytes]") -> None:
-    """End a process that nobody will look after."""
+    """Kill and reap a process that has no transport."""
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
     process.kill()
-    process.wait()  # SIGKILL takes effect at once, but for a process in an uninterruptible system call
+    process.wait()  # SIGKILL takes effect at once, except in an uninterruptible system call

@@ -1,13 +1,13 @@
 """A staggered race between connection attempts (RFC 8305, "happy eyeballs", section 5).
 
-The first attempt starts at once, each further one when the one before it failed or when `delay` seconds have
+The first attempt starts at once, each further one when the previous one has failed or `delay` seconds have
 passed. The first to succeed wins; the others are cancelled.
 
-Every socket has one fate: an attempt that fails closes its own; a winner's is returned; the rest, of attempts
-that succeed together with the winner or while the race is being cancelled, is closed by a callback on the
-attempt's task, which runs however the race itself ends. That is why this is not
-`asyncio.staggered.staggered_race`: there a race that is cancelled in the very tick in which an attempt
-succeeds loses the descriptor, and an attempt's unexpected error is swallowed.
+Every socket is either returned or closed. A failed attempt closes its own; the winner's is returned; the sockets of
+attempts that succeed together with the winner, or while the race is being cancelled, are closed by a callback on the
+attempt's task, which runs however the race itself ends. This is why `asyncio.staggered.staggered_race` is not used:
+there, a race that is cancelled in the very tick in which an attempt succeeds leaks the descriptor, and an attempt's
+unexpected error is swallowed.
 
 Thread: the loop's own.
 """
@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from loopcore.endpoints.needs import CreateTask
 
 Attempt: TypeAlias = Callable[[], Coroutine[Any, Any, socket.socket]]
-"""Connects to one address: returns the socket, or raises OSError with nothing left open."""
+"""Connects to one address: returns the socket, or raises OSError and leaves nothing open."""
 
 _Task: TypeAlias = asyncio.Future[socket.socket]
 
@@ -30,7 +30,7 @@ async def race(
 ) -> socket.socket | None:
     """Return the winner's socket, or None if every attempt failed with an OSError.
 
-    An attempt's other errors are raised when nobody has won.
+    If no attempt has won, any other error of an attempt is raised.
     """
     tasks: list[_Task] = []
     winner: _Task | None = None
@@ -61,7 +61,7 @@ async def race(
 async def _winner_until_next(
     tasks: Sequence[_Task], newest: _Task, deadline: float, time: Callable[[], float]
 ) -> _Task | None:
-    """Wait until one has won, the newest has failed, or the deadline has passed."""
+    """Wait until a task has won, the newest has failed, or the deadline has passed."""
     while True:
         winner = _winner_among(tasks)
         if winner is not None or newest.done():
@@ -74,7 +74,7 @@ async def _winner_until_next(
 
 
 async def _winner_at_last(tasks: Sequence[_Task]) -> _Task | None:
-    """Wait until one has won or all have failed."""
+    """Wait until a task has won or all have failed."""
     while True:
         winner = _winner_among(tasks)
         running = [task for task in tasks if not task.done()]
@@ -91,9 +91,9 @@ def _winner_among(tasks: Iterable[_Task]) -> _Task | None:
 
 
 async def _dismiss(tasks: Iterable[_Task]) -> None:
-    """Cancel those that still run, wait for their end, and close what any of them has connected.
+    """Cancel the running tasks, wait until they have ended, and close the sockets that any of them has connected.
 
-    Cancelled meanwhile, it no longer waits; the sockets are closed all the same.
+    If this is cancelled, it stops waiting; the sockets are closed all the same.
     """
     running: list[_Task] = []
     for task in tasks:

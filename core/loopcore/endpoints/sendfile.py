@@ -1,11 +1,11 @@
-"""sendfile: a file over a transport, by the kernel where nothing stands between the transport and its socket.
+"""sendfile: sending a file over a transport, by the kernel if there is no layer between the transport and its socket.
 
-The kernel's way: reading pauses, what was written before leaves first, `write` is refused until the file is sent,
-and losing the connection ends the sending with ConnectionError. The other way (TLS, a file the kernel does not
-take): the file is read in the executor and written to the transport as any data, while a protocol of ours stands
-in for the program's, so that back-pressure holds up the reading.
+By the kernel: reading is paused, data written before is sent first, `write` is refused until the file is sent,
+and losing the connection ends the sending with ConnectionError. Otherwise (TLS, or a file that the kernel does not
+accept) the file is read in the executor and written to the transport like any data, while a protocol of ours stands
+in for the program's, so that backpressure delays the reading.
 
-What a transport can do it says itself, by `_sendfile_compatible`, in asyncio's terms. Thread: the loop's own.
+A transport states what it supports in `_sendfile_compatible`, as in asyncio. Thread: the loop's own.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from loopcore.endpoints.needs import CreateFuture
 from loopcore.services.sendfile import SendFiles, check_file
 
-# asyncio's own marks: its transports and those of libraries on it bear them.
+# asyncio's own constants: its transports, and those of libraries for asyncio, use them.
 _Mode: Any = constants._SendfileMode
 
 
 class FileTransport(Protocol):
-    """What sending a file needs of a transport beside asyncio's interface; all of loopcore's streams have it."""
+    """The additions to asyncio's transports that sending a file needs; all of loopcore's streams have them."""
 
     _sock: Any
     _driver: Any
@@ -44,11 +44,11 @@ class FileSender:
     async def sendfile(
         self, transport: Any, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool = True
     ) -> int:
-        """Send `count` bytes of `file`, or all to its end, from `offset` on; return how many were sent.
+        """Send `count` bytes of `file` from `offset` on, or everything to its end; return how many were sent.
 
         Raises RuntimeError for a transport that is closing or cannot send files, SendfileNotAvailableError if
-        the kernel cannot do it and `fallback` is false, OSError for the connection; ValueError or TypeError for a file
-        in text mode, or a number that is none, where the kernel is asked at all.
+        the kernel cannot do it and `fallback` is false, OSError for the connection. If the transport supports sending
+        by the kernel: ValueError for a file in text mode, ValueError or TypeError for an invalid offset or count.
         """
         if transport.is_closing():
             raise RuntimeError("Transport is closing")
@@ -96,7 +96,7 @@ class FileSender:
 
 
 class _Reading(asyncio.Protocol):
-    """Stands in for a transport's protocol while a file is read and written: waits, but has nothing to receive."""
+    """Stands in for a transport's protocol while a file is read and written: handles backpressure, receives nothing."""
 
     def __init__(self, transport: Any, create_future: CreateFuture) -> None:
         self._transport = transport
@@ -110,14 +110,14 @@ class _Reading(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = create_future() if self._was_paused else None
 
     async def drained(self) -> None:
-        """Wait until the transport takes more. Raises ConnectionError if it never will."""
+        """Wait until the transport accepts more data. Raises ConnectionError if it never will."""
         if self._transport.is_closing():
             raise ConnectionError("Connection closed by peer")
         if self._writable is not None:
             await self._writable
 
     def leave(self) -> None:
-        """Give the transport back to the program's protocol, as it would be had that one been there."""
+        """Return the transport to the program's protocol, in the state as if that protocol had been there all along."""
         paused = self._writable is not None
         if self._writable is not None:
             self._writable.cancel()
@@ -144,7 +144,7 @@ class _Reading(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
         if self._writable is not None and not self._writable.done():
-            # Never the error None: whoever waits here waits for a write that will not take place.
+            # Always an error, even after a clean close: the write that is being waited for will not happen.
             self._writable.set_exception(ConnectionError("Connection is closed by peer") if exc is None else exc)
         self._protocol.connection_lost(exc)
 

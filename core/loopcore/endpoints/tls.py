@@ -1,10 +1,10 @@
-"""TLS: what `ssl=` and `start_tls` stand on.
+"""TLS: the implementation of `ssl=` and `start_tls`.
 
-This is the one module of the endpoints that knows how TLS is done: by an `SSLTransport` over a plain one. The others
+The only module of the endpoints that knows how TLS is implemented: by an `SSLTransport` over a plain one. The others
 pass `TlsSettings` through and get a transport back.
 
 Thread: the loop's own. Timeouts are in seconds; None means asyncio's default (60 for the handshake, 30 for
-the shutdown), zero or less is a ValueError.
+the shutdown), zero or less raises ValueError.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
 
 SslArgument: TypeAlias = "bool | ssl.SSLContext | None"
-"""What asyncio's `ssl=` takes: a context; True for a client's default context; or a false value for no TLS."""
+"""asyncio's `ssl=` argument: a context; True for a client's default context; or a false value for no TLS."""
 
 
 class TlsSettings(NamedTuple):
-    """What one connection, or all connections of a server, are secured with."""
+    """The TLS settings of one connection, or of all connections of a server."""
 
     context: "ssl.SSLContext | None"
-    """None stands for a client's default context."""
+    """None means a client's default context."""
 
     server_side: bool = False
     server_hostname: str | None = None
@@ -44,9 +44,9 @@ def tls_settings(
     handshake_timeout: float | None = None,
     shutdown_timeout: float | None = None,
 ) -> TlsSettings | None:
-    """Check the TLS arguments of an endpoint against each other; None means without TLS.
+    """Check the TLS arguments of an endpoint against each other, and return the settings; None means no TLS.
 
-    Raises ValueError for an argument that needs `ssl` and does not have it.
+    Raises ValueError for an argument that is only meaningful with `ssl`.
     """
     if not argument:
         for name, value in (
@@ -62,13 +62,13 @@ def tls_settings(
 
 
 def refuse_tls_socket(sock: socket.socket) -> None:
-    """Raise TypeError for a socket that does TLS itself: the transport would see its records twice."""
+    """Raise TypeError for a socket that does TLS itself: transports need the raw bytes."""
     if ssl is not None and isinstance(sock, ssl.SSLSocket):
         raise TypeError("Socket cannot be of type SSLSocket")
 
 
 def refuse_bool(argument: object) -> None:
-    """Raise TypeError where a server is given `ssl=True`: it has no default certificate."""
+    """Raise TypeError if a server is given `ssl=True`: there is no default certificate."""
     if isinstance(argument, bool):
         raise TypeError("ssl argument must be an SSLContext or None")
 
@@ -83,7 +83,7 @@ def positive(name: str, value: float | None, default: float) -> float:
 
 
 def default_context(settings: TlsSettings) -> "ssl.SSLContext":
-    """Return the context of a client that has not brought one."""
+    """Return the default context for a client. Raises ValueError for a server."""
     if settings.server_side:
         raise ValueError("Server side SSL needs a valid SSLContext")
     context = ssl.create_default_context()
@@ -93,10 +93,10 @@ def default_context(settings: TlsSettings) -> "ssl.SSLContext":
 
 
 def take_unread(protocol: Any) -> tuple[bytes, bool]:
-    """Take from a protocol of asyncio's streams what its reader has received and nobody has read.
+    """Remove the unread bytes from the reader of a stream protocol of asyncio's.
 
-    Before an upgrade to TLS, this is the beginning of the handshake: it came together with the last plain message
-    (python/cpython#142352). Returned with it: whether the peer has ended the stream.
+    Before an upgrade to TLS, they are the beginning of the handshake, received together with the last plain message
+    (python/cpython#142352). Returns them, and whether the peer has ended the stream.
     """
     reader = getattr(protocol, "_stream_reader", None)
     if not isinstance(reader, asyncio.StreamReader):
@@ -104,12 +104,12 @@ def take_unread(protocol: Any) -> tuple[bytes, bool]:
     known: Any = reader
     data = bytes(known._buffer)
     known._buffer.clear()
-    known._paused = False  # it may have paused the transport, whose reading is resumed by the upgrade
+    known._paused = False  # it may have paused the transport; the upgrade resumes it
     return data, known._eof
 
 
 class Tls:
-    """Makes transports that speak TLS over plain ones."""
+    """Creates TLS transports over plain ones."""
 
     def __init__(
         self,
@@ -132,9 +132,9 @@ class Tls:
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> asyncio.Transport:
-        """Return the transport `protocol` will see; `waiter` is resolved when the handshake is over.
+        """Return the TLS transport for `protocol`; `waiter` is resolved when the handshake is over.
 
-        Takes the socket over, except when it raises: ValueError for a timeout that is not positive, or for a
+        Takes over the socket unless it raises. Raises ValueError for a timeout that is not positive, or for a
         server without a context.
         """
         secured = self._secured(protocol, settings, waiter=waiter, server=server)
@@ -155,8 +155,8 @@ class Tls:
     ) -> asyncio.Transport:
         """Put TLS between `transport` and `protocol`, and return the transport that `protocol` should use now.
 
-        Raises TypeError for a context or a transport that cannot do it, and what the handshake raised; the
-        transport is closed then, as it is when this is cancelled.
+        Raises TypeError for an unsuitable context or transport. If the handshake fails, its error is raised and the
+        transport is closed; it is also closed if this is cancelled.
         """
         if ssl is None:
             raise RuntimeError("Python ssl module is not available")
@@ -167,8 +167,8 @@ class Tls:
         settings = TlsSettings(sslcontext, server_side, server_hostname, ssl_handshake_timeout, ssl_shutdown_timeout)
         waiter = self._create_future()
         secured = self._secured(protocol, settings, waiter=waiter, connected=True)
-        # What the peer sends from now on belongs to the handshake: reading rests until `secured` has been told of its
-        # transport, and both calls below keep this order.
+        # Data from the peer now belongs to the handshake, so reading is paused until `secured` has its transport:
+        # the two callbacks below run in this order.
         transport.pause_reading()
         unread, ended = take_unread(protocol)
         secured.take_early(unread, ended or getattr(transport, "_eof_received", False))
@@ -183,7 +183,7 @@ class Tls:
             resumed.cancel()
             raise
         finally:
-            # A failed waiter holds its exception, whose traceback holds this frame.
+            # A failed waiter keeps its exception, whose traceback keeps this frame.
             del waiter
         seen: asyncio.Transport = secured
         return seen
@@ -197,7 +197,7 @@ class Tls:
         connected: bool = False,
         server: Any = None,
     ) -> Any:
-        # Any: it is an asyncio.Transport through `__class__`, which no type checker sees; so is the scheduler's type.
+        # Any: it is an asyncio.Transport through `__class__`, unseen by type checkers; the same goes for the scheduler.
         scheduler: Any = self._scheduler
         return SSLTransport(
             scheduler,

@@ -1,7 +1,7 @@
 """Unix sockets: connecting to a path and listening on one.
 
-A path is text, bytes or path-like; one that begins with a NUL is abstract (unix(7)): it names no file, so
-nothing is removed before or after. A listening socket leaves its file behind when it is closed: a stale one
+A path is str, bytes or path-like. A path that begins with a NUL is abstract (unix(7)): it names no file, so
+nothing is removed before or after. A listening socket leaves its file behind when it is closed: a stale file
 is removed before binding, and ours after closing, unless it has been replaced by another meanwhile.
 """
 
@@ -23,13 +23,13 @@ from loopcore.log import logger
 UnixPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 _CLEANS_UP = sys.version_info >= (3, 13)
-"""Whether the running Python's asyncio removes the file of a server that closes."""
+"""Whether the running Python's asyncio removes a server's file when the server closes."""
 
 
 class UnixEndpoints:
     """`create_unix_connection` and `create_unix_server`. Thread: the loop's own. Errors are asyncio's.
 
-    Both raise NotImplementedError where the socket module has no Unix sockets: on Windows, as asyncio's loops do.
+    Both raise NotImplementedError if the socket module has no Unix sockets, as asyncio's loops do on Windows.
     """
 
     def __init__(self, *, sockops: SocketConnector, opener: StreamOpener, make_server: ServerFactory) -> None:
@@ -84,7 +84,7 @@ class UnixEndpoints:
     ) -> asyncio.AbstractServer:
         """Serve on `path`, or on a bound `sock`.
 
-        `cleanup_socket`: remove the socket's file when the server closes; as in asyncio, the default from
+        `cleanup_socket`: remove the socket's file when the server closes; as in asyncio, true by default from
         Python 3.13 on.
         """
         _check_platform()
@@ -134,12 +134,12 @@ def _require_unix_stream(sock: socket.socket) -> None:
 
 
 def names_a_file(path: Any) -> bool:
-    """Tell whether binding to `path` makes a file; an abstract name (unix(7)) does not."""
+    """Return whether binding to `path` creates a file; an abstract name (unix(7)) does not."""
     return path[:1] not in ("", b"", "\0", b"\0")
 
 
 def _bind(path: str | bytes) -> socket.socket:
-    """Return a socket bound to `path`, after removing what an earlier server has left there."""
+    """Return a socket bound to `path`, after removing the socket that an earlier server left there."""
     if names_a_file(path):
         remove_stale(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -157,19 +157,19 @@ def _bind(path: str | bytes) -> socket.socket:
 
 
 def remove_stale(path: str | bytes) -> None:
-    """Remove the socket that a former owner of `path` has left there; anything else stays."""
+    """Remove the socket that a former owner of `path` left there; any other file stays."""
     try:
         if stat.S_ISSOCK(os.stat(path).st_mode):
             os.remove(path)
     except FileNotFoundError:
         pass
     except OSError as exc:
-        # A directory may allow making a socket and nothing else; bind(2) will tell.
+        # A directory may allow creating a socket and nothing else; bind(2) will report it.
         logger.error("Unable to check or remove stale UNIX socket %r: %r", path, exc)
 
 
 def _removal_of(path: Any) -> Callable[[], None] | None:
-    """Return what removes the file at `path` as long as it is the same file as now; None without a file."""
+    """Return a function that removes the file at `path` if it is still the same file; None if there is no file."""
     if not names_a_file(path):
         return None
     try:

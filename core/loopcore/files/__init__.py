@@ -3,12 +3,12 @@
     async with files.open("notes.txt", "rb") as file:
         async for line in file: ...
 
-Over a completion port with Capability.FILES (io_uring) the kernel does it, without threads; on every other loop, also
-one of asyncio, the loop's default executor does. Nothing else is different between the two.
+Over a completion port with Capability.FILES (io_uring) the kernel does the work, without threads; on every other loop,
+including asyncio's own, the loop's default executor does. There is no other difference between the two.
 
-Bytes only, and only files that have a position: pipes and terminals are for `loop.connect_read_pipe` and
+Bytes only, and only files that have a position: for pipes and terminals use `loop.connect_read_pipe` and
 `loop.connect_write_pipe`. Modes, results and errors are those of built-in `open`, buffered: a read is short only at
-the end, a write takes everything. Cancellation: docs/reference/files.md.
+the end, a write writes everything. Cancellation: docs/reference/files.md.
 
 Thread: the running loop's.
 """
@@ -32,7 +32,7 @@ Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Opening:
-    """What `open` returns: `await` it for the File, or use it in `async with`, which closes the File at the end."""
+    """The result of `open`: `await` it for the File, or use it in `async with`, which closes the File at the end."""
 
     __slots__ = ("_file", "_mode", "_path")
 
@@ -48,7 +48,7 @@ class Opening:
 
     async def __aenter__(self) -> File:
         if self._file is not None:
-            raise RuntimeError("this is being used already; call open again for each `async with`")
+            raise RuntimeError("this is in use already; call open() again for each `async with`")
         self._file = await self._open()
         return self._file
 
@@ -66,30 +66,31 @@ class Opening:
         return File(loop, port, descriptor, self._path, self._mode, position)
 
 
-def open(path: Path, mode: str = "rb") -> Opening:  # noqa: A001 - what it is
+def open(path: Path, mode: str = "rb") -> Opening:  # noqa: A001 - the right name for it
     """Open the file `path`: `await` the result, or use it in `async with`.
 
-    `mode` is one of built-in `open`'s with a "b": one of "r", "w", "x", "a", and "+" or not. Raises ValueError for
-    another, OSError with the file's name if it cannot be opened, io.UnsupportedOperation (an OSError) for what has no
-    position. If this is cancelled nothing is left open; the file may have been made, or emptied, by then.
+    `mode` is a binary mode of built-in `open`: "b" with one of "r", "w", "x", "a", and optionally "+". Raises
+    ValueError for any other mode, OSError with the file's name if it cannot be opened, io.UnsupportedOperation (an
+    OSError) for a file without a position. If this is cancelled, nothing is left open; the file may have been created,
+    or truncated, by then.
     """
     return Opening(path, parse(mode))
 
 
 async def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
-    """Return what `os.stat` does. Raises OSError with the name."""
+    """Return the same as `os.stat`. Raises OSError with the file's name."""
     return await _port_of(asyncio.get_running_loop()).stat_path(os.fspath(path), follow_symlinks)
 
 
 async def read_bytes(path: Path) -> bytes:
-    """Return all that is in the file `path`."""
+    """Return the contents of the file `path`."""
     async with open(path, "rb") as file:
         return await file.read()
 
 
 async def write_bytes(path: Path, data: Any) -> int:
-    """Make `data` the contents of the file `path`, made or emptied before; return how many bytes that is."""
-    memoryview(data).release()  # what cannot be written must not empty the file
+    """Write `data` to the file `path`, which is created or truncated first; return the number of bytes."""
+    memoryview(data).release()  # data that cannot be written must not truncate the file
     async with open(path, "wb") as file:
         return await file.write(data)
 

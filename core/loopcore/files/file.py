@@ -1,17 +1,17 @@
-"""File: a regular file, or what behaves like one, read and written without blocking the loop.
+"""File: a regular file, or a file that behaves like one, read and written without blocking the loop.
 
-The position is the File's own, and every read and write names its offset to the kernel. That is what makes it well
-defined: a read that fails or is cancelled leaves it where it was, a write leaves it behind what was written. Only in
-the append modes the kernel chooses where a write goes; the position is then behind that.
+The File keeps its own position, and every read and write passes its offset to the kernel. So the position is well
+defined: a read that fails or is cancelled leaves it unchanged, a write leaves it after the bytes that were written.
+Only in the append modes the kernel chooses where a write goes; the position is then after that write.
 
-What works at the position, and what changes or looks at the whole file, takes turns in the order it was asked for.
-`read_at` and `write_at` take none: any number of them runs beside the others, as pread(2) and pwrite(2) would. A close
+Calls that use the position, and calls that change or examine the whole file, take turns, first come first served.
+`read_at` and `write_at` do not: any number of them runs concurrently, as with pread(2) and pwrite(2). A close
 waits for all of them.
 
-Nothing is kept back: a write has been handed to the kernel when it returns, so there is no flush. Only `readline` reads
-ahead, and what it has is dropped when the File is written to.
+Writes are not buffered: when a write returns, the kernel has the data, so there is no flush. Only `readline` reads
+ahead; a write to the File discards its buffer.
 
-Thread: the loop's own, of the loop that the file was opened in.
+Thread: that of the loop in which the file was opened.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ LAST_POSITION: Final = 2**63 - 1
 
 
 class Turn:
-    """One at a time, in the order of asking; all of them are uses of the descriptor, so that a close waits for them."""
+    """One call at a time, first come first served. Each counts as a use of the descriptor, so a close waits for it."""
 
     __slots__ = ("_descriptor", "_lock")
 
@@ -53,9 +53,9 @@ class Turn:
 
 
 class File:
-    """An open file. Made by `loopcore.files.open`; `async with` closes it, and iterating gives its lines.
+    """An open file. Created by `loopcore.files.open`; `async with` closes it, and iterating yields its lines.
 
-    `name` is the path as it was given, `mode` as built-in `open` spells it.
+    `name` is the path passed to `open`, `mode` is spelled as by built-in `open`.
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ class File:
         self._position = position
         self._turn = Turn(descriptor)
         self._closing = False
-        # Read by `readline` and not used up: the bytes, and where in the file they begin.
+        # Read ahead by `readline`: the bytes, and their offset in the file.
         self._ahead = b""
         self._ahead_at = 0
         self._changes = 0
@@ -112,29 +112,29 @@ class File:
             raise StopAsyncIteration
         return line
 
-    # What it is
+    # Attributes
 
     @property
     def closed(self) -> bool:
-        """Whether the descriptor has been given up."""
+        """Whether the descriptor has been closed."""
         return self._descriptor.fd < 0
 
     def fileno(self) -> int:
-        """Return the descriptor, which stays the File's; its own position means nothing. ValueError if closed."""
+        """Return the descriptor, which remains the File's. Its kernel position is meaningless. ValueError if closed."""
         if self.closed:
             raise ValueError("I/O operation on closed file")
         return self._descriptor.fd
 
     def readable(self) -> bool:
-        """Tell whether the mode allows reading."""
+        """Return whether the mode allows reading."""
         return self._mode.reading
 
     def writable(self) -> bool:
-        """Tell whether the mode allows writing."""
+        """Return whether the mode allows writing."""
         return self._mode.writing
 
     def tell(self) -> int:
-        """Return the position, in bytes, as the last call that has ended left it. Raises ValueError if closed."""
+        """Return the position in bytes, as of the last finished call. Raises ValueError if closed."""
         if self.closed:
             raise ValueError("I/O operation on closed file")
         return self._position
@@ -142,9 +142,9 @@ class File:
     # Reading
 
     async def read(self, size: int | None = -1, /) -> bytes:
-        """Read `size` bytes, or to the end if that is -1 or None; fewer only at the end, b"" there.
+        """Read `size` bytes, or to the end if `size` is -1 or None; fewer only at the end of the file, b"" there.
 
-        Cancelled or failed, the position is where it was: no byte is lost.
+        A read that fails or is cancelled leaves the position unchanged: no byte is lost.
         """
         limit = self._check_reading(size)
         async with self._turn:
@@ -153,9 +153,9 @@ class File:
             return data
 
     async def readinto(self, buffer: Any, /) -> int:
-        """Fill `buffer`, writable and contiguous, and return how many bytes there were.
+        """Read into `buffer`, writable and contiguous, and return how many bytes were read.
 
-        They are copied when they are there: the buffer is not touched by a call that fails or is cancelled.
+        They are copied at the end: a call that fails or is cancelled does not touch the buffer.
         """
         self._check_reading(-1)
         with memoryview(buffer) as raw:
@@ -169,7 +169,7 @@ class File:
                 return len(data)
 
     async def readline(self, size: int | None = -1, /) -> bytes:
-        r"""Read to the next b"\n" and with it, at most `size` bytes unless that is negative; b"" at the end."""
+        r"""Read up to and including the next b"\n", but at most `size` bytes unless it is negative; b"" at the end."""
         limit = self._check_reading(-1 if size is None or size < 0 else size)
         async with self._turn:
             pieces: list[bytes] = []
@@ -186,7 +186,7 @@ class File:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def read_at(self, offset: int, size: int | None = -1, /) -> bytes:
-        """Read as `read` does, from `offset`, wherever the position is, and leave that alone. Waits for no turn."""
+        """Read as `read` does, but from `offset`; the position is neither used nor changed. Does not take turns."""
         limit = self._check_reading(size)
         self._check_offset(offset)
         self._descriptor.enter()
@@ -196,7 +196,10 @@ class File:
             self._descriptor.leave()
 
     def blocks(self, size: int = FIRST_READ) -> "Blocks":
-        """Return an asynchronous iterator over what follows, in blocks of `size` bytes; the last may be shorter."""
+        """Return an asynchronous iterator over the rest of the file in blocks of `size` bytes; the last may be shorter.
+
+        Raises ValueError if `size` is less than 1.
+        """
         if size < 1:
             raise ValueError(f"a block has at least one byte, not {size}")
         self._check_reading(size)
@@ -205,10 +208,10 @@ class File:
     # Writing
 
     async def write(self, data: Any, /) -> int:
-        """Write all of `data`, bytes or alike, at the position or, in the append modes, at the end; return its length.
+        """Write all of `data`, a bytes-like object, at the position or, in append modes, at the end; return its length.
 
-        Cancelled or failed, the position is behind what was written: a beginning of `data`, perhaps all or nothing.
-        Until then `data` must not be changed; afterwards nobody looks at it any more.
+        If the write fails or is cancelled, the position is after the bytes that were written: a prefix of `data`,
+        perhaps all of it or nothing. `data` must not be changed until then; afterwards it is no longer used.
         """
         self._check_writing()
         async with self._turn:
@@ -224,9 +227,9 @@ class File:
                     self._position = progress.end
 
     async def write_at(self, offset: int, data: Any, /) -> int:
-        """Write as `write` does, to `offset`, and leave the position alone. Waits for no turn.
+        """Write as `write` does, but at `offset`; the position is unchanged. Does not take turns.
 
-        Raises io.UnsupportedOperation in the append modes, which write to the end wherever one points.
+        Raises io.UnsupportedOperation in the append modes, which write to the end whatever the offset is.
         """
         self._check_writing()
         self._check_offset(offset)
@@ -237,13 +240,13 @@ class File:
         try:
             return await put(self._port, self._descriptor, data, offset, Progress())
         finally:
-            self._note_change()  # once more: `readline` may have read ahead meanwhile
+            self._note_change()  # again: `readline` may have read ahead meanwhile
             self._descriptor.leave()
 
     async def truncate(self, size: int | None = None, /) -> int:
-        """Cut the file off, or fill it up with zeros, at `size` or the position; return the new size.
+        """Truncate the file to `size`, or extend it with zeros; None means the position. Return the new size.
 
-        The position stays. Made in a thread on every backend.
+        The position is unchanged. Runs in a thread on every backend.
         """
         self._check_writing()
         async with self._turn:
@@ -253,17 +256,17 @@ class File:
             return wanted
 
     async def fsync(self) -> None:
-        """Have what was written, and what is known of the file, put on the disk."""
+        """Flush the written data and the file's metadata to disk (fsync(2))."""
         await self._sync(data_only=False)
 
     async def datasync(self) -> None:
-        """Have what was written put on the disk, and only what is needed to read it back (fdatasync(2))."""
+        """Flush the written data to disk, and only the metadata needed to read it back (fdatasync(2))."""
         await self._sync(data_only=True)
 
     # Position, state, end
 
     async def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Move the position to `offset` from the beginning, the position or the end, or behind it; return it."""
+        """Move the position to `offset` from the beginning, the position or the end; return it. May be past the end."""
         self._check()
         if whence not in (os.SEEK_SET, os.SEEK_CUR, os.SEEK_END):
             raise ValueError(f"whence is SEEK_SET, SEEK_CUR or SEEK_END, not {whence!r}")
@@ -277,15 +280,15 @@ class File:
             return offset
 
     async def stat(self) -> os.stat_result:
-        """Return what `os.fstat` does."""
+        """Return the same as `os.fstat`."""
         self._check()
         async with self._turn:
             return await self._port.stat(self._descriptor)
 
     async def close(self) -> None:
-        """Close the file when what was asked for before has ended. Idempotent. Raises OSError if the system does.
+        """Close the file when all earlier calls have ended. Idempotent. Raises OSError if close(2) fails.
 
-        The descriptor is gone then, also if this is cancelled: the cancellation is raised when it is. An error of
+        The descriptor is closed then, even if this is cancelled: the cancellation is raised afterwards. An error of
         close(2) that a cancellation hides goes to the loop's exception handler.
         """
         if self._closing or self.closed:
@@ -310,7 +313,7 @@ class File:
         if cancelled is not None:
             raise cancelled
 
-    # Parts of the above
+    # Implementation
 
     def _check(self) -> None:
         if self._closing or self.closed:
@@ -344,10 +347,10 @@ class File:
         if offset < 0:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         if offset > LAST_POSITION:
-            raise OverflowError(f"{offset} is no position in a file")
+            raise OverflowError(f"{offset} is too large for a position in a file")
 
     def _abandon(self) -> None:
-        # Calls that are in flight still, in threads, keep the old Descriptor: with the last of them it is closed.
+        # Calls still in flight in threads keep the old Descriptor; the last of them closes it.
         descriptor, self._descriptor = self._descriptor, Descriptor(-1)
         if not descriptor.uses:
             descriptor.close_now()
@@ -373,7 +376,7 @@ class File:
 
 
 class Blocks:
-    """What follows in a file, block by block; a read at the position for each."""
+    """The rest of a file, block by block; each block is a read at the position."""
 
     __slots__ = ("_file", "_size")
 

@@ -1,7 +1,7 @@
-"""Modes: what the letters of built-in `open` mean, and which files are taken.
+"""Modes: the mode letters of built-in `open`, and which files are accepted.
 
-Binary only. Text would need a decoder that can give up a cancelled read without having swallowed half a
-character, and positions that are opaque; `bytes.decode` and `codecs.iterdecode` do it better outside.
+Binary only. Text would need a decoder that can undo a cancelled read in the middle of a
+character, and opaque positions; `bytes.decode` and `codecs.iterdecode` do it better outside.
 """
 
 import errno
@@ -17,10 +17,10 @@ _ALWAYS: Final = (
     | getattr(os, "O_NOCTTY", 0)
 )
 NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)
-"""Opening waits for nobody: not for the other end of a FIFO that has just taken the place of a file."""
+"""Opening must not wait: not even for the other end of a FIFO that has just replaced a file."""
 
 _PERMISSIONS: Final = 0o666
-"""What a new file allows, less the umask; as built-in `open` has it."""
+"""The permissions of a new file, before the umask; the same as with built-in `open`."""
 
 _KINDS: Final = {
     "r": os.O_RDONLY,
@@ -32,7 +32,7 @@ _DIRECTION: Final = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 
 
 class Mode(NamedTuple):
-    """A mode, taken apart. `name` is how built-in `open` spells it."""
+    """A parsed mode. `name` is the spelling of built-in `open`."""
 
     name: str
     reading: bool
@@ -44,7 +44,7 @@ class Mode(NamedTuple):
 
 
 def parse(mode: str) -> Mode:
-    """Take `mode` apart. Raises ValueError for what built-in `open` would not take, and for text."""
+    """Parse `mode`. Raises ValueError for a mode that built-in `open` would reject, and for text modes."""
     if not isinstance(mode, str):
         raise TypeError(f"mode must be str, not {type(mode).__name__}")
     letters = set(mode)
@@ -55,7 +55,7 @@ def parse(mode: str) -> Mode:
         raise ValueError(f"must have exactly one of create/read/write/append mode, not {mode!r}")
     if "b" not in letters or "t" in letters:
         raise ValueError(
-            f"loopcore.files is binary: say {mode.replace('t', '')}b in place of {mode!r}, and decode bytes"
+            f"loopcore.files is binary: use mode {mode.replace('t', '')}b instead of {mode!r}, and decode the bytes"
         )
     (kind,) = kinds
     both = "+" in letters
@@ -67,13 +67,13 @@ def parse(mode: str) -> Mode:
 
 
 def check_kind(path: str | bytes, mode: int) -> None:
-    """Refuse what is known before it is opened to have no position. `mode` is st_mode."""
+    """Refuse a file that is known, before it is opened, to have no position. `mode` is st_mode."""
     if stat.S_ISFIFO(mode):
         raise _no_position(path)
 
 
 def check_opened(path: str | bytes, fd: int, mode: int) -> None:
-    """Refuse a directory and what has no position. None of these calls waits for a disk. `mode` is st_mode, or 0."""
+    """Refuse a directory or a file without a position, without disk access. `mode` is st_mode, or 0 if unknown."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     try:
@@ -83,11 +83,11 @@ def check_opened(path: str | bytes, fd: int, mode: int) -> None:
             raise
         raise _no_position(path) from None
     if NONBLOCK:
-        os.set_blocking(fd, True)  # for io_uring it means, of some file systems, that reads may fail with EAGAIN
+        os.set_blocking(fd, True)  # with O_NONBLOCK, io_uring reads may fail with EAGAIN on some file systems
 
 
 def _no_position(path: str | bytes) -> OSError:
     return io.UnsupportedOperation(
-        f"{path!r} is a pipe, a terminal or alike, and has no position: open it with built-in open, "
+        f"{path!r} is a pipe, a terminal or the like, and has no position: open it with built-in open, "
         "and use loop.connect_read_pipe or loop.connect_write_pipe"
     )

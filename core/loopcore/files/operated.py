@@ -1,5 +1,5 @@
-"""Files by operations: each call is handed to a completion port that has Capability.FILES. No thread but for truncate,
-for which there is no operation."""
+"""Files through operations: each call is submitted to a completion port that has Capability.FILES. Only truncate uses a
+thread: there is no operation for it."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from loopcore.services.call import OperationCall
 
 
 class OpenCall(OperationCall):
-    """A call whose number has an owner from the moment it is known."""
+    """A call whose result, a descriptor number, is owned by a Descriptor from the moment it is known."""
 
     __slots__ = ()
 
@@ -41,11 +41,11 @@ class Operated:
             try:
                 kind = (await self.stat_path(path, True)).st_mode
             except OSError:
-                pass  # opening it will tell
+                pass  # opening it will report the error
             check_kind(path, kind)
         try:
             descriptor = await self._open(path, mode, NONBLOCK)
-        except BlockingIOError:  # somebody has a lease (fcntl(2)), which he must be given time to give back
+        except BlockingIOError:  # another process holds a lease (fcntl(2)) and needs time to release it
             descriptor = await self._open(path, mode, 0)
         try:
             check_opened(path, descriptor.fd, kind)
@@ -64,7 +64,7 @@ class Operated:
             raise
         except asyncio.CancelledError:
             if call.outcome is not None:
-                call.outcome.close_now()  # it was opened, and nobody will have it
+                call.outcome.close_now()  # it was opened, but the caller will not get it
             raise
         finally:
             del call  # an error's traceback keeps this frame, and the call keeps the error
@@ -95,10 +95,10 @@ class Operated:
                 taken = call.outcome or 0
                 progress.done += taken
                 if taken and offset == APPEND:
-                    progress.end = os.lseek(descriptor.fd, 0, os.SEEK_CUR)  # asks only the kernel's own table
+                    progress.end = os.lseek(descriptor.fd, 0, os.SEEK_CUR)  # does not block: no disk access
                 del call  # as in `_open`
             if not taken:
-                raise OSError(errno.EIO, "a write took nothing, and did not say why")
+                raise OSError(errno.EIO, "a write took nothing and reported no error")
 
     async def sync(self, descriptor: Descriptor, data_only: bool) -> None:
         await self._call(descriptor, "the sync of a file", Sync(descriptor.fd, data_only))
@@ -117,7 +117,7 @@ class Operated:
 
     async def size(self, descriptor: Descriptor) -> int:
         found = await self.stat(descriptor)
-        # What is no regular file answers at once, and st_size says nothing of it.
+        # For other than regular files st_size is meaningless; there lseek(2) returns at once.
         return found.st_size if stat.S_ISREG(found.st_mode) else os.lseek(descriptor.fd, 0, os.SEEK_END)
 
     async def truncate(self, descriptor: Descriptor, size: int) -> None:
@@ -127,7 +127,7 @@ class Operated:
         operation = Close(descriptor.fd)
         try:
             call = OperationCall(self._loop, "the closing of a file", self._completions, operation, True)
-        except BaseException:  # the port is closed, or broken, but the file must not stay open
+        except BaseException:  # the port is closed or broken, but the file must not stay open
             descriptor.close_now()
             raise
         descriptor.take()

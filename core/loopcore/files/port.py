@@ -1,7 +1,7 @@
 """The port of `loopcore.files`: the system calls that a File needs, each made by an operation or in a thread.
 
-When one of these returns or raises, nothing of it is in flight any more: not in the kernel, not in a thread. A call
-that is cancelled ends early if it can; how far it came is told all the same. Errors are those of the system.
+When a call returns or raises, no part of it is in flight any more, neither in the kernel nor in a thread. A call
+that is cancelled ends early if it can; its progress is reported all the same. Errors are the system's.
 """
 
 import os
@@ -15,22 +15,22 @@ APPEND = -1
 
 
 class Progress:
-    """How far a write has come."""
+    """The progress of a write."""
 
     __slots__ = ("done", "end")
 
     def __init__(self) -> None:
         self.done = 0
-        """Bytes that were taken."""
+        """How many bytes were written."""
         self.end: int | None = None
-        """Of an append: where in the file they end."""
+        """For an append: the offset in the file where they end."""
 
 
 class Port(Protocol):
-    """What a File needs done. Thread: the loop's own."""
+    """The system calls of a File. Thread: the loop's own."""
 
     async def open(self, path: str | bytes, mode: Mode) -> tuple[Descriptor, int]:
-        """Open `path`; return its descriptor and the position that it begins with."""
+        """Open `path`; return its descriptor and the initial position."""
         ...
 
     async def read(self, descriptor: Descriptor, limit: int, offset: int) -> bytes:
@@ -38,7 +38,7 @@ class Port(Protocol):
         ...
 
     async def write(self, descriptor: Descriptor, view: memoryview, offset: int, progress: Progress) -> None:
-        """Write all of `view` to `offset`. `progress` says, also after an error, how much was written."""
+        """Write all of `view` at `offset`. `progress` says how much was written, also after an error."""
         ...
 
     async def sync(self, descriptor: Descriptor, data_only: bool) -> None:
@@ -54,7 +54,7 @@ class Port(Protocol):
         ...
 
     async def size(self, descriptor: Descriptor) -> int:
-        """Where the file ends, also of a block device, whose stat(2) does not know."""
+        """Return where the file ends, also for block devices, for which stat(2) does not report it."""
         ...
 
     async def truncate(self, descriptor: Descriptor, size: int) -> None:
@@ -62,5 +62,5 @@ class Port(Protocol):
         ...
 
     async def close(self, descriptor: Descriptor) -> None:
-        """close(2). The descriptor is gone when this ends, however it ends."""
+        """close(2). The descriptor is closed when this ends, even if it raises."""
         ...

@@ -1,4 +1,4 @@
-"""Files by threads: each call is a job of the loop's default executor. Works on every loop of asyncio."""
+"""Files in threads: each call is a job of the loop's default executor. Works on every asyncio loop."""
 
 import asyncio
 import os
@@ -12,11 +12,11 @@ from loopcore.files.port import APPEND, Progress
 from loopcore.services.call import Call
 
 HAS_PREAD = hasattr(os, "pread")
-"""Not on Windows: there, the position of the descriptor is moved first."""
+"""False on Windows: there, the descriptor's position is moved first."""
 
 
 class Job:
-    """A function that a thread begins, or that was given up before. A job that waits holds its arguments, too."""
+    """A function that a thread calls, unless the job was given up before. A queued job also keeps its arguments."""
 
     __slots__ = ("_arguments", "_begun", "_function")
 
@@ -26,16 +26,16 @@ class Job:
         self._begun = threading.Lock()
 
     def run(self) -> Any:
-        """Do the work, unless it was given up. Thread: the pool's."""
+        """Call the function, unless the job was given up. Thread: the pool's."""
         return self._function(*self._arguments) if self._begun.acquire(blocking=False) else None
 
     def give_up(self) -> bool:
-        """Tell whether the work has not begun; it will not, then."""
+        """Return whether the function had not been called yet; then it never will be."""
         return self._begun.acquire(blocking=False)
 
 
 class ThreadCall(Call):
-    """A call that a thread makes. Cancelled before the thread has begun it never is; then, it is waited for."""
+    """A call that a thread makes. Cancelled before the thread has begun, it is never made; later, it is awaited."""
 
     __slots__ = ("_certain", "_inner", "_job")
 
@@ -54,7 +54,7 @@ class ThreadCall(Call):
     def _land(self, inner: "asyncio.Future[Any]") -> None:
         if self.done():
             return
-        if inner.cancelled():  # by who shut the executor down
+        if inner.cancelled():  # by a shutdown of the executor
             self._asked = True
             self.end(None)
             return
@@ -76,7 +76,7 @@ class Threads:
             descriptor, position = await call
         except asyncio.CancelledError:
             if call.outcome is not None:
-                call.outcome[0].close_now()  # it was opened, and nobody will have it
+                call.outcome[0].close_now()  # it was opened, but the caller will not get it
             raise
         return descriptor, position
 
@@ -121,7 +121,7 @@ class Threads:
         return call
 
 
-# What the threads do. Each holds the Descriptor, so that its number is not closed meanwhile.
+# The functions that run in threads. Each holds the Descriptor, so that its number is not closed meanwhile.
 
 
 def _open(path: str | bytes, mode: Mode) -> tuple[Descriptor, int]:
@@ -130,11 +130,11 @@ def _open(path: str | bytes, mode: Mode) -> tuple[Descriptor, int]:
         try:
             kind = os.stat(path).st_mode
         except OSError:
-            pass  # opening it will tell
+            pass  # opening it will report the error
         check_kind(path, kind)
     try:
         descriptor = Descriptor(os.open(path, mode.flags | NONBLOCK, mode.permissions))
-    except BlockingIOError:  # somebody has a lease (fcntl(2)), which he must be given time to give back
+    except BlockingIOError:  # another process holds a lease (fcntl(2)) and needs time to release it
         descriptor = Descriptor(os.open(path, mode.flags, mode.permissions))
     try:
         check_opened(path, descriptor.fd, kind)

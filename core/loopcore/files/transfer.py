@@ -1,4 +1,4 @@
-"""Reading and writing in pieces, so that a cancellation need not wait for all of it."""
+"""Reading and writing in pieces, so that a cancellation need not wait for the whole transfer."""
 
 from typing import Any, Final
 
@@ -6,17 +6,17 @@ from loopcore.files.descriptor import Descriptor
 from loopcore.files.port import APPEND, Port, Progress
 
 FIRST_READ: Final = 64 * 1024
-"""Bytes that are read first, if it is not known how many there are; most files are shorter."""
+"""The size in bytes of the first read if the length is unknown; most files are shorter."""
 
 READ_MOST: Final = 1024 * 1024
-"""Bytes a call reads at most."""
+"""The most bytes that one call reads."""
 
 WRITE_MOST: Final = 64 * 1024 * 1024
-"""Bytes a call writes at most; so much of an append stays in one piece."""
+"""The most bytes that one call writes; an append up to this size stays in one piece."""
 
 
 async def gather(port: Port, descriptor: Descriptor, offset: int, limit: int | None) -> bytes:
-    """Read `limit` bytes from `offset`, or to the end if that is None; fewer only at the end."""
+    """Read `limit` bytes from `offset`, or to the end if `limit` is None; fewer only at the end."""
     most = FIRST_READ if limit is None else READ_MOST
     pieces: list[bytes] = []
     got = 0
@@ -32,7 +32,7 @@ async def gather(port: Port, descriptor: Descriptor, offset: int, limit: int | N
 
 
 async def put(port: Port, descriptor: Descriptor, data: Any, offset: int, progress: Progress) -> int:
-    """Write all of `data` to `offset`, and return its length; `progress` is told how far it has come."""
+    """Write all of `data` at `offset`, and return its length; `progress` is updated as it goes."""
     with memoryview(data) as raw:
         if not raw.nbytes:
             return 0
@@ -50,7 +50,7 @@ async def _put_piece(port: Port, descriptor: Descriptor, piece: memoryview, at: 
     try:
         await port.write(descriptor, piece, at, step)
     except GeneratorExit:
-        in_flight = True  # the coroutine is thrown away, but not the call: it keeps the piece, and so the buffer
+        in_flight = True  # the coroutine is dropped, but not the call: it keeps the piece, and so the buffer
         raise
     finally:
         progress.done += step.done

@@ -1,12 +1,12 @@
-"""Streams: what a connection receives and sends, to be awaited. asyncio's interface, at less than half its price.
+"""Streams: awaitable reading and writing of a connection. asyncio's interface, at less than half the cost.
 
     reader, writer = await loopcore.open_connection("127.0.0.1", 8888)
     writer.write(b"hello\\n")
     await writer.drain()
     print(await reader.readline())
 
-The same names, arguments, results and errors as asyncio's, of Python 3.13 on every Python; on every asyncio loop.
-docs/reference/streams.md tells the differences.
+Names, arguments, results and errors are those of asyncio in Python 3.13, on every Python and on every asyncio loop.
+docs/reference/streams.md lists the differences.
 """
 
 from loopcore.streams.opening import open_connection, open_unix_connection, start_server, start_unix_server

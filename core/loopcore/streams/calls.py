@@ -1,12 +1,12 @@
-"""StreamCall: what `read`, `drain` and their relatives return; for asyncio and for `await` it is a coroutine.
+"""StreamCall: the result of calling `read`, `drain` and the like; for asyncio and for `await` it is a coroutine.
 
-A coroutine with everything that can be done with one: it begins when it is awaited, can be made a task of
-(`asyncio.create_task(reader.readline())`), can be cancelled, and warns when nobody ever awaits it. Not of a function
-with `async def`, because a call of that costs a frame, and compiled a generator with its scope, for each
-level between the program and the future. This is one object, and the state machine that it is stays in C.
+It behaves like a coroutine in every way: it starts when it is awaited, can become a task
+(`asyncio.create_task(reader.readline())`), can be cancelled, and warns if it is never awaited. It does not come from
+an `async def` function, because a call of one costs a frame (compiled, a generator and its scope) for each
+level between the program and the future. This is a single object, and its state machine stays in C.
 
-A subclass says in `_advance` what is done at the beginning and after each wait: return the result, raise, or wait by
-`_wait_for`; and in `_abandon` what to undo when it ends while it waits.
+A subclass implements `_advance`, which runs at the beginning and after each wait: it returns the result, raises, or
+waits with `_wait_for`. It implements `_abandon` to undo the wait if the call ends while it waits.
 
 Thread: the loop's own.
 """
@@ -25,7 +25,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.stopping import stop_with
 
-_PENDING = 0  # of futures
+_PENDING = 0  # the state of a pending future
 _NEW = 0
 _WAITING = 1
 _ENDED = 2
@@ -39,10 +39,10 @@ class StreamCall:
     def __init__(self) -> None:
         self._state: int = _NEW
         self._future: Any = None
-        """What is being waited for; None also while a tick is let pass."""
+        """The future that is being waited for; None also while it waits for the next tick."""
 
     def __getattr__(self, name: str) -> str:
-        if name in ("__name__", "__qualname__"):  # which the representations of tasks show
+        if name in ("__name__", "__qualname__"):  # shown in the reprs of tasks
             return self._describe()
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
@@ -51,22 +51,22 @@ class StreamCall:
         return type(self).__name__
 
     def _advance(self, first: bool) -> Any:
-        """Do what can be done; return the result, or what `_wait_for` returns. `first` says that nothing was done."""
+        """Do as much as possible; return the result, or the value of `_wait_for`. `first` is true in the first call."""
         return None
 
     def _abandon(self) -> None:
-        """Take back the wait for `_future`, which may be done or not."""
+        """Undo the wait for `_future`, which may be done or not."""
 
     def _retire(self) -> None:
-        """Let go of everything, having returned a result. Compiled, the call may be begun again, as another one."""
+        """Drop all references after returning a result. Compiled, the object may be reused for another call."""
 
     def _wait_for(self, future: Any) -> None:
-        """Have `_advance` called again when `future` is done; None lets the loop run once."""
+        """Have `_advance` called again when `future` is done; None means in the next tick."""
         self._state = _WAITING
         self._future = future
 
     def _collect(self) -> None:
-        """Take note that the wait is over; raise what it has failed with, if whoever runs this does not throw."""
+        """End the wait; raise the future's error, in case the caller resumes with `send` instead of `throw`."""
         future = self._future
         if isinstance(future, Future):
             own = future
@@ -85,7 +85,7 @@ class StreamCall:
             future.result()
 
     def _suspension(self) -> Any:
-        """Return what a task takes as the wish to wait."""
+        """Return the future, marked so that the task waits for it; None waits for one tick."""
         future = self._future
         if isinstance(future, Future):
             own = future
@@ -115,13 +115,13 @@ class StreamCall:
         raise StopIteration(result)
 
     def send(self, value: Any) -> Any:
-        """Run to the next wait, or to the end, which raises StopIteration with the result."""
+        """Run to the next wait, or to the end and raise StopIteration with the result."""
         if value is not None and self._state == _NEW:
             raise TypeError("can't send non-None value to a just-started coroutine")
         return self.__next__()
 
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
-        """End with an exception: what was being waited for has failed, or the task was cancelled."""
+        """End with an exception: the awaited future has failed, or the task was cancelled."""
         self.close()
         if val is None:
             val = typ() if isinstance(typ, type) else typ
@@ -130,10 +130,10 @@ class StreamCall:
         try:
             raise val if tb is None else val.with_traceback(tb)
         finally:
-            del typ, val, tb  # this frame is part of the traceback, and would make a cycle
+            del typ, val, tb  # this frame is part of the traceback: keeping them would make a cycle
 
     def close(self) -> None:
-        """End without a result. Nothing happens if it has ended."""
+        """End without a result. Idempotent."""
         if self._future is not None:
             self._abandon()
             self._future = None

@@ -1,9 +1,9 @@
-"""Chunks: the bytes that a stream has received and nobody has read yet.
+"""Chunks: the bytes that a stream has received and that are still unread.
 
-What the transport hands over is kept as it is, a chunk each, so a message that came whole is read without a copy, and
-one that came in pieces is joined in one. Two cases are different, and a bytearray that grows serves both: pieces
-too small to be objects of their own (or else a peer that sends single bytes makes each cost fifty), and a search,
-which needs the bytes side by side.
+Each bytes object from the transport is kept unchanged as one chunk. So a message that came whole is read without a
+copy, and a message that came in pieces is joined with one copy. There are two exceptions, both handled by a growing
+bytearray: pieces too small to be separate objects (each byte from a peer that sends single bytes would cost fifty), and
+searches, which need the bytes to be contiguous.
 
 Sizes and positions are in bytes, positions counted from the first unread byte. Thread: the loop's own.
 """
@@ -22,11 +22,11 @@ else:
     from loopcore.native.interpreted_chunks import cut, find
 
 SMALL = 2048
-"""Pieces up to this size are copied together."""
+"""Pieces up to this size are copied into a common bytearray."""
 
 
 class Chunks:
-    """A queue of bytes: appended in pieces, taken in any amounts."""
+    """A queue of bytes: appended in pieces, taken in any amount."""
 
     __slots__ = ("size", "_head", "_start", "_rest")
 
@@ -35,9 +35,9 @@ class Chunks:
         """How many bytes are unread."""
         self._head: Any = b""
         self._start: int = 0
-        """How much of `_head` was taken already."""
+        """How many bytes of `_head` were taken already."""
         self._rest: Any = None
-        """The chunks behind `_head`, in a deque; None if there are none."""
+        """The chunks after `_head`, in a deque; None if there are none."""
 
     def append(self, data: bytes) -> None:
         """Add `data`, which is not empty."""
@@ -55,7 +55,7 @@ class Chunks:
             self._add_chunk(data)
         elif type(tail) is bytearray:
             if rest is None and self._start > len(tail) // 2:
-                del tail[: self._start]  # or what was taken would pile up
+                del tail[: self._start]  # otherwise bytes already taken would accumulate
                 self._start = 0
             tail += data
         else:
@@ -67,7 +67,7 @@ class Chunks:
         self._rest.append(chunk)
 
     def take(self, count: int) -> bytes:
-        """Take out the first `count` bytes; there must be as many."""
+        """Remove and return the first `count` bytes; there must be that many."""
         head = self._head
         start = self._start
         end = start + count
@@ -86,7 +86,7 @@ class Chunks:
         return taken
 
     def _take_several(self, count: int) -> bytes:
-        """Take out more than what is in the first chunk."""
+        """Remove and return more bytes than the first chunk holds."""
         parts = []
         wanted = count
         while wanted:
@@ -113,18 +113,18 @@ class Chunks:
                 self._rest = None
 
     def take_all(self) -> bytes:
-        """Take out everything."""
+        """Remove and return everything."""
         return self.take(self.size)
 
     def find(self, wanted: Any, offset: int) -> int:
-        """Return where `wanted`, which is bytes-like, begins, not before `offset`; -1 if nowhere."""
+        """Return the first position of `wanted`, a bytes-like object, at or after `offset`; -1 if there is none."""
         if self._rest is not None:
             self._gather()
         found: int = find(self._head, wanted, self._start + offset)
         return found if found < 0 else found - self._start
 
     def _gather(self) -> None:
-        """Make one bytearray of all chunks, by appending to the first if it is one: each byte is moved once."""
+        """Join all chunks in one bytearray. If the first one is a bytearray, append to it: each byte is moved once."""
         gathered = self._head
         if type(gathered) is bytearray:
             del gathered[: self._start]
@@ -137,7 +137,7 @@ class Chunks:
         self._rest = None
 
     def peek(self) -> bytes:
-        """Return everything, and leave it here."""
+        """Return everything without removing it."""
         if self._rest is not None:
             self._gather()
         everything: bytes = cut(self._head, self._start, len(self._head))

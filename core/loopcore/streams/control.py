@@ -1,4 +1,4 @@
-"""WriteControl: whether a transport takes more, and who waits in `drain` until it does.
+"""WriteControl: whether a transport accepts more data, and the calls of `drain` that wait until it does.
 
 Thread: the loop's own.
 """
@@ -10,7 +10,7 @@ from loopcore.log import logger
 
 
 class WriteControl:
-    """The part of a stream's protocol that the transport tells to pause and to resume writing."""
+    """The part of a stream's protocol in which the transport pauses and resumes writing."""
 
     __slots__ = ("_loop", "_paused", "_connection_lost", "_drain_waiters")
 
@@ -18,18 +18,18 @@ class WriteControl:
         self._loop: Any = asyncio.get_event_loop() if loop is None else loop
         self._paused: bool = False
         self._connection_lost: bool = False
-        # Most connections are never paused: made with the first call that has to wait.
+        # Most connections are never paused, so the list is created for the first call that has to wait.
         self._drain_waiters: list[Any] | None = None
 
     def pause_writing(self) -> None:
-        """Let `drain` wait from now on."""
+        """Make `drain` wait from now on."""
         assert not self._paused
         self._paused = True
         if self._loop.get_debug():
             logger.debug("%r pauses writing", self)
 
     def resume_writing(self) -> None:
-        """Let the calls of `drain` end."""
+        """End the waiting calls of `drain`."""
         assert self._paused
         self._paused = False
         if self._loop.get_debug():
@@ -37,7 +37,7 @@ class WriteControl:
         self._end_waiting(None)
 
     def _lose_connection(self, exc: BaseException | None) -> None:
-        """Let the calls of `drain` end, with `exc` if there is one, and later ones fail."""
+        """End the waiting calls of `drain`, with `exc` if there is one, and make later ones fail."""
         self._connection_lost = True
         if self._paused:
             self._end_waiting(exc)
@@ -68,7 +68,7 @@ class WriteControl:
             self._drain_waiters.remove(waiter)
 
     async def _drain_helper(self) -> None:
-        """What asyncio's StreamWriter awaits, if a program puts one over this protocol."""
+        """Awaited by asyncio's StreamWriter if a program puts one over this protocol."""
         waiter = self._begin_waiting()
         if waiter is not None:
             try:

@@ -1,4 +1,4 @@
-"""The coroutine methods of a stream's two ends that are not called with every message: plain `async def`.
+"""The coroutine methods of a stream's two ends that are not called for every message: plain `async def`.
 
 Thread: the loop's own.
 """
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 async def read_in_vain(reader: "StreamReader", count: int) -> bytes:
-    """Read exactly `count` bytes, more than any memory holds: to the end, which comes before."""
+    """Read exactly `count` bytes, more than fit in any memory: read to the end, and raise IncompleteReadError."""
     raise asyncio.IncompleteReadError(await reader.read(-1), count)
 
 
 async def wait_closed(writer: "StreamWriter") -> None:
-    """Wait until the connection of `writer` is lost; raise what it was lost by."""
+    """Wait until the connection of `writer` is lost; raise the error that it was lost by, if any."""
     await writer._protocol._get_close_waiter(writer)
 
 
 async def drain_over(writer: "StreamWriter") -> None:
-    """Drain a writer over a protocol that is not ours: one with asyncio's `_drain_helper`."""
+    """Drain a writer over a protocol other than ours, with asyncio's `_drain_helper`."""
     exc = None if writer._reader is None else writer._reader.exception()
     if exc is not None:
         raise exc

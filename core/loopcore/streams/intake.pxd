@@ -34,7 +34,7 @@ cdef class Intake:
     cdef bytes _take(self, Py_ssize_t count)
 
 
-# `loop.create_future()` without a look-up, where it would find loopcore's own and no mode of debugging.
+# `loop.create_future()` without a lookup, if that would find loopcore's own method and debug mode is off.
 cdef inline object make_waiter(Intake intake):
     cdef Scheduler scheduler = intake._scheduler
     if scheduler is None or scheduler._attention or not scheduler._own_tasks or has_itself(scheduler, "create_future"):

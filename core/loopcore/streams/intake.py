@@ -1,8 +1,8 @@
 """Intake: the receiving half of a StreamReader, between the protocol that feeds it and the call that reads.
 
-What comes in is kept in `Chunks`. One call at a time may wait for more; it says how much it needs and is woken when
-that is there, or at the end. Backpressure is asyncio's: with more than twice the limit unread the transport is paused,
-and resumed when no more than the limit is left. While a call waits for more than that, there is no pause.
+Received data is kept in `Chunks`. One call at a time may wait for more; it says how much it needs and is woken when
+that much is there, or at the end of the stream. Backpressure is asyncio's: the transport is paused when more than twice
+the limit is unread, and resumed when no more than the limit is left. It is not paused while a call waits for more.
 
 Thread: the loop's own. Sizes are in bytes.
 """
@@ -25,13 +25,13 @@ if cython.compiled:
     from cython.cimports.loopcore.streams.intake import make_waiter
 
 DEFAULT_LIMIT: Final = 2**16
-"""The limit of a reader until one is given: of a line, and half of what is received before it is read."""
+"""The default limit of a reader: the longest line, and half of the unread bytes at which the transport is paused."""
 
 LARGEST_LIMIT: Final = sys.maxsize // 4
 
 
 class Intake:
-    """What was received and is not read yet, and who waits for more."""
+    """The received bytes that are not read yet, and the call that waits for more."""
 
     __slots__ = (
         "_loop",
@@ -65,7 +65,7 @@ class Intake:
         self._transport: Any = None
         self._make_future: Any = loop.create_future  # bound once; every wait calls it
         is_plain = getattr(type(loop), "create_future", None) is Scheduler.create_future
-        self._scheduler: Scheduler | None = loop if is_plain else None  # whose method that is
+        self._scheduler: Scheduler | None = loop if is_plain else None  # if `create_future` is loopcore's own
         self._source_traceback: Any = extract_stack() if loop.get_debug() else None
 
     @property
@@ -73,7 +73,7 @@ class Intake:
         return Unread(self)
 
     def _feed(self, data: bytes) -> None:
-        """Take in `data`, which is not empty."""
+        """Add `data`, which is not empty, and wake the waiting call if it has enough."""
         assert not self._eof, "feed_data after feed_eof"
         chunks = self._chunks
         chunks.append(data)
@@ -88,24 +88,24 @@ class Intake:
         try:
             self._transport.pause_reading()
         except NotImplementedError:
-            self._transport = None  # it cannot be paused: everything has to be kept
+            self._transport = None  # it cannot be paused: everything has to be buffered
         else:
             self._paused = True
 
     def _resume(self) -> None:
-        """Have the transport read again, if it does not and there is room."""
+        """Resume the transport if it is paused and there is room."""
         if self._paused and self._chunks.size <= self._limit:
             self._paused = False
             self._transport.resume_reading()
 
     def _end(self) -> None:
-        """Nothing more will come."""
+        """Note that nothing more will come."""
         self._eof = True
         if self._waiter is not None:
             self._wake()
 
     def _fail(self, exc: Any) -> None:
-        """Let the call that waits, and all from now on, raise `exc`."""
+        """Make the waiting call, and all later calls, raise `exc`."""
         self._exception = exc
         waiter = self._waiter
         if waiter is not None:
@@ -126,11 +126,11 @@ class Intake:
     def _wait(self, name: str, needed: int) -> Any:
         """Return a future that is done when `needed` bytes are unread, or nothing more will come.
 
-        Raises RuntimeError if a call waits already; `name` is that of the one that wants to.
+        Raises RuntimeError if another call waits already; `name` is the name of this one.
         """
         if self._waiter is not None:
             raise RuntimeError(f"{name}() called while another coroutine is already waiting for incoming data")
-        if self._paused:  # or nothing would ever come
+        if self._paused:  # otherwise nothing would ever come
             self._paused = False
             self._transport.resume_reading()
         self._needed = needed
@@ -139,12 +139,12 @@ class Intake:
         return future
 
     def _leave(self, future: Any) -> None:
-        """Wait no longer with `future`, which `_wait` returned."""
+        """Stop waiting with `future`, which `_wait` returned."""
         if self._waiter is future:
             self._waiter = None
 
     def _take(self, count: int) -> bytes:
-        """Take out the first `count` bytes; there must be as many."""
+        """Remove and return the first `count` bytes; there must be that many."""
         taken = self._chunks.take(count)
         if self._paused:
             self._resume()
@@ -152,13 +152,13 @@ class Intake:
 
 
 class Unread(bytearray):
-    """What asyncio's start_tls looks for as the `_buffer` of a reader: a copy of what is unread, and `clear`."""
+    """A reader's `_buffer`, as asyncio's start_tls expects it: a copy of the unread bytes, and `clear`."""
 
     def __init__(self, intake: Intake) -> None:
         super().__init__(intake._chunks.peek())
         self._intake = intake
 
     def clear(self) -> None:
-        """Drop what is unread, here and in the reader."""
+        """Drop the unread bytes, here and in the reader."""
         super().clear()
         self._intake._chunks.take_all()

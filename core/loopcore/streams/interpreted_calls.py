@@ -1,7 +1,7 @@
 """`read`, `readexactly` and `drain` of the pure build, by `async def` (docs/adr/0002).
 
-Compiled, they are the state machines of `calls`, `reading` and `writer`, which spare a frame. Interpreted, such a
-machine is a method for each transition, and what a coroutine does in C costs nothing beside it.
+Compiled, they are the state machines of `calls`, `reading` and `writer`, which save a frame. Interpreted, a state
+machine costs a method call per transition; a coroutine, which the interpreter runs in C, costs nothing in comparison.
 
 Same names, same contracts, same order of errors. Thread: the loop's own.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 async def read(self: "StreamReader", n: int = -1) -> bytes:
-    """Return what has come in, up to `n` bytes; wait if that is nothing. b"" only at the end.
+    """Return the bytes received so far, up to `n`; wait if there are none. b"" only at the end.
 
-    A negative `n` waits for the end and returns everything. The limit does not count here.
+    A negative `n` waits for the end and returns everything. The limit does not apply here.
     """
     if self._exception is not None:
         raise self._exception
@@ -42,7 +42,7 @@ async def read(self: "StreamReader", n: int = -1) -> bytes:
 async def readexactly(self: "StreamReader", n: int) -> bytes:
     """Return `n` bytes, whatever the limit is.
 
-    Raises asyncio.IncompleteReadError, which has what there was, if the end comes first; ValueError if `n` is
+    Raises asyncio.IncompleteReadError, which holds the bytes received, if the end comes first; ValueError if `n` is
     negative.
     """
     if n < 0:
@@ -64,9 +64,9 @@ async def readexactly(self: "StreamReader", n: int) -> bytes:
 
 
 async def drain(self: "StreamWriter") -> None:
-    """Wait until the transport takes more: at once, unless the peer is slow.
+    """Wait until the transport accepts more data; return at once unless the peer is slow.
 
-    Raises what the connection was lost by, or ConnectionResetError.
+    Raises the error that the connection was lost by, or ConnectionResetError.
     """
     control = self._protocol
     if not isinstance(control, WriteControl):
@@ -88,4 +88,4 @@ async def drain(self: "StreamWriter") -> None:
 
 
 for _each, _owner in ((read, "StreamReader"), (readexactly, "StreamReader"), (drain, "StreamWriter")):
-    _each.__qualname__ = f"{_owner}.{_each.__name__}"  # in the representations of tasks, and in warnings
+    _each.__qualname__ = f"{_owner}.{_each.__name__}"  # shown in reprs of tasks, and in warnings

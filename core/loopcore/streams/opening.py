@@ -1,7 +1,7 @@
 """Opening streams: a client's connection, and a server with a callback for each connection.
 
-For any asyncio loop that runs; the arguments are those of `loop.create_connection`, `create_server` and their Unix
-relatives, without the protocol's factory. Raises what these raise.
+For any running asyncio loop. The arguments are those of `loop.create_connection`, `create_server` and their Unix
+counterparts, without the protocol factory. Raises the same errors as these.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from loopcore.streams.reader import StreamReader
 from loopcore.streams.writer import StreamWriter
 
 ClientConnected: TypeAlias = Callable[[StreamReader, StreamWriter], "Awaitable[None] | None"]
-"""What a server calls for each connection: a function, or one with `async def`, which a task runs."""
+"""The callback of a server for each connection: a function, or a coroutine function, which a task runs."""
 
 
 async def open_connection(
@@ -33,7 +33,8 @@ async def start_server(
 ) -> asyncio.Server:
     """Listen, and call `client_connected_cb(reader, writer)` for each connection. `kwds` are `loop.create_server`'s.
 
-    What the callback raises goes to the loop's exception handler; if it is a coroutine, its connection is closed then.
+    An exception from a coroutine goes to the loop's exception handler, and its connection is closed; an exception from
+    a plain function goes to the exception handler only.
     """
     loop: Any = asyncio.get_running_loop()
     factory = partial(_server_protocol, client_connected_cb, limit, loop)
@@ -44,9 +45,9 @@ async def start_server(
 async def open_unix_connection(
     path: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
 ) -> tuple[StreamReader, StreamWriter]:
-    """As `open_connection`, to the Unix socket at `path`. `kwds` are `loop.create_unix_connection`'s.
+    """Like `open_connection`, but to the Unix socket at `path`. `kwds` are `loop.create_unix_connection`'s.
 
-    Raises NotImplementedError where Python has no Unix sockets (Windows).
+    Raises NotImplementedError if Python has no Unix sockets (Windows).
     """
     loop: Any = asyncio.get_running_loop()
     protocol = _client_protocol(limit, loop)
@@ -57,9 +58,9 @@ async def open_unix_connection(
 async def start_unix_server(
     client_connected_cb: ClientConnected, path: Any = None, *, limit: int = DEFAULT_LIMIT, **kwds: Any
 ) -> asyncio.Server:
-    """As `start_server`, on a Unix socket at `path`. `kwds` are `loop.create_unix_server`'s.
+    """Like `start_server`, but on a Unix socket at `path`. `kwds` are `loop.create_unix_server`'s.
 
-    Raises NotImplementedError where Python has no Unix sockets (Windows).
+    Raises NotImplementedError if Python has no Unix sockets (Windows).
     """
     loop: Any = asyncio.get_running_loop()
     factory = partial(_server_protocol, client_connected_cb, limit, loop)
@@ -68,7 +69,7 @@ async def start_unix_server(
 
 
 def _client_protocol(limit: int, loop: Any) -> Any:
-    # Any: a protocol through `__class__`, which no type checker sees.
+    # Any: it is an asyncio protocol only through `__class__`, which type checkers do not see.
     return StreamReaderProtocol(StreamReader(limit, loop), loop=loop)
 
 

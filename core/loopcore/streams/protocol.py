@@ -1,4 +1,4 @@
-"""StreamReaderProtocol: what the transport of a stream calls; it feeds the reader and knows when writing is paused.
+"""StreamReaderProtocol: the protocol between a stream's transport and its reader; it knows when writing is paused.
 
 isinstance(protocol, asyncio.StreamReaderProtocol) holds through `__class__` (docs/adr/0007).
 
@@ -26,8 +26,8 @@ if cython.compiled:
 class StreamReaderProtocol(WriteControl):
     """The protocol between a transport and `stream_reader`.
 
-    With `client_connected_cb` it is a server's: that is called with the reader and a writer for the connection. If it
-    returns a coroutine, a task runs it; what it raises goes to the loop's exception handler.
+    With `client_connected_cb` it is a server's protocol: the callback is called with the reader and a writer for the
+    connection. If it returns a coroutine, a task runs it; its exception goes to the loop's exception handler.
     """
 
     __slots__ = (
@@ -46,14 +46,14 @@ class StreamReaderProtocol(WriteControl):
     def __init__(self, stream_reader: Any, client_connected_cb: Any = None, loop: Any = None) -> None:
         WriteControl.__init__(self, loop)
         self._reader: Any = stream_reader
-        # The same where nothing stands between: a subclass, or a reader of asyncio's, is fed by its own methods.
+        # The same object if it can be fed directly: a subclass, or a reader of asyncio's, is fed through its methods.
         self._intake: Intake | None = stream_reader if type(stream_reader) is StreamReader else None
         self._transport: Any = None
         self._task: Any = None
         self._client_connected_cb: Any = client_connected_cb
         self._over_ssl: bool = False
         self._lost_by: BaseException | None = None
-        # Made when somebody waits for it, which most do at the end, and few before.
+        # Created on first use: most programs wait for it at the end, few before.
         self._close_waiter: Any = None
 
     @property  # type: ignore[misc]
@@ -65,16 +65,16 @@ class StreamReaderProtocol(WriteControl):
 
     @property
     def _stream_reader(self) -> Any:
-        return self._reader  # where start_tls looks for what was received already
+        return self._reader  # start_tls looks here for bytes that were received already
 
     @property
     def _closed(self) -> Any:
         return self._get_close_waiter(None)
 
-    # What a transport calls
+    # Called by a transport
 
     def connection_made(self, transport: Any) -> None:
-        """Give the transport to the reader, and the connection to the server's callback."""
+        """Pass the transport to the reader, and the connection to the server's callback."""
         self._replace_transport(transport)
         reader = self._reader
         if reader is not None:
@@ -95,13 +95,13 @@ class StreamReaderProtocol(WriteControl):
             self._reader.feed_data(data)
 
     def eof_received(self) -> bool:
-        """Tell the reader. The connection stays open for writing, except over TLS, where it cannot."""
+        """Pass the end to the reader. The connection stays open for writing, except over TLS, where it cannot."""
         if self._reader is not None:
             self._reader.feed_eof()
         return not self._over_ssl
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Tell everybody who waits: for something to read, for room to write, for the end."""
+        """End all waiting calls: those that read, those in `drain`, and those in `wait_closed`."""
         reader = self._reader
         if reader is not None:
             if exc is None:
@@ -117,7 +117,7 @@ class StreamReaderProtocol(WriteControl):
         self._task = None
         self._transport = None
 
-    # What a StreamWriter calls
+    # Called by a StreamWriter
 
     def _replace_transport(self, transport: Any) -> None:
         self._transport = transport
@@ -138,11 +138,11 @@ class StreamReaderProtocol(WriteControl):
             waiter.set_result(None)
         else:
             waiter.set_exception(self._lost_by)
-            waiter.exception()  # nobody need ask for it
+            waiter.exception()  # no warning if it is never retrieved
 
 
 def end_handler(loop: Any, transport: Any, task: Any) -> None:
-    """Close the connection that `task` handled, if it has failed, which is reported, or was cancelled."""
+    """Close the connection that `task` handled if the task was cancelled or failed; report a failure."""
     if task.cancelled():
         transport.close()
         return

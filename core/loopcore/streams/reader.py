@@ -1,6 +1,6 @@
 """StreamReader: the receiving end of a stream, with asyncio's interface.
 
-Differences from asyncio's are in docs/reference/streams.md. isinstance(reader, asyncio.StreamReader) holds through
+docs/reference/streams.md lists the differences from asyncio. isinstance(reader, asyncio.StreamReader) holds through
 `__class__` (docs/adr/0007).
 
 Thread: the loop's own. Sizes are in bytes.
@@ -29,7 +29,7 @@ else:
 
 
 class StreamReader(Intake):
-    """Reads bytes, lines and messages from what a protocol feeds it. `limit` bounds lines and what is buffered.
+    """Reads bytes, lines and messages from the data that a protocol feeds it. `limit` bounds lines and the buffer.
 
     Raises ValueError if `limit` is not positive.
     """
@@ -62,21 +62,21 @@ class StreamReader(Intake):
     # Reading
 
     def read(self, n: int = -1) -> Coroutine[Any, Any, bytes]:
-        """Return what has come in, up to `n` bytes; wait if that is nothing. b"" only at the end.
+        """Return the bytes received so far, up to `n`; wait if there are none. b"" only at the end.
 
-        A negative `n` waits for the end and returns everything. The limit does not count here.
+        A negative `n` waits for the end and returns everything. The limit does not apply here.
         """
         call: Coroutine[Any, Any, bytes]
         try:
             call = new_read(self, n)
-        except OverflowError:  # compiled: more than any memory holds
+        except OverflowError:  # compiled: more than fits in any memory
             call = new_read(self, sys.maxsize if n > 0 else -1)
         return call
 
     def readexactly(self, n: int) -> Coroutine[Any, Any, bytes]:
         """Return `n` bytes, whatever the limit is.
 
-        Raises asyncio.IncompleteReadError, which has what there was, if the end comes first; ValueError if `n` is
+        Raises asyncio.IncompleteReadError, which holds the bytes received, if the end comes first; ValueError if `n` is
         negative.
         """
         call: Coroutine[Any, Any, bytes]
@@ -87,19 +87,19 @@ class StreamReader(Intake):
         return call
 
     def readuntil(self, separator: Any = NEWLINE) -> Coroutine[Any, Any, bytes]:
-        """Return what comes up to `separator`, and that. Of a tuple of separators the one that ends first counts.
+        """Return the bytes up to and including `separator`. Of a tuple of separators, the one that ends first counts.
 
-        Raises asyncio.IncompleteReadError, which has what there was, if the end comes first;
-        asyncio.LimitOverrunError, and leaves everything to be read, if more than the limit comes before the separator;
-        ValueError if that is empty.
+        Raises asyncio.IncompleteReadError, which holds the bytes received, if the end comes first;
+        asyncio.LimitOverrunError, leaving everything unread, if more than the limit comes before the separator;
+        ValueError if the separator is empty.
         """
         call: Coroutine[Any, Any, bytes] = ReadUntil(self, separator)
         return call
 
     def readline(self) -> Coroutine[Any, Any, bytes]:
-        """Return the next line with its newline; without, if the end comes first; b"" at the end.
+        """Return the next line with its newline, or without if the end comes first; b"" at the end.
 
-        Raises ValueError if the line is longer than the limit; what there is of it is dropped.
+        Raises ValueError if the line is longer than the limit; the part received so far is dropped.
         """
         call: Coroutine[Any, Any, bytes] = new_readline(self) if cython.compiled else ReadLine(self, NEWLINE)
         return call
@@ -112,17 +112,17 @@ class StreamReader(Intake):
         return call
 
     def at_eof(self) -> bool:
-        """Tell whether everything has been read and nothing more will come."""
+        """Return whether everything has been read and nothing more will come."""
         return self._eof and self._chunks.size == 0
 
     def exception(self) -> BaseException | None:
-        """Return what `set_exception` was given, or None."""
+        """Return the exception passed to `set_exception`, or None."""
         return self._exception
 
     # Feeding
 
     def feed_data(self, data: Any) -> None:
-        """Add bytes to what can be read. Raises AssertionError after `feed_eof`."""
+        """Add bytes to the buffer. Raises AssertionError after `feed_eof`."""
         assert not self._eof, "feed_data after feed_eof"
         if not data:
             return
@@ -132,15 +132,15 @@ class StreamReader(Intake):
         self._feed(data)
 
     def feed_eof(self) -> None:
-        """Take note that nothing more will come."""
+        """Note that nothing more will come."""
         self._end()
 
     def set_exception(self, exc: Any) -> None:
-        """Let the call that waits, and all from now on, raise `exc`."""
+        """Make the waiting call, and all later calls, raise `exc`."""
         self._fail(exc)
 
     def set_transport(self, transport: Any) -> None:
-        """Pause and resume this transport when too much waits to be read. Once only."""
+        """Pause and resume this transport according to the amount of unread data. May be called only once."""
         assert self._transport is None, "Transport already set"
         self._transport = transport
 

@@ -1,7 +1,7 @@
 """The calls of a StreamReader: one class each, one state machine.
 
-Each waits until the reader has what it needs, and takes it out then: cancelled, it has taken nothing.
-Errors, their texts and the order in which they are looked for are asyncio's (Python 3.13).
+Each waits until the reader has enough data, and then takes it: a call that is cancelled has taken nothing.
+Errors, their texts and the order in which they are checked are asyncio's (Python 3.13).
 
 Thread: the loop's own. Counts and offsets are in bytes.
 """
@@ -21,7 +21,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.ended import has_ended, keep_ended, take_ended
 
-# The kinds of calls that are begun again.
+# The kinds of calls whose objects are reused.
 _READ = 0
 _READEXACTLY = 1
 _READLINE = 2
@@ -32,7 +32,7 @@ NOT_FOUND: Final = "Separator is not found, and chunk exceed the limit"
 
 
 class Reading(StreamCall):
-    """A call that may have to wait for more to come in."""
+    """A call that may have to wait for more data."""
 
     __slots__ = ("_intake",)
 
@@ -51,7 +51,7 @@ class Reading(StreamCall):
 
 
 class Read(Reading):
-    """`read(count)`: what there is, up to `count` bytes; empty only at the end. All until the end if it is negative."""
+    """`read(count)`: the bytes received, up to `count`; empty only at the end. Everything if `count` is negative."""
 
     __slots__ = ("_count",)
 
@@ -120,7 +120,7 @@ class ReadExactly(Reading):
 
 
 class ReadUntil(Reading):
-    """`readuntil(separator)`: what there is up to the first separator, and that."""
+    """`readuntil(separator)`: the bytes up to and including the first separator."""
 
     __slots__ = ("_separators", "_shortest", "_longest", "_offset")
 
@@ -130,7 +130,7 @@ class ReadUntil(Reading):
         self._shortest: int = 0
         self._longest: int = 0
         self._offset: int = 0
-        """Where the search goes on; when it has found one, where that begins, and `_shortest` is its length."""
+        """Where the search continues. When a separator was found: its position; `_shortest` is then its length."""
 
     def _describe(self) -> str:
         return "StreamReader.readuntil"
@@ -146,7 +146,7 @@ class ReadUntil(Reading):
         if size - self._offset >= self._shortest:
             if self._search():
                 return self._taken()
-            # Not found, but the last bytes may be the beginning of a separator.
+            # Not found, but a separator may begin in the last bytes.
             offset = size + 1 - self._longest
             self._offset = offset if offset > 0 else 0
             if self._offset > intake._limit:
@@ -157,7 +157,7 @@ class ReadUntil(Reading):
         return self._wait_for_more("readuntil", needed if needed > size else size + 1)
 
     def _begin(self) -> None:
-        """Check the separators, and sort several by their length: of those that end together the shortest matches."""
+        """Check the separators, and sort them by length: of those that end at the same place the shortest matches."""
         separators = self._separators
         if not isinstance(separators, tuple):
             separators = (separators,)
@@ -172,7 +172,7 @@ class ReadUntil(Reading):
         self._separators = separators
 
     def _search(self) -> bool:
-        """Find the separator that ends first, and tell whether there is one."""
+        """Find the separator that ends first; return whether there is one."""
         chunks = self._intake._chunks
         best = -1
         length = 0
@@ -210,7 +210,7 @@ class ReadLine(ReadUntil):
     def _overrun(self, message: str, consumed: int) -> Any:
         intake = self._intake
         chunks = intake._chunks
-        # The line goes, whole if its end has come.
+        # Drop the line; all of it if its end has been received.
         chunks.take(consumed + 1 if chunks.find(NEWLINE, consumed) == consumed else chunks.size)
         intake._resume()
         raise ValueError(message)
@@ -241,7 +241,7 @@ class NextLine(ReadLine):
         return rest
 
 
-# Without the price of a constructor call, as `make_future`. Compiled only.
+# Without the cost of a constructor call, like `make_future`.
 
 
 def new_read(intake: Intake, count: int) -> Any:

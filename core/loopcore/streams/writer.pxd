@@ -45,7 +45,7 @@ cdef class Drain(StreamCall):
 cdef object new_drain(StreamWriter writer, WriteControl control)
 
 
-# `transport.write(data)` without a look-up, where it would find loopcore's own; False if it has to be looked up.
+# `transport.write(data)` without a lookup, if that would find loopcore's own method; False if a lookup is needed.
 cdef inline bint write_plainly(object transport, object data) except -1:
     if type(transport) is not StreamTransport or has_itself(transport, "write"):
         return False

@@ -1,6 +1,6 @@
 """StreamWriter: the sending end of a stream, with asyncio's interface.
 
-Differences from asyncio's are in docs/reference/streams.md. isinstance(writer, asyncio.StreamWriter) holds through
+docs/reference/streams.md lists the differences from asyncio. isinstance(writer, asyncio.StreamWriter) holds through
 `__class__` (docs/adr/0007).
 
 Thread: the loop's own.
@@ -28,9 +28,9 @@ if cython.compiled:
 else:
     from loopcore.streams import interpreted_calls
 
-_OPEN = 0  # of transports
+_OPEN = 0  # the state of an open transport
 
-_DRAIN = 0  # the only kind of call here that is begun again
+_DRAIN = 0  # the only kind of call here whose objects are reused
 
 # The steps of `Drain`.
 _BEGIN = 0
@@ -39,9 +39,9 @@ _RESUMED = 2
 
 
 class StreamWriter:
-    """Writes to `transport`, whose protocol is `protocol`. `reader` is the other direction's, or None.
+    """Writes to `transport`, whose protocol is `protocol`. `reader` reads from the same connection, or is None.
 
-    When the last reference goes while the transport is open, it is closed with a ResourceWarning.
+    If the last reference is dropped while the transport is open, the transport is closed with a ResourceWarning.
     """
 
     __slots__ = ("_transport", "_protocol", "_reader", "_loop", "__weakref__", "__dict__")
@@ -68,44 +68,44 @@ class StreamWriter:
         return transport
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send `data`; await `drain` afterwards, to wait if the peer is slow. Errors are the transport's."""
+        """Send `data`; await `drain` afterwards, which waits if the peer is slow. Errors are the transport's."""
         if not cython.compiled or not write_plainly(self._transport, data):
             self._transport.write(data)
 
     def writelines(self, data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send the buffers one after the other. Otherwise as `write`."""
+        """Send the buffers one after the other. Otherwise like `write`."""
         self._transport.writelines(data)
 
     def write_eof(self) -> None:
-        """Tell the peer that no more will come. Raises NotImplementedError over TLS."""
+        """Signal the end of the stream to the peer. Raises NotImplementedError over TLS."""
         self._transport.write_eof()
 
     def can_write_eof(self) -> bool:
-        """Tell whether `write_eof` is possible."""
+        """Return whether `write_eof` is possible."""
         can: bool = self._transport.can_write_eof()
         return can
 
     def close(self) -> None:
-        """Send what was written, then close the connection; await `wait_closed` afterwards."""
+        """Send the data written so far, then close the connection; await `wait_closed` afterwards."""
         self._transport.close()
 
     def is_closing(self) -> bool:
-        """Tell whether the connection is closing or closed."""
+        """Return whether the connection is closing or closed."""
         closing: bool = self._transport.is_closing()
         return closing
 
     def wait_closed(self) -> Coroutine[Any, Any, None]:
-        """Wait until the connection is closed. Raises what it was lost by, if it was lost by an error."""
+        """Wait until the connection is closed. Raises the error that it was lost by, if any."""
         return wait_closed(self)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what the transport knows under `name`."""
+        """Return the transport's information with this name, or `default`."""
         return self._transport.get_extra_info(name, default)
 
     def drain(self) -> Coroutine[Any, Any, None]:
-        """Wait until the transport takes more: at once, unless the peer is slow.
+        """Wait until the transport accepts more data; return at once unless the peer is slow.
 
-        Raises what the connection was lost by, or ConnectionResetError.
+        Raises the error that the connection was lost by, or ConnectionResetError.
         """
         control = self._protocol
         if not isinstance(control, WriteControl):
@@ -121,14 +121,14 @@ class StreamWriter:
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
     ) -> Coroutine[Any, Any, None]:
-        """Go on over TLS, as a server where `start_server` made this. Raises as `loop.start_tls`."""
+        """Upgrade to TLS, as the server if `start_server` created this. Raises the errors of `loop.start_tls`."""
         options = {"server_hostname": server_hostname, "ssl_handshake_timeout": ssl_handshake_timeout}
         if ssl_shutdown_timeout is not None:
             options["ssl_shutdown_timeout"] = ssl_shutdown_timeout
         return upgrade(self, sslcontext, options)
 
     def _failure(self) -> Any:
-        """Return what the reader has failed with, or None."""
+        """Return the reader's exception, or None."""
         reader = self._reader
         if isinstance(reader, Intake):
             intake = reader
@@ -155,7 +155,7 @@ class StreamWriter:
 
 
 class Drain(StreamCall):
-    """A call of `drain`. `_control` is the protocol, which knows whether the transport takes more."""
+    """A call of `drain`. `_control` is the protocol, which knows whether the transport accepts more data."""
 
     __slots__ = ("_step", "_writer", "_control")
 
@@ -176,8 +176,8 @@ class Drain(StreamCall):
             if exc is not None:
                 raise exc
             if self._writer._closing():
-                # `connection_lost` comes in the next tick. A program that writes and drains in a loop would never let
-                # it come, and never hear of the end.
+                # `connection_lost` comes in the next tick. Without this wait, a program that writes and drains in a
+                # loop would never let it run, and never learn that the connection is lost.
                 self._step = _TICK_PASSED
                 return self._wait_for(None)
         future = self._control._begin_waiting()
@@ -196,7 +196,7 @@ class Drain(StreamCall):
 
 
 def new_drain(writer: StreamWriter, control: WriteControl) -> Any:
-    """Return `Drain(writer, control)` without the price of a constructor call. Compiled only."""
+    """Return `Drain(writer, control)` without the cost of a constructor call. Compiled only."""
     call = take_ended(_DRAIN) if has_ended(_DRAIN) else Drain.__new__(Drain)
     call._state = 0
     call._step = _BEGIN

@@ -1,18 +1,19 @@
-"""Channels and locks between tasks, on any asyncio loop, and between threads where asked to.
+"""Channels and locks between tasks, on any asyncio loop, and between threads with `threadsafe=True`.
 
     broadcast   every receiver sees every value
     mpsc        a bounded queue: each value is received once
     oneshot     one value, once
     watch       the latest value
     Mutex       a lock that owns what it guards
-    select      the first of several, and nothing of the others
+    select      the first of several operations; the others have no effect
     JoinSet     tasks, in the order in which they end
-    Waker       for who writes awaitables: park and wake
-    block_on    from a thread without a loop
+    Waker       park and wake, for authors of awaitables
+    block_on    wait for an awaitable in a thread without a loop
     spawn       a task that is kept alive
-    spawn_blocking  a function that blocks, in a thread
+    spawn_blocking  a blocking function, in a thread
 
-docs/reference/sync.md describes what holds; docs/adr/0017 says why. What is named here and in these modules is public.
+docs/reference/sync.md describes the guarantees, docs/adr/0017 the reasons. The names exported here and in these modules
+are public.
 """
 
 from loopcore.sync import broadcast, mpsc, oneshot, watch

@@ -1,4 +1,4 @@
-"""Admission: waiting for one of some permits, as the turn of a mutex and the calls that may block are."""
+"""Admission: waiting for one of a number of permits, such as the turn at a mutex or a slot for a blocking call."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ from loopcore.sync.waiting import PENDING, Permits, Subject, Waiter
 
 
 class Admission(Subject):
-    """What an operation waits for that needs a permit. It gives the operation's argument; who is done gives it back.
+    """The subject of operations that need a permit. The result is the operation's argument.
 
-    `lock` is what guards `permits` (None: they are one thread's). Thread: as `loopcore.sync.waiting` says.
+    The holder returns its permit with `permits.give`. `lock` guards `permits` (None: only one thread uses them).
+    Thread: as described in `loopcore.sync.waiting`.
     """
 
     __slots__ = ("permits",)

@@ -1,13 +1,13 @@
-"""spawn_blocking: functions that block, in threads, and no more of them than can be worked off.
+"""spawn_blocking: blocking functions in threads, with a limit on how many are outstanding.
 
     digest = await spawn_blocking(hashlib.sha256, data)
 
-The function runs in the running loop's default executor, in a copy of the caller's context. Of one loop at most
-1,000 calls (`limit_blocking`) are there at a time, running or queued. Who comes then waits until one has ended, in the
-order of the calls, so a fast producer is slowed down to what the threads can do, and memory is bounded.
+The function runs in the running loop's default executor, in a copy of the caller's context. Each loop has at most
+1,000 calls (`limit_blocking`) running or queued at a time. Further callers wait, first come first served, until a call
+ends. So a fast producer is slowed down to the speed of the threads, and memory is bounded.
 
-Cancelled while it waits, the call is never made; cancelled while it is queued, it is taken out. A function that runs
-cannot be stopped: its result is dropped, and it counts until it ends.
+A call that is cancelled while it waits is never made; one that is cancelled while it is queued is removed. A running
+function cannot be stopped: its result is dropped, and it counts until it ends.
 
 Thread: the running loop's; any asyncio loop.
 """
@@ -29,11 +29,11 @@ T = TypeVar("T")
 __all__ = ["limit_blocking", "spawn_blocking"]
 
 LIMIT: Final = 1000
-"""Calls of a loop, running and queued, before others wait."""
+"""How many calls of a loop may be running or queued before others wait."""
 
 
 class _Call:
-    """A call that a thread makes, unless it was given up before. It looks like the function to who reports on jobs."""
+    """A call that a thread makes, unless it was cancelled before. In reports about jobs it looks like the function."""
 
     def __init__(
         self, function: Callable[..., Any], bound: "functools.partial[Any]", returned: Callable[[], object]
@@ -44,7 +44,7 @@ class _Call:
         self._claim = [None]
 
     def claim(self) -> bool:
-        """Tell whether this is the first to ask: the thread that begins, or who gives up. Thread: any."""
+        """Return true to the first caller only: the thread that starts, or the task that cancels. Thread: any."""
         try:
             self._claim.pop()
         except IndexError:
@@ -53,10 +53,10 @@ class _Call:
 
     def __call__(self) -> Any:
         if not self.claim():
-            return None  # nobody wants it any more
+            return None  # cancelled
         try:
             return self._bound()
-        except StopIteration as stop:  # which no future takes, so the call would never end
+        except StopIteration as stop:  # futures do not accept it, so the call would never end
             raise RuntimeError(f"{self._bound.args[0]!r} raised StopIteration") from stop
         finally:
             self._returned()
@@ -66,20 +66,20 @@ _permits: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Permits]" = weak
 
 
 def limit_blocking(limit: int) -> None:
-    """Let `limit` calls of the running loop be there at a time, from now on; those that are there do not count.
+    """Allow `limit` calls of the running loop at a time, from now on; those running or queued now do not count.
 
-    Raises ValueError for less than 1, TypeError for what is no integer.
+    Raises ValueError for less than 1, TypeError if `limit` is not an integer.
     """
     limit = index(limit)
     if limit < 1:
-        raise ValueError(f"at least 1 call has to be possible, not {limit!r}")
+        raise ValueError(f"the limit must be at least 1, not {limit!r}")
     _permits[asyncio.get_running_loop()] = Permits(limit)
 
 
 async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what `function(*args, **kwargs)` returns in a thread; raise what it raises.
+    """Call `function(*args, **kwargs)` in a thread and return its result; its exception is raised here.
 
-    Raises RuntimeError after the loop's default executor was shut down, and in place of StopIteration (PEP 479).
+    Raises RuntimeError after the loop's default executor was shut down, and instead of StopIteration (PEP 479).
     """
     loop = asyncio.get_running_loop()
     permits = _permits.get(loop)
@@ -106,6 +106,6 @@ async def spawn_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P
 def _post(loop: asyncio.AbstractEventLoop, give: Callable[[], object]) -> None:
     try:
         loop.call_soon_threadsafe(give)
-    except RuntimeError:  # the loop was closed: nobody waits any more
+    except RuntimeError:  # the loop was closed: no task waits any more
         if not loop.is_closed():
             raise

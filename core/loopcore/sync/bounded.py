@@ -1,7 +1,7 @@
-"""A bounded queue between senders and receivers: the inside of `loopcore.sync.mpsc`.
+"""A bounded queue between senders and receivers: the implementation of `loopcore.sync.mpsc`.
 
-Two counts of permits: room for values, and values that are there. To send is to take room, append, and make a value
-known; to receive is to take one, and give the room back. Values are taken in the order in which they were appended.
+Two counts of permits: free room, and values present. Sending takes room, appends the value, and gives a permit for it;
+receiving takes that permit and the value, and gives the room back. Values are received in the order they were appended.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ _PENDING = PENDING
 
 
 class Sending(Subject):
-    """The end that values go in at. The queue does not refer to it: a channel that is dropped is gone at once."""
+    """The sending end. The queue does not refer to it: a channel that is dropped is freed at once."""
 
     __slots__ = ("queue",)
 
@@ -48,7 +48,7 @@ class Sending(Subject):
 
 
 class Queue(Subject):
-    """The values, and the end that they come out at."""
+    """The values, and the receiving end."""
 
     __slots__ = ("capacity", "values", "room", "present", "senders", "receivers")
 
@@ -85,12 +85,12 @@ class Queue(Subject):
         return waiter.granted or (not self.values and (self.senders == 0 or self.receivers == 0))
 
     def append(self, value: Any) -> None:
-        """Put in `value`, for which room was taken."""
+        """Append `value`, for which room was taken."""
         self.values.append(value)
         self.present.give()
 
     def pop(self) -> Any:
-        """Take out the first value, which was reserved."""
+        """Remove and return the first value, which was reserved."""
         value = self.values.popleft()
         self.room.give()
         if not self.values and (self.senders == 0 or self.receivers == 0):
@@ -105,29 +105,29 @@ class Queue(Subject):
             raise Closed("the channel was closed by its receiver")
 
     def check_more_may_come(self) -> None:
-        """Raise Closed if nothing is left and nothing will come."""
+        """Raise Closed if no value is left and none will come."""
         if not self.values and (self.senders == 0 or self.receivers == 0):
             raise Closed("the channel is closed, and all that was sent has been received")
 
     def close_sender(self) -> None:
-        """One handle less. After the last, senders that wait give up; receivers get what is there."""
+        """Drop one handle. After the last, waiting senders give up; receivers get the values that are left."""
         self.senders -= 1
         if self.senders == 0:
             self.close()
 
     def close_receiver(self) -> None:
-        """One handle less. After the last, nothing more is taken in."""
+        """Drop one handle. After the last, no more values are accepted."""
         self.receivers -= 1
         if self.receivers == 0:
             self.close()
 
     def close(self) -> None:
-        """Wake whoever waits for what will not come."""
+        """Wake the waiters that would wait forever: senders, and receivers if no value is left."""
         self.room.wake_all()
         if not self.values:
             self.present.wake_all()
 
     def describe(self) -> str:
-        """Return what a `repr` says."""
+        """Return the state, for reprs."""
         is_open = self.senders > 0 and self.receivers > 0
         return f"{len(self.values)} of {self.capacity} values, {'open' if is_open else 'closed'}"

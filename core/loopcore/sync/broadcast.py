@@ -2,22 +2,22 @@
 
     sender, receiver = broadcast.Channel[str](100)
     another = sender.subscribe()
-    sender.try_send(value)                returns how many receivers there are for it
+    sender.try_send(value)                returns the number of receivers
     value = await receiver.recv()         or: async for value in receiver
 
 The channel keeps at most `capacity` values, each once, however many receivers there are. When it is full, because the
 slowest receiver has not seen the oldest, `overflow` says what happens:
 
-- "lag": the oldest value is overwritten. Who has not seen it gets `Lagged(n)` from its next `recv`, with the exact
-  number of values that it missed, and then the oldest that is kept. Senders never wait.
-- "wait": `send` waits until the slowest receiver has made room; `try_send` raises Full. Nobody misses anything.
-- "drop_new": the new value is dropped for everybody, `send` returns 0 and `sender.dropped` counts it.
+- "lag": the oldest value is overwritten. A receiver that has not seen it gets `Lagged(n)` from its next `recv`, with
+  the exact number of values that it missed, and then the oldest value that is kept. Senders never wait.
+- "wait": `send` waits until the slowest receiver has made room; `try_send` raises Full. No receiver misses a value.
+- "drop_new": the new value is dropped for all receivers, `send` returns 0 and `sender.dropped` counts it.
 
-With no receiver a value is not kept, and 0 returned. Closed by its last sender, the channel still gives out what it
-holds; then `recv` raises Closed and `async for` ends. What a receiver has not seen when it is closed is not kept for
-it.
+Without receivers a value is not kept, and 0 is returned. After its last sender is closed, receivers still get the
+values that the channel holds; then `recv` raises Closed and `async for` ends. A receiver that is closed gives up the
+values that it has not seen.
 
-Thread: with `threadsafe=True` any, each with a loop of its own; else one thread, and one loop.
+Thread: with `threadsafe=True` any, each with its own loop; otherwise one thread and one loop.
 """
 
 from collections.abc import AsyncIterator, Coroutine
@@ -38,7 +38,7 @@ _POLICIES: Final = {"lag": LAG, "wait": WAIT, "drop_new": DROP_NEW}
 
 
 class Sender(Handle, Generic[T]):
-    """Sends to all who have subscribed."""
+    """Sends to all receivers."""
 
     __slots__ = ("_ring",)
 
@@ -56,17 +56,17 @@ class Sender(Handle, Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """How many values "drop_new" has dropped."""
+        """How many values were dropped under "drop_new"."""
         return self._ring.dropped
 
     def send(self, value: T) -> Coroutine[Any, Any, int]:
-        """Send `value`; return how many receivers it is kept for. Waits only under "wait". Raises Closed."""
+        """Send `value`; return the number of receivers it is kept for. Waits only under "wait". Raises Closed."""
         if self._release is None:
             self._refuse()
         return operate(self._ring, value)
 
     def try_send(self, value: T) -> int:
-        """Send `value` now; return how many receivers it is kept for. Raises Full, under "wait" only; Closed."""
+        """Send `value` now; return the number of receivers it is kept for. Raises Closed; under "wait" also Full."""
         if self._release is None:
             self._refuse()
         receivers: int = attempt(self._ring, value)
@@ -75,14 +75,14 @@ class Sender(Handle, Generic[T]):
         return receivers
 
     def subscribe(self) -> "Receiver[T]":
-        """Return a receiver of what is sent from now on. Raises Closed if the channel or this handle is."""
+        """Return a receiver of the values sent from now on. Raises Closed if the channel or this handle is closed."""
         with guard(self._ring):
             self._check_open()
             self._ring.check_open()
             return Receiver(self._ring)
 
     def clone(self) -> "Sender[T]":
-        """Return another handle. Raises Closed if this one is."""
+        """Return another handle. Raises Closed if this one is closed."""
         with guard(self._ring):
             self._check_open()
             self._ring.senders += 1
@@ -90,10 +90,10 @@ class Sender(Handle, Generic[T]):
 
 
 class Receiver(Handle, Generic[T]):
-    """Sees what was sent since it was made; `len` says how much of that is still there and unseen.
+    """Receives the values sent since it was created; `len` is the number of unseen values that are still kept.
 
-    Tasks that share a receiver share what it sees: each value goes to one of them, which is whoever comes first. They
-    do not take turns, as those of `mpsc` do.
+    Tasks that share a receiver share its values: each value goes to one of them, the first to take it. They
+    do not take turns, unlike receivers of `mpsc`.
     """
 
     __slots__ = ("_cursor",)
@@ -114,22 +114,22 @@ class Receiver(Handle, Generic[T]):
 
     @property
     def missed(self) -> int:
-        """How many values this receiver was told that it has missed, in all."""
+        """How many missed values were reported to this receiver in total."""
         return self._cursor.missed
 
     def recv(self) -> Coroutine[Any, Any, T]:
-        """Return the next value, when there is one. Raises Lagged; Closed when no more will come."""
+        """Return the next value; wait for it if necessary. Raises Lagged; Closed when no more will come."""
         return operate(self._cursor)
 
     def try_recv(self) -> T:
-        """Return the next value. Raises Empty if there is none, or it is promised to a `select`; Lagged; Closed."""
+        """Return the next value. Raises Empty if there is none, or if a `select` has reserved it; Lagged; Closed."""
         value: T = attempt(self._cursor, None)
         if value is PENDING:
-            raise Empty("nothing is there to be received")
+            raise Empty("there is nothing to receive")
         return value
 
     def clone(self) -> "Receiver[T]":
-        """Return a receiver of what is sent from now on, as `Sender.subscribe` does. Raises Closed if this one is."""
+        """Return a receiver of the values sent from now on, as `Sender.subscribe`. Raises Closed if this is closed."""
         with guard(self._cursor):
             self._check_open()
             return Receiver(self._cursor.ring)
@@ -138,7 +138,7 @@ class Receiver(Handle, Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        """Return the next value. Lagged ends the `async for`; another one goes on behind the gap."""
+        """Return the next value. Lagged ends the `async for`; a new one continues after the gap."""
         try:
             value: T = await operate(self._cursor)
         except Closed:
@@ -146,7 +146,7 @@ class Receiver(Handle, Generic[T]):
         return value
 
     async def with_gaps(self) -> AsyncIterator["T | Lagged"]:
-        """Yield the values, and a `Lagged` where some are missing, until the channel is closed."""
+        """Yield the values, and a `Lagged` where values are missing, until the channel is closed."""
         while True:
             try:
                 item: T | Lagged = await operate(self._cursor)
@@ -163,7 +163,7 @@ class _Ends(NamedTuple, Generic[T]):
 
 
 class Channel(_Ends[T]):
-    """A channel that keeps `capacity` values, 1 or more: its sender and a first receiver, as a pair."""
+    """A channel that keeps up to `capacity` values, 1 or more: a pair of its sender and a first receiver."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What a channel raises. All of it says something about the channel, nothing about a mistake of the caller."""
+"""The exceptions that channels raise. They report the state of the channel, not a mistake of the caller."""
 
 from loopcore.errors import LoopcoreError
 
@@ -8,11 +8,11 @@ class ChannelError(LoopcoreError):
 
 
 class Closed(ChannelError):
-    """The other side is gone for good: nothing more can be received, or nobody will receive what is sent."""
+    """The other side is gone for good: nothing more can be received, or nothing that is sent would be received."""
 
 
 class Empty(ChannelError):
-    """`try_recv` found nothing; more may come."""
+    """`try_recv` found no value; more may come."""
 
 
 class Full(ChannelError):
@@ -20,12 +20,12 @@ class Full(ChannelError):
 
 
 class Lagged(ChannelError):
-    """A receiver was too slow, and values that it had not seen were overwritten. The next one is the oldest kept."""
+    """A receiver was too slow: values that it had not seen were overwritten. Its next value is the oldest one kept."""
 
     def __init__(self, missed: int) -> None:
         super().__init__(missed)
         self.missed = missed
-        """How many values this receiver will never see, exactly."""
+        """The exact number of values that this receiver will never see."""
 
     def __str__(self) -> str:
         return f"{self.missed} value{'s' if self.missed != 1 else ''} missed"

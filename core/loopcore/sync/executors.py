@@ -1,4 +1,4 @@
-"""From a thread into a loop, and tasks that are not lost: `block_on` and `spawn`."""
+"""Calls from a thread into a loop, and tasks that are kept alive: `block_on` and `spawn`."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 __all__ = ["block_on", "spawn"]
 
 _SPAWNED: Final[set["asyncio.Task[Any]"]] = set()
-"""Tasks that run on their own: a loop refers to its tasks weakly."""
+"""Keeps spawned tasks alive: a loop refers to its tasks only weakly."""
 
 
 def block_on(
@@ -19,11 +19,11 @@ def block_on(
 ) -> T:
     """Wait for `awaitable` in this thread, and return its result.
 
-    Without `loop` it runs on a new loop of this thread, as by `loopcore.run`: right for channels with `threadsafe=True`
-    and for whole programs. With `loop`, which another thread runs, it runs there. After `timeout` seconds it is
-    cancelled, and TimeoutError raised.
+    Without `loop` it runs on a new loop in this thread, as with `loopcore.run`; use this for channels with
+    `threadsafe=True` and for whole programs. With `loop`, which must run in another thread, it runs there. After
+    `timeout` seconds it is cancelled and TimeoutError is raised.
 
-    Thread: any in which no loop runs; RuntimeError is raised where one does, for it would stand still.
+    Thread: any without a running loop; if there is one, RuntimeError is raised, because that loop would be blocked.
     """
     if asyncio._get_running_loop() is not None:
         _close(awaitable)
@@ -40,16 +40,16 @@ def block_on(
     try:
         return job.result()
     except BaseException:
-        job.cancel()  # an interrupt in this thread; of no effect if it is its own error
+        job.cancel()  # after an interrupt in this thread; has no effect if the job itself failed
         raise
     finally:
-        del job  # which refers to its error, whose traceback refers to this frame
+        del job  # it refers to its error, whose traceback refers to this frame
 
 
 def spawn(awaitable: Awaitable[T], *, name: str | None = None) -> "asyncio.Task[T]":
-    """Run `awaitable` as a task of the running loop, which is kept alive until it is done, also if nobody keeps it.
+    """Run `awaitable` as a task of the running loop. The task is kept alive until it is done; no reference is needed.
 
-    An error that nobody asks for is reported by the task, to the loop's exception handler.
+    If its exception is never retrieved, the task reports it to the loop's exception handler.
     """
     task: asyncio.Task[T] = asyncio.get_running_loop().create_task(as_coroutine(awaitable), name=name)
     _SPAWNED.add(task)

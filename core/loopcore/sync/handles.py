@@ -1,4 +1,4 @@
-"""Handles: what both ends of a channel have in common. An end is closed when its last handle is."""
+"""Handles: the common part of both ends of a channel. An end is closed when its last handle is closed."""
 
 import sys
 import warnings
@@ -12,7 +12,7 @@ from loopcore.sync.waiting import Guarded, guard
 
 
 class Handle:
-    """One handle of one end of a channel. Thread: as the channel's."""
+    """One handle of one end of a channel. Thread: same as for the channel."""
 
     __slots__ = ("__weakref__", "_awaited", "_guarded", "_release")
 
@@ -23,11 +23,11 @@ class Handle:
 
     @property
     def closed(self) -> bool:
-        """Whether this handle was closed. The channel may be closed although it was not."""
+        """Whether this handle was closed. The channel may be closed although this handle is not."""
         return self._release is None
 
     def close(self) -> None:
-        """Give up this handle; the last one of an end closes the channel. Nothing happens if it is closed already."""
+        """Close this handle; closing the last one of an end closes the channel. Idempotent."""
         with guard(self._guarded):
             release, self._release = self._release, None
             if release is not None:
@@ -49,13 +49,13 @@ class Handle:
         self.close()
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        # Only a warning: this may be any thread, and a channel without a lock is not to be touched from it.
+        # Only a warning: this may run in any thread, and a channel without a lock must not be touched from it.
         if getattr(self, "_release", None) is not None and self._awaited():
-            _warn(f"{self!r} was dropped without close(), and somebody waits for it", ResourceWarning, source=self)
+            _warn(f"{self!r} was dropped without close() while a task waits for it", ResourceWarning, source=self)
 
 
 def capacity_of(capacity: int) -> int:
-    """Return `capacity` as an int. Raises TypeError for what is no integer, ValueError for what no list can hold."""
+    """Return `capacity` as an int. Raises TypeError if it is not an integer, ValueError if no list can be that long."""
     try:
         number = index(capacity)
     except TypeError:

@@ -1,4 +1,4 @@
-"""JoinSet: tasks whose results are taken in the order in which they come.
+"""JoinSet: tasks whose results are taken in the order in which the tasks end.
 
     async with JoinSet[Page]() as pages:
         for address in addresses:
@@ -6,11 +6,10 @@
         async for task in pages:
             show(task.result())
 
-An error ends nothing but its own task, unlike in `asyncio.TaskGroup`: `task.result()` raises it where it is asked
-for. Who leaves the block cancels what is still running, and waits for its end. A task whose error nobody asks for
-reports it.
+Unlike in `asyncio.TaskGroup`, an error ends only its own task: `task.result()` raises it. Leaving the block cancels the
+tasks that are still running, and waits until they have ended. A task whose exception is never retrieved reports it.
 
-Thread: one, and one loop.
+Thread: one thread and one loop.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ __all__ = ["JoinSet"]
 
 
 class _Finished(Subject):
-    """The tasks that have ended, and those that will."""
+    """The finished and the running tasks."""
 
     __slots__ = ("present", "running", "tasks", "told")
 
@@ -39,10 +38,10 @@ class _Finished(Subject):
         self.tasks: deque[asyncio.Task[Any]] = deque()
         self.present = Permits(0)
         self.told: set[Waiter] = set()
-        """Whose `select` was decided by there being nothing; tasks that are spawned since come too late for it."""
+        """Waiters whose `select` was won by an empty set; tasks that are spawned since then come too late for it."""
 
     def note(self, task: "asyncio.Task[Any]") -> None:
-        """Put `task`, which has ended, with those that can be taken."""
+        """Add `task`, which has ended, to the finished tasks."""
         self.running.discard(task)
         self.tasks.append(task)
         self.present.give()
@@ -76,20 +75,20 @@ class _Finished(Subject):
         return waiter.granted or waiter in self.told
 
     def pop(self) -> "asyncio.Task[Any]":
-        """Take out the first, which was reserved."""
+        """Remove and return the first finished task, which was reserved."""
         task = self.tasks.popleft()
         if not self.running and not self.tasks:
             self.present.wake_all()
         return task
 
     def check_more_will_come(self) -> None:
-        """Raise Empty if all tasks have been taken."""
+        """Raise Empty if all tasks have been joined."""
         if not self.running and not self.tasks:
             raise Empty("all tasks have been joined")
 
 
 class JoinSet(Generic[T]):
-    """Tasks, and their results in the order of completion. `len` counts those that have not been joined."""
+    """Tasks, and their results in the order of completion. `len` counts the tasks that have not been joined."""
 
     __slots__ = ("__weakref__", "_finished")
 
@@ -113,9 +112,9 @@ class JoinSet(Generic[T]):
         return task
 
     def join_next(self) -> Coroutine[Any, Any, "asyncio.Task[T]"]:
-        """Return the task that ended first of those not joined yet, when one has. Raises Empty if there are none.
+        """Wait for the next task to end, and return it; tasks are joined in the order in which they ended.
 
-        Cancelled, it has joined none. Several callers take turns.
+        Raises Empty if there are none. If it is cancelled, no task has been joined. Several callers take turns.
         """
         return operate(self._finished)
 
@@ -125,12 +124,12 @@ class JoinSet(Generic[T]):
         return None if task is PENDING else task
 
     def abort_all(self) -> None:
-        """Cancel all that runs. The tasks are joined as before, once they have ended."""
+        """Cancel all running tasks. They can still be joined once they have ended."""
         for task in list(self._finished.running):
             task.cancel()
 
     async def shutdown(self) -> None:
-        """Cancel all that runs, wait until it has ended, and forget it."""
+        """Cancel all running tasks, wait until they have ended, and forget them."""
         self.abort_all()
         await wait_for_all(self._finished.running)
         while self._finished.present.take():
@@ -156,7 +155,7 @@ class JoinSet(Generic[T]):
 
 
 async def wait_for_all(tasks: "Collection[asyncio.Future[Any]]") -> None:
-    """Return when all of `tasks` have ended and nobody has added more. Cancelled, it cancels them, and waits on."""
+    """Wait until all of `tasks` have ended, including tasks added meanwhile. If cancelled, cancel them and wait on."""
     cancelled: asyncio.CancelledError | None = None
     while pending := {task for task in tasks if not task.done()}:
         try:

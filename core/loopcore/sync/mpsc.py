@@ -1,17 +1,19 @@
-"""mpsc: a bounded queue. Many send, each value is received once.
+"""mpsc: a bounded queue with many senders. Each value is received once.
 
     sender, receiver = mpsc.Channel[str](100)
     await sender.send(value)              waits while 100 values are in the channel
     value = await receiver.recv()         or: async for value in receiver
 
-Several tasks may receive too, first come first served. Both ends are handles: `clone` makes another one of the same
-end, and the channel is closed when all handles of one end are. Closed by its senders, it still gives out what it
-holds; then `recv` raises Closed and `async for` ends. Closed by its receivers, it takes nothing more, and what it holds
-is lost: a handle that was closed receives nothing. A `recv` that was called before goes on.
+Several tasks may receive too, first come first served. Both ends are handles: `clone` returns another handle to the
+same end, and the channel is closed when all handles of one end are closed. After its senders are closed, receivers
+still get the values that it holds; then `recv` raises Closed and `async for` ends. After its receivers are closed, it
+accepts no more values, and those that it holds are lost: a closed handle receives nothing. A `recv` that was called
+before continues.
 
-A `send` or `recv` that is cancelled has sent or received nothing. A value sent is a value queued, not one received.
+A `send` or `recv` that is cancelled has sent or received nothing. `send` returns when the value is queued, not when it
+is received.
 
-Thread: with `threadsafe=True` any, each with a loop of its own; else one thread, and one loop.
+Thread: with `threadsafe=True` any, each with its own loop; otherwise one thread and one loop.
 """
 
 from collections.abc import Coroutine
@@ -28,7 +30,7 @@ __all__ = ["Channel", "Receiver", "Sender"]
 
 
 class Sender(Handle, Generic[T]):
-    """Puts values in."""
+    """The sending end."""
 
     __slots__ = ("_queue", "_sending")
 
@@ -42,20 +44,20 @@ class Sender(Handle, Generic[T]):
         return f"<mpsc.Sender {self._queue.describe()}>"
 
     def send(self, value: T) -> Coroutine[Any, Any, None]:
-        """Queue `value`, when there is room. Senders take turns. Raises Closed, also while it waits."""
+        """Queue `value`; wait for room if necessary. Senders take turns. Raises Closed, also while it waits."""
         if self._release is None:
             self._refuse()
         return operate(self._sending, value)
 
     def try_send(self, value: T) -> None:
-        """Queue `value` now. Raises Full if there is no room, or it is promised to who waits; Closed."""
+        """Queue `value` now. Raises Full if the channel has no room, or waiting senders have reserved it; Closed."""
         if self._release is None:
             self._refuse()
         if attempt(self._sending, value) is PENDING:
             raise Full(f"there is no room: the channel holds {self._queue.capacity} values")
 
     def clone(self) -> "Sender[T]":
-        """Return another handle. Raises Closed if this one is."""
+        """Return another handle. Raises Closed if this one is closed."""
         with guard(self._queue):
             self._check_open()
             self._queue.senders += 1
@@ -63,7 +65,7 @@ class Sender(Handle, Generic[T]):
 
 
 class Receiver(Handle, Generic[T]):
-    """Takes values out; `len` says how many are there."""
+    """The receiving end; `len` is the number of queued values."""
 
     __slots__ = ("_queue",)
 
@@ -81,7 +83,7 @@ class Receiver(Handle, Generic[T]):
         return True
 
     def recv(self) -> Coroutine[Any, Any, T]:
-        """Return the next value, when there is one. Receivers take turns.
+        """Return the next value; wait for it if necessary. Receivers take turns.
 
         Raises Closed when no more will come, and at once if this handle was closed.
         """
@@ -90,16 +92,16 @@ class Receiver(Handle, Generic[T]):
         return operate(self._queue)
 
     def try_recv(self) -> T:
-        """Return the next value. Raises Empty if there is none, or it is promised to who waits; Closed."""
+        """Return the next value. Raises Empty if there is none, or a waiting receiver has reserved it; Closed."""
         if self._release is None:
             self._refuse()
         value: T = attempt(self._queue, None)
         if value is PENDING:
-            raise Empty("nothing is there to be received")
+            raise Empty("there is nothing to receive")
         return value
 
     def clone(self) -> "Receiver[T]":
-        """Return another handle. Raises Closed if this one is."""
+        """Return another handle. Raises Closed if this one is closed."""
         with guard(self._queue):
             self._check_open()
             self._queue.receivers += 1
@@ -124,7 +126,7 @@ class _Ends(NamedTuple, Generic[T]):
 
 
 class Channel(_Ends[T]):
-    """A channel that holds `capacity` values, 1 or more: its two ends, as a pair."""
+    """A channel that holds up to `capacity` values, 1 or more: a pair of its two ends."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Mutex: a lock that owns what it guards, so nobody gets at the value without it.
+"""Mutex: a lock that owns the value it guards, so the value cannot be reached without it.
 
     accounts = Mutex({"ann": 10})
     async with accounts as balance:       the value itself, to be changed in place
@@ -6,12 +6,12 @@
     async with counter.lock() as guard:   a Guard, for a value that is to be replaced
         guard.value += 1
 
-First come, first served. A task that is cancelled while it waits leaves the queue; one that is cancelled just when
+First come, first served. A task that is cancelled while it waits leaves the queue; a task that is cancelled just when
 its turn has come passes the turn on. It is not reentrant: a task that locks twice waits for itself.
 
-For a value that is never held across an `await`, no lock is needed in one thread, and `threading.Lock` does in several.
+A value that is never held across an `await` needs no lock in one thread, and only a `threading.Lock` in several.
 
-Thread: with `threadsafe=True` any, each with a loop of its own; else one thread, and one loop.
+Thread: with `threadsafe=True` any, each with its own loop; otherwise one thread and one loop.
 """
 
 from types import TracebackType
@@ -26,7 +26,7 @@ __all__ = ["Guard", "Mutex"]
 
 
 class Guard(Generic[T]):
-    """The right to a mutex's value, while it is held: from the beginning of `async with` to its end."""
+    """Access to a mutex's value while the lock is held: from the beginning of `async with` to its end."""
 
     __slots__ = ("_holds", "_mutex")
 
@@ -78,7 +78,7 @@ class Mutex(Generic[T]):
         return f"<{type(self).__name__} of {type(self._value).__name__}, {state}>"
 
     def locked(self) -> bool:
-        """Tell whether somebody has the value, or is about to get it."""
+        """Return whether the lock is held, or about to be taken by a waiting task."""
         return self._turn.permits.free == 0
 
     def lock(self) -> Guard[T]:

@@ -2,13 +2,13 @@
 
     sender, receiver = oneshot.Channel[int]()
     sender.send(42)
-    value = await receiver                as often as one likes
+    value = await receiver                any number of times
 
-The answer to a request that was sent through another channel, say. A sender that is closed without having sent makes
-the receiver raise Closed. A receiver that is closed makes `send` raise Closed, and ends `await sender.abandoned()`, so
-nobody works for an answer that nobody wants.
+For example, the answer to a request that was sent through another channel. A sender that is closed without having sent
+makes the receiver raise Closed. A receiver that is closed makes `send` raise Closed, and ends
+`await sender.abandoned()`, so the sender can stop working on an answer that is no longer wanted.
 
-Thread: with `threadsafe=True` any, each with a loop of its own; else one thread, and one loop.
+Thread: with `threadsafe=True` any, each with its own loop; otherwise one thread and one loop.
 """
 
 from collections.abc import Coroutine, Generator
@@ -56,7 +56,7 @@ class _Answer(Subject):
 
 
 class _Abandonment(_Answer):
-    """Waits for the receiver's end."""
+    """Waits until the receiver is closed."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class _Abandonment(_Answer):
         if self.slot.receivers == 0:
             return None
         if self.slot.senders == 0:
-            raise Closed("this sender was closed, as it is when it has sent")
+            raise Closed("this sender was closed: sending closes it")
         return PENDING
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
@@ -72,7 +72,7 @@ class _Abandonment(_Answer):
 
 
 class Sender(Handle, Generic[T]):
-    """Sends the value."""
+    """The sending end: sends the value once."""
 
     __slots__ = ("_abandonment", "_slot")
 
@@ -82,22 +82,22 @@ class Sender(Handle, Generic[T]):
         self._abandonment = _Abandonment(slot)
 
     def send(self, value: T) -> None:
-        """Send `value`, and close this end. Raises Closed if the receiver is closed, or this end is."""
+        """Send `value`, and close this end. Raises Closed if the receiver or this end is closed."""
         with guard(self._slot):
             self._check_open()
             if self._slot.receivers == 0:
-                raise Closed("the receiver was closed: nobody wants the value")
+                raise Closed("the receiver was closed: the value was not sent")
             self._slot.put(value)
             self.close()
 
     def abandoned(self) -> Coroutine[Any, Any, None]:
-        """Return when the receiver was closed. Raises Closed if this end was closed, which `send` does."""
+        """Wait until the receiver is closed. Raises Closed if this end was closed, which `send` does."""
         self._check_open()
         return operate(self._abandonment)
 
 
 class Receiver(Handle, Generic[T]):
-    """Receives the value: `await` it, or `recv()`, any number of times."""
+    """The receiving end: `await` it, or `recv()`, any number of times."""
 
     __slots__ = ("_answer",)
 
@@ -109,7 +109,7 @@ class Receiver(Handle, Generic[T]):
         return operate(self._answer).__await__()
 
     def recv(self) -> Coroutine[Any, Any, T]:
-        """Return the value, when it was sent. Raises Closed if it never will be."""
+        """Return the value; wait for it if necessary. Raises Closed if it will never be sent."""
         return operate(self._answer)
 
     def try_recv(self) -> T:
@@ -126,7 +126,7 @@ class _Ends(NamedTuple, Generic[T]):
 
 
 class Channel(_Ends[T]):
-    """The two ends of a channel for one value, as a pair."""
+    """A channel for one value: a pair of its two ends."""
 
     __slots__ = ()
 

@@ -1,12 +1,12 @@
-"""A ring of values that several readers go through: the inside of `loopcore.sync.broadcast`.
+"""A ring of values with several readers: the implementation of `loopcore.sync.broadcast`.
 
-Values have numbers. The ring keeps those from `head` up to, not including, `tail`, each once, with the number of
-readers that have yet to come by; when that is none the value is forgotten. A Cursor is a reader's place. Readers come
-by in order, so values are forgotten in order, too.
+Values are numbered. The ring keeps those from `head` up to, not including, `tail`, each once, with the number of
+readers that have yet to read it; at zero the value is dropped. A Cursor is a reader's position. Readers read in order,
+so values are dropped in order, too.
 
-A ring that is full overwrites its oldest value (`lag`), makes senders wait (`wait`) or refuses the new one
-(`drop_new`). A cursor that finds itself before `head` was overtaken, and by how much is the difference: nothing has
-to be counted while it sleeps.
+A full ring overwrites its oldest value (`lag`), makes senders wait (`wait`) or refuses the new value
+(`drop_new`). A cursor that finds itself before `head` was overtaken, and the difference is the number of missed
+values: nothing has to be counted while the reader sleeps.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _WAIT = WAIT
 
 
 class Ring(Subject):
-    """The values, and the end that they come in at."""
+    """The values, and the sending end."""
 
     __slots__ = (
         "capacity",
@@ -54,9 +54,9 @@ class Ring(Subject):
         self.readers: int = 0
         """Cursors that are open."""
         self.crowd: Crowd = Crowd()
-        """Who waits for the next value."""
+        """Waiters for the next value."""
         self._room: Permits = Permits(capacity)
-        # Lists that grow to `capacity` and no more; the value numbered n is at n modulo `capacity`.
+        # These lists grow up to `capacity`; the value numbered n is at n modulo `capacity`.
         self._values: list[Any] = []
         self._due: list[int] = []
 
@@ -100,9 +100,9 @@ class Ring(Subject):
         return self._room.waiting()
 
     def put(self, value: Any) -> int:
-        """Keep `value`, for which there is room and a reader; return how many will come by."""
+        """Store `value`, for which there is room and at least one reader; return the number of readers."""
         place = self.tail % self.capacity
-        # Values are destroyed when the numbers are right again: a finalizer may send here, too.
+        # A value is destroyed only when the state is consistent again: its finalizer may send here, too.
         _overwritten = None
         if place == len(self._values):
             self._values.append(value)
@@ -116,7 +116,7 @@ class Ring(Subject):
         return self.readers
 
     def read(self, number: int) -> Any:
-        """Return the value `number` to a reader that comes by, and forget it after the last."""
+        """Return the value `number` to one reader, and drop it after the last."""
         place = number % self.capacity
         value = self._values[place]
         due = self._due[place] - 1
@@ -126,7 +126,7 @@ class Ring(Subject):
         return value
 
     def forget(self) -> None:
-        """Forget values from the oldest on, as far as nobody is due."""
+        """Drop values, oldest first, up to the first one that a reader has yet to read."""
         while self.head < self.tail:
             place = self.head % self.capacity
             if self._due[place]:
@@ -136,10 +136,10 @@ class Ring(Subject):
             self.head += 1
             if self.policy == _WAIT:
                 self._room.give()
-            forgotten = None  # noqa: F841 - here, for the reason that `put` has
+            forgotten = None  # noqa: F841 - here, for the same reason as in `put`
 
     def pass_by(self, first: int) -> None:
-        """Let a reader go that has not come by the values from `first` on."""
+        """Remove a reader that has not read the values from `first` on."""
         self.readers -= 1
         for number in range(max(first, self.head), self.tail):
             self._due[number % self.capacity] -= 1
@@ -151,20 +151,20 @@ class Ring(Subject):
             raise Closed("the channel was closed by its sender")
 
     def close_sender(self) -> None:
-        """One handle less. After the last, receivers get what is there."""
+        """Drop one handle. After the last, receivers get the values that are left."""
         self.senders -= 1
         if self.senders == 0:
             self._room.wake_all()
             self.crowd.wake()
 
     def describe(self) -> str:
-        """Return what a `repr` says."""
+        """Return the state, for reprs."""
         state = "open" if self.senders else "closed"
         return f"{self.tail - self.head} of {self.capacity} values, {self.readers} receivers, {state}"
 
 
 class Cursor(Subject):
-    """A reader's place in a ring."""
+    """A reader's position in a ring."""
 
     __slots__ = ("ring", "next", "missed", "is_open", "_claimer", "_are_others_waiting")
 
@@ -173,12 +173,12 @@ class Cursor(Subject):
         self.ring: Ring = ring
         self.next: int = ring.tail
         self.missed: int = 0
-        """How many values it was told, in all, that it has missed."""
+        """How many missed values were reported to it in total."""
         self.is_open: bool = True
         self._claimer: Waiter | None = None
-        """For whom the next value is reserved."""
+        """The waiter for which the next value is reserved."""
         self._are_others_waiting: bool = False
-        """Whether somebody was turned away because of that."""
+        """Whether another task had to wait because of that."""
         ring.readers += 1
 
     def attempt(self, argument: Any) -> Any:
@@ -228,11 +228,11 @@ class Cursor(Subject):
         return self.ring.senders == 0
 
     def unread(self) -> int:
-        """Return how many values it has yet to come by, those left out that were overwritten."""
+        """Return how many values it has yet to read, not counting those that were overwritten."""
         return self.ring.tail - max(self.next, self.ring.head) if self.is_open else 0
 
     def close(self) -> None:
-        """Be counted among the readers no more."""
+        """Stop being a reader."""
         self.is_open = False
         first, self.next = self.next, self.ring.tail
         self.ring.pass_by(first)

@@ -3,18 +3,19 @@
     selected = await select(receiver.recv(), other.recv(), asyncio.sleep(5))
     match selected.branch: ...
 
-**Operations** (what channels, wakers and join sets return) are not run by a task each: all of them wait at once, and
-only the one that is chosen is completed. The others have received and sent nothing.
+**Operations**, returned by channels, wakers and join sets, do not run in tasks: all of them wait at once, and
+only the winner is completed. The others have received and sent nothing.
 
-**Other awaitables** run as tasks. The losers are cancelled, and have ended when `select` returns. One that came to its
-end all the same, because it finished in the same moment or would not be cancelled, is not forgotten: its error goes to
-the loop's exception handler, and its result is in `selected.also`. If the winner raises there is no `selected`: a note
-of its error tells of the result, which is lost, as it is if `select` is cancelled. So let a task not take what must not
-be lost. A future or task that is passed in is cancelled like the others; pass `asyncio.shield(task)` to keep it.
+**Other awaitables** run as tasks. The losers are cancelled, and have ended when `select` returns. A loser may finish
+all the same, because it ended at the same moment or suppressed the cancellation. Then its error goes to the loop's
+exception handler, or its result is in `selected.also`. If the winner raises there is no `selected`: the result is lost,
+and a note on the winner's error reports it. Results are also lost if `select` is cancelled. So a task must not consume
+values that must not be lost. A future or task that is passed in is cancelled like the others; pass
+`asyncio.shield(task)` to keep it.
 
-An operation is used once: one that was awaited, or is there twice, is a RuntimeError. If several are ready, the first
-of them in the order of the arguments wins. What the winner has to give is reserved while the losers end, also where
-tasks share a receiver. Cancelled, `select` has taken nothing, and its tasks have ended.
+An operation is used once: RuntimeError is raised for one that was awaited already or is passed twice. If several are
+ready, the first of them in the order of the arguments wins. The winner's value is reserved while the losers end, also
+if tasks share a receiver. If `select` is cancelled, it has taken nothing, and its tasks have ended.
 """
 
 import asyncio
@@ -36,16 +37,16 @@ __all__ = ["Selected", "select"]
 
 
 class Selected(NamedTuple, Generic[T]):
-    """What `select` came to."""
+    """The result of `select`."""
 
     branch: int
-    """Which of its arguments won, from 0 on."""
+    """The index of the argument that won, from 0."""
     value: T
     also: tuple[tuple[int, Any], ...] = ()
-    """Index and result of tasks that had finished, too."""
+    """Index and result of other tasks that finished, too."""
 
 
-# No two of these fit one call: of several that do, mypy makes Any.
+# No call matches two of these: if several match, mypy infers Any.
 @overload
 async def select(first: Awaitable[T], /) -> Selected[T]: ...
 
@@ -77,11 +78,11 @@ async def select(
 
 
 async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
-    """Wait for the first of `awaitables`; return its index and result. Raises what it raises."""
+    """Wait for the first of `awaitables`; return its index and result, or raise its exception."""
     if not awaitables:
-        raise ValueError("select() of nothing would wait for ever")
+        raise ValueError("select() needs at least one awaitable: without any it would wait forever")
     race = _Race(awaitables)
-    del awaitables  # an error keeps this frame, and must not be kept by it
+    del awaitables  # an error's traceback keeps this frame, which must not keep the error
     try:
         index = await race.winner()
         await race.dismiss(index)
@@ -94,7 +95,7 @@ async def select(*awaitables: Awaitable[Any]) -> Selected[Any]:
 
 
 class _Race:
-    """One `select`: operations by their waiters, everything else as futures."""
+    """One `select`: waiters for its operations, futures for everything else."""
 
     __slots__ = ("_branches", "_futures", "_loop", "_waiters", "_wake", "_winner")
 
@@ -117,13 +118,13 @@ class _Race:
         while index is None:
             await self._wake
             index = self._ready()
-            if index is None:  # somebody else was quicker
+            if index is None:  # another task was faster
                 self._wake = self._loop.create_future()
                 index = self._enlist()
         return index
 
     def _take_over(self) -> None:
-        """Take over all operations, also if one is refused: its error is enough, and the others need no warning."""
+        """Take over all operations, even if one is refused: its error is enough, the others need not warn as well."""
         refusal: RuntimeError | None = None
         for branch in self._branches:
             if isinstance(branch, Operation):
@@ -135,7 +136,7 @@ class _Race:
             try:
                 raise refusal
             finally:
-                del refusal  # its traceback refers to us
+                del refusal  # its traceback refers to this frame
 
     def _enlist(self) -> int | None:
         for index, branch in enumerate(self._branches):
@@ -173,7 +174,7 @@ class _Race:
         return None
 
     async def dismiss(self, winner: int) -> None:
-        """Let the losers go. What the winner has to give stays reserved meanwhile."""
+        """Cancel the losers and wait until they have ended. The winner's value stays reserved meanwhile."""
         for index in list(self._waiters):
             if index != winner:
                 self._withdraw(index)
@@ -199,7 +200,7 @@ class _Race:
             return branch.subject.complete(self._waiters.pop(winner), branch.argument)
 
     async def end(self) -> None:
-        """Leave nothing behind, however far it came."""
+        """Clean up everything, however far it came."""
         for index in list(self._waiters):
             self._withdraw(index)
         winner = self._futures.get(self._winner)
@@ -209,8 +210,8 @@ class _Race:
             future.cancel()
         for index, branch in enumerate(self._branches):
             if index not in self._futures and asyncio.iscoroutine(branch) and not isinstance(branch, Operation):
-                branch.close()  # it never began
-        # The traceback of an error refers to us, and futures refer to the error.
+                branch.close()  # it never started
+        # An error's traceback refers to this object, and futures refer to the error.
         self._branches = ()
         self._futures = {}
         try:
@@ -222,7 +223,7 @@ class _Race:
             losers.clear()
 
     def also(self, winner: int) -> "tuple[tuple[int, Any], ...]":
-        """Return index and result of all other futures that had one."""
+        """Return index and result of all other futures that have a result."""
         return tuple(
             [
                 (index, future.result())
@@ -232,20 +233,20 @@ class _Race:
         )
 
     def note_results(self, error: Exception) -> None:
-        """Note in `error`, which the winner raises, what nobody will get because of that."""
-        if self._winner >= 0:  # or the error is not the winner's
+        """Add a note to the winner's `error` for each result that is lost because of it."""
+        if self._winner >= 0:  # otherwise the error is not the winner's
             for index, result in self.also(self._winner):
                 error.add_note(f"select(): branch {index} had finished, too, and its result is lost: {shown(result)}")
 
     def _report(self, future: "asyncio.Future[Any]") -> None:
-        """Tell the loop of a loser's error: nobody else asks for it."""
+        """Report a loser's error to the loop: nothing else retrieves it."""
         if future.cancelled() or (error := future.exception()) is None:
             return
         context = {"message": "select(): a loser ended with an error", "exception": error, "future": future}
         try:
             self._loop.call_exception_handler(context)
         finally:
-            del error, context  # its traceback may refer to us
+            del error, context  # the traceback may refer to this frame
 
     def _withdraw(self, index: int) -> None:
         waiter = self._waiters.pop(index, None)

@@ -1,4 +1,4 @@
-"""One place for one value: the inside of `loopcore.sync.watch` and `loopcore.sync.oneshot`."""
+"""A slot for one value: the implementation of `loopcore.sync.watch` and `loopcore.sync.oneshot`."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ _PENDING = PENDING
 
 
 class Slot:
-    """The value, its version, and who waits for another."""
+    """The value, its version, and the waiters for the next one."""
 
     __slots__ = ("lock", "value", "version", "senders", "receivers", "crowd")
 
@@ -17,32 +17,32 @@ class Slot:
         self.lock = lock
         self.value = value
         self.version: int = 0
-        """How often the value was replaced."""
+        """How many times the value was replaced."""
         self.senders: int = 1
         self.receivers: int = 1
         self.crowd = Crowd()
 
     def put(self, value: Any) -> None:
-        """Replace the value, and wake who waits for another."""
+        """Replace the value, and wake all waiters."""
         self.value = value
         self.version += 1
         self.crowd.wake()
 
     def close_sender(self) -> None:
-        """One handle less."""
+        """Drop one handle."""
         self.senders -= 1
         if self.senders == 0:
             self.crowd.wake()
 
     def close_receiver(self) -> None:
-        """One handle less."""
+        """Drop one handle."""
         self.receivers -= 1
         if self.receivers == 0:
             self.crowd.wake()
 
 
 class View(Subject):
-    """A receiver's knowledge of a slot: it waits for a version that it has not seen."""
+    """A receiver's view of a slot: it waits for a version that it has not seen."""
 
     __slots__ = ("slot", "seen", "is_open", "claims")
 
@@ -52,10 +52,10 @@ class View(Subject):
         self.seen = slot.version
         self.is_open = True
         self.claims: dict[Waiter, tuple[int, int, Any]] = {}
-        """For waiters that have been promised a value: what was seen before, its version, and the value."""
+        """For waiters with a reserved value: the version seen before, the value's version, and the value."""
 
     def attempt(self, argument: Any) -> Any:
-        """Return the newest value. `argument` is a condition that it has to meet, or None for any that is new."""
+        """Return the newest value. `argument` is a condition that it has to meet, or None for any new value."""
         slot = self.slot
         if not self.is_open:
             raise Closed("this receiver was closed")
@@ -80,7 +80,7 @@ class View(Subject):
         if claim is None:
             return self.attempt(argument)
         if argument is not None:
-            return claim[2]  # what met the condition; the newest may not
+            return claim[2]  # the value that met the condition; the newest may not
         self.seen = self.slot.version
         return self.slot.value
 
@@ -89,7 +89,7 @@ class View(Subject):
         claim = self.claims.pop(waiter, None)
         if claim is not None and self.seen == claim[1] != claim[0]:
             self.seen = claim[0]
-            self.slot.crowd.wake()  # who shares this view has been told that it was seen
+            self.slot.crowd.wake()  # other users of this view took the version as seen
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
         slot = self.slot
@@ -102,7 +102,7 @@ class View(Subject):
         return bool(met) or slot.senders == 0
 
     def close(self) -> None:
-        """Be counted among the receivers no more."""
+        """Stop being a receiver."""
         self.is_open = False
         self.slot.close_receiver()
         self.slot.crowd.wake()

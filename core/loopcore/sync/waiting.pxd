@@ -1,5 +1,5 @@
-# Compiled, an operation answers as a coroutine does, by `am_send`, where the interpreter asks for that (`await` up to Python
-# 3.11, tasks): its result is not wrapped in a StopIteration. Cython has no word for it, so the slot is filled in here.
+# Compiled, an operation returns its result through `am_send`, as coroutines do, where the interpreter supports that
+# (`await` up to Python 3.11, tasks): no StopIteration is created. Cython cannot express this, so the slot is set here.
 
 cimport cython
 from cpython.object cimport PyObject
@@ -97,7 +97,7 @@ cdef class Permits:
 
 
 cdef inline PySendResult send_to_operation(PyObject *operation, PyObject *value, PyObject **result) except PYGEN_ERROR:
-    result[0] = NULL  # which is what it has to be if this raises
+    result[0] = NULL  # required if this raises
     cdef object outcome = (<Operation>operation)._outcome()
     cdef bint waits = outcome is _PENDING
     if waits:

@@ -1,18 +1,18 @@
-"""Waiting: what every channel and lock of this package is made of.
+"""Waiting: the building blocks of every channel and lock in this package.
 
-An **Operation** is what `recv()` and `send()` return, and what a lock waits with: a coroutine that is one step of one
+An **Operation** is the coroutine that `recv()` and `send()` return and that a lock waits with: one step of one
 Subject. It takes effect when it is resumed, in the same step in which it returns its result, and at no other time. So
-an operation that is cancelled, or whose task is, has done nothing: no value is lost between a channel and a task that
-is no longer there.
+an operation that is cancelled, or whose task is cancelled, has done nothing: no value is lost between a channel and a
+task that is gone.
 
-A **Subject** is the thing that is waited for, seen from one side: the receiving end of a channel, its sending end, a
-lock. Operations ask it four things, under its lock if it has one.
+A **Subject** is the object that is waited for, seen from one side: the receiving end of a channel, its sending end, a
+lock. Operations call its methods under its lock, if it has one.
 
-A **Waiter** stands for the suspended task. Who wakes it may reserve something for it (`granted`): the value that will
-be there when it runs, the room for what it wants to send. A waiter that goes away passes on what was reserved for it,
-so no wake-up is lost, and what comes between the wake and the step takes nothing away from who waited longer.
+A **Waiter** represents the suspended task. Waking it may reserve something for it (`granted`): a value, or the room for
+the value that it wants to send. A waiter that is withdrawn passes its reservation on. So no wake-up is lost, and a task
+that comes between the wake-up and the waiter's next step takes nothing away from tasks that have waited longer.
 
-Works on every asyncio loop, for it uses nothing but `create_future` and `call_soon_threadsafe`.
+Works on every asyncio loop, because it uses only `create_future` and `call_soon_threadsafe`.
 """
 
 import warnings
@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 PENDING: Final = type("Pending", (), {"__slots__": (), "__repr__": lambda self: "PENDING"})()
-"""What a subject answers when it cannot be done yet. A value of its own: None may be sent through a channel."""
+"""Returned by a subject if the operation has to wait. A separate object: None may be sent through a channel."""
 
 _PENDING = PENDING
 
@@ -42,34 +42,34 @@ _current_loop = _get_running_loop
 
 
 class Waiter:
-    """A suspended task, for whoever can let it go on. Several waiters may stand for one task (`select`)."""
+    """A suspended task, as seen by the code that wakes it. Several waiters may represent one task (`select`)."""
 
     __slots__ = ("granted", "_loop", "_future", "_across_threads")
 
     def __init__(self, loop: AbstractEventLoop, future: "Future[None]") -> None:
         self.granted: bool = False
-        """Whether what it waits for is reserved for it."""
+        """Whether the value or permit that it waits for is reserved for it."""
         self._loop: Any = loop
         self._future: Any = future
         self._across_threads: bool = False
 
     def wait_for(self, future: "Future[None]") -> None:
-        """Have the task wait with another future, of the same loop: it was woken, and somebody else was quicker."""
+        """Have the task wait with another future of the same loop: it was woken, but another task was faster."""
         self._future = future
 
     def wake(self) -> bool:
-        """Let the task go on; False if it will not run any more, because it was cancelled or its loop closed."""
+        """Resume the task; False if it will not run any more, because it was cancelled or its loop was closed."""
         if self._future.done():
-            return not self._future.cancelled()  # it goes on already: another waiter of it was woken
+            return not self._future.cancelled()  # it resumes already: another waiter of the task was woken
         if not self._across_threads or _current_loop() is self._loop:
             self._future.set_result(None)
             return True
         return self.call()
 
     def call(self) -> bool:
-        """Have the loop let the task go on; False if the loop is closed. Also from a signal handler.
+        """Have the loop resume the task; False if the loop is closed. May be called from a signal handler.
 
-        A handler must not do it itself: it may have interrupted the task just when it begins to wait for the future.
+        A handler must not complete the future itself: it may have interrupted the task just as it starts waiting.
         """
         try:
             self._loop.call_soon_threadsafe(settle, self._future)
@@ -85,9 +85,9 @@ def settle(future: "Future[None]") -> None:
 
 
 class Subject:
-    """One side of something that can be waited for. The methods are called by operations, under `lock`.
+    """One side of an object that can be waited for. Operations call its methods under `lock`.
 
-    A subject without a lock is of one thread and, once somebody has waited for it, of one loop.
+    A subject without a lock belongs to one thread and, after the first wait, to one loop.
     """
 
     __slots__ = ("lock", "loop")
@@ -97,32 +97,32 @@ class Subject:
         self.loop: Any = None
 
     def attempt(self, argument: Any) -> Any:
-        """Do it now, and return the result, or PENDING if it must be waited for."""
+        """Perform the operation now and return its result, or return PENDING if it has to wait."""
         raise NotImplementedError
 
     def enlist(self, waiter: Waiter) -> bool:
-        """Have `waiter` woken when it is worth to try again; True if that is now. Done again, it keeps its place."""
+        """Have `waiter` woken when a retry is worthwhile; True if that is now. A second call keeps its place."""
         raise NotImplementedError
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
-        """Do it for `waiter`, which was woken and is enlisted no more whatever happens. Return as `attempt`."""
+        """Perform the operation for `waiter`, which was woken; it is not enlisted afterwards. Return as `attempt`."""
         raise NotImplementedError
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Forget `waiter`, and pass on what was reserved for it."""
+        """Remove `waiter`, and pass on its reservation."""
         raise NotImplementedError
 
     def claim(self, waiter: Waiter, argument: Any) -> bool:
-        """Tell whether `complete` would do it now, for `waiter`, which is enlisted; if so, keep it so.
+        """Return whether `complete` would succeed now for `waiter`, which is enlisted; if so, ensure that it stays so.
 
-        From then on `complete` does not answer PENDING to `waiter`, whoever else comes meanwhile. `withdraw` gives
-        the claim up, and then nothing has been done.
+        From then on `complete` does not return PENDING for `waiter`, whatever other tasks do. `withdraw` gives up the
+        claim, and then the operation has had no effect.
         """
         raise NotImplementedError
 
 
 class Operation:
-    """One use of a subject, once: a coroutine. It takes effect when it returns, and not at all if it is cancelled."""
+    """A single use of a subject: a coroutine. It takes effect when it returns, and not at all if it is cancelled."""
 
     __slots__ = ("subject", "argument", "_waiter", "_is_over", "__weakref__")
 
@@ -145,11 +145,11 @@ class Operation:
         raise StopIteration(outcome)
 
     def send(self, value: Any) -> Any:
-        """Go on; what tasks call. `value` has no meaning."""
+        """Resume; called by tasks. `value` is ignored."""
         return self.__next__()
 
     def throw(self, kind: Any, value: Any = None, traceback: "TracebackType | None" = None) -> Any:
-        """Give up, and raise the error in the task that waits. What tasks call when they are cancelled."""
+        """Give up, and raise the error in the waiting task. Called by tasks that are cancelled."""
         self.close()
         error = value if value is not None else kind
         if isinstance(error, type):
@@ -167,17 +167,15 @@ class Operation:
             withdraw(self.subject, waiter)
 
     def __del__(self) -> None:
-        # A task that is dropped while it waits closes its coroutine only if that is a function's.
+        # A task that is dropped while it waits closes its coroutine only if that is a native coroutine.
         if self._waiter is not None:
             self.close()
         elif not self._is_over:
-            text = (
-                f"an operation of loopcore.sync ({type(self.subject).__name__}) was never awaited: it has done nothing"
-            )
+            text = f"an operation of loopcore.sync ({type(self.subject).__name__}) was never awaited: it had no effect"
             warnings.warn(text, RuntimeWarning, stacklevel=1 if cython.compiled else 2, source=self)
 
     def take_over(self) -> None:
-        """Leave it to the caller to ask the subject. Raises RuntimeError if it was awaited already, or is."""
+        """Let the caller use the subject directly. Raises RuntimeError if it is being awaited or was awaited before."""
         if self._is_over or self._waiter is not None:
             raise RuntimeError("cannot reuse what has been awaited already: call the method again")
         self._is_over = True
@@ -190,7 +188,7 @@ class Operation:
             return self._advance()
 
     def _suspension(self) -> Any:
-        """Return what a task takes as the wish to wait."""
+        """Return the future, marked so that the task waits for it."""
         future = self._waiter._future  # type: ignore[union-attr]
         future._asyncio_future_blocking = True
         return future
@@ -218,31 +216,31 @@ class Operation:
 
 
 def operate(subject: Subject, argument: Any = None) -> "Coroutine[Any, Any, Any]":
-    """Return one use of `subject`: all that `collections.abc.Coroutine` asks for, so a task takes it as well."""
+    """Return an operation on `subject`. It has all methods of `collections.abc.Coroutine`, so tasks accept it."""
     return Operation(subject, argument)  # type: ignore[return-value]
 
 
 def make_waiter(subject: Subject) -> Waiter:
-    """Return a waiter for the current task. Raises RuntimeError without a running loop, or with a wrong one."""
+    """Return a waiter for the current task. Raises RuntimeError without a running loop, or in the wrong one."""
     loop = get_running_loop()
     return adopt(subject, Waiter(loop, loop.create_future()))
 
 
 def adopt(subject: Subject, waiter: Waiter) -> Waiter:
-    """Return `waiter`, fit to wait for `subject`."""
+    """Prepare `waiter` to wait for `subject`, and return it. Raises RuntimeError if its loop is the wrong one."""
     if subject.lock is not None:
         waiter._across_threads = True
     elif subject.loop is not waiter._loop:
         if subject.loop is not None and not subject.loop.is_closed():
             raise RuntimeError(
-                "this is being waited for in another event loop; make it with threadsafe=True to use it in several"
+                "this is being waited for in another event loop; create it with threadsafe=True to use it in several"
             )
         subject.loop = waiter._loop
     return waiter
 
 
 def attempt(subject: Subject, argument: Any) -> Any:
-    """Do it now and return the result, or PENDING."""
+    """Perform the operation now, under the lock, and return the result, or PENDING."""
     if subject.lock is None:
         return subject.attempt(argument)
     with subject.lock:
@@ -250,7 +248,7 @@ def attempt(subject: Subject, argument: Any) -> Any:
 
 
 def withdraw(subject: Subject, waiter: Waiter) -> None:
-    """Forget `waiter`, from outside."""
+    """Remove `waiter`, under the lock."""
     if subject.lock is None:
         subject.withdraw(waiter)
     else:
@@ -263,21 +261,21 @@ if cython.compiled:
 
 
 def new_lock(threadsafe: bool) -> "RLock | None":
-    """Return what guards a subject that several threads use.
+    """Return a lock for a subject that several threads use; None if `threadsafe` is false.
 
-    Reentrant, because a value may be destroyed under it, and what its finalizer sends must not wait for ourselves.
+    Reentrant, because a value may be destroyed under it, and its finalizer may send to the same channel.
     """
     return RLock() if threadsafe else None
 
 
 class Guarded(Protocol):
-    """What has a lock, or None where one thread uses it."""
+    """An object with a lock, which is None if only one thread uses the object."""
 
     lock: Any
 
 
 def guard(guarded: Guarded) -> Any:
-    """Return the context in which `guarded` may be touched."""
+    """Return the context manager in which `guarded` may be used."""
     return _UNGUARDED if guarded.lock is None else guarded.lock
 
 
@@ -285,7 +283,7 @@ _UNGUARDED = nullcontext()
 
 
 class Crowd:
-    """Waiters that are woken all at once, and then look for themselves."""
+    """Waiters that are all woken at once, and then check for themselves."""
 
     __slots__ = ("_waiters",)
 
@@ -296,15 +294,15 @@ class Crowd:
         return len(self._waiters)
 
     def enlist(self, waiter: Waiter) -> None:
-        """Wake `waiter` next time."""
+        """Wake `waiter` at the next `wake` or `call`."""
         self._waiters[waiter] = None
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Forget `waiter`; nothing happens if it was woken."""
+        """Remove `waiter`; no effect if it was woken."""
         self._waiters.pop(waiter, None)
 
     def wake(self) -> None:
-        """Wake everybody."""
+        """Wake all waiters."""
         waiters = self._waiters
         if waiters:
             self._waiters = {}
@@ -312,7 +310,7 @@ class Crowd:
                 waiter.wake()
 
     def call(self) -> None:
-        """Wake everybody through their loops: also from a signal handler."""
+        """Wake all waiters through their loops. May be called from a signal handler."""
         waiters = self._waiters
         self._waiters = {}
         for waiter in waiters:
@@ -320,21 +318,22 @@ class Crowd:
 
 
 class Permits:
-    """So many of something, handed out first come first served.
+    """A number of permits, handed out first come first served.
 
-    A permit that comes back goes to who waits longest, and stays reserved until that waiter runs or goes away; who
-    comes meanwhile does not get it. So the order is that of the calls, and nobody starves.
+    A returned permit goes to the waiter that has waited longest, and stays reserved until that waiter runs or is
+    withdrawn; a task that comes meanwhile does not get it. So permits are granted in the order of the calls, and no
+    waiter starves.
     """
 
     __slots__ = ("free", "_waiters")
 
     def __init__(self, free: int) -> None:
         self.free: int = free
-        """How many are neither taken nor reserved; 0 while anybody waits."""
-        self._waiters: Any = OrderedDict()  # a queue from whose middle those who go away are taken at once
+        """How many are neither taken nor reserved; 0 while any waiter waits."""
+        self._waiters: Any = OrderedDict()  # a queue with removal from the middle in constant time
 
     def waiting(self) -> int:
-        """Return how many wait, those left out for whom a permit is reserved."""
+        """Return how many waiters there are, not counting those with a reserved permit."""
         return len(self._waiters)
 
     def take(self) -> bool:
@@ -345,7 +344,7 @@ class Permits:
         return False
 
     def enlist(self, waiter: Waiter) -> bool:
-        """Reserve a permit for `waiter`: now, which is True, or when its turn comes. It may have one already."""
+        """Reserve a permit for `waiter`: now, and return True, or when its turn comes. It may have one already."""
         if waiter.granted or self.take():
             waiter.granted = True
             return True
@@ -353,7 +352,7 @@ class Permits:
         return False
 
     def give(self) -> None:
-        """Give a permit back, or make a new one."""
+        """Return a permit, or add a new one."""
         while self._waiters:
             waiter = self._waiters.popitem(last=False)[0]
             waiter.granted = True
@@ -363,7 +362,7 @@ class Permits:
         self.free += 1
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Forget `waiter`; a permit reserved for it goes to the next."""
+        """Remove `waiter`; a permit reserved for it goes to the next."""
         if waiter.granted:
             waiter.granted = False
             self.give()
@@ -371,7 +370,7 @@ class Permits:
             self._waiters.pop(waiter, None)
 
     def wake_all(self) -> None:
-        """Wake all who wait, with nothing reserved: there will be no more."""
+        """Wake all waiters, with nothing reserved: no more permits will come."""
         waiters = self._waiters
         self._waiters = OrderedDict()
         for waiter in waiters:

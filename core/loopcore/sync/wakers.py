@@ -1,13 +1,13 @@
-"""Wakers: the smallest thing to wait for, for who writes awaitables of their own.
+"""Wakers: the smallest primitive to wait for, for authors of awaitables.
 
     waker = Waker()
     device.on_ready(waker.wake)           from any thread, any number of times
-    await waker.park()                    until it is woken; at once if it was since the last time
+    await waker.park()                    until it is woken; at once if it was woken since the last park
 
-A waker holds one token, as `std::thread::park` does: `wake` leaves it, `park` takes it, and waits while there is none.
-So a wake that comes before the park is not lost, and ten wakes are one. Cancelled, `park` leaves the token where it is.
+A waker holds at most one token, as in `std::thread::park`: `wake` puts it there, `park` takes it, and waits if there is
+none. So a wake before the park is not lost, and ten wakes count as one. A `park` that is cancelled leaves the token.
 
-Thread: `wake` and `clone` any, also from a signal handler; `park` that of a running loop, any asyncio loop.
+Thread: `wake` and `clone` any, also from a signal handler; `park` in the thread of a running loop, any asyncio loop.
 """
 
 from collections.abc import Callable, Coroutine
@@ -21,7 +21,7 @@ __all__ = ["Waker", "park"]
 
 
 class _Token(Subject):
-    """What a waker and its clones share."""
+    """The state that a waker and its clones share."""
 
     __slots__ = ("crowd", "is_there")
 
@@ -38,7 +38,7 @@ class _Token(Subject):
 
     def enlist(self, waiter: Waiter) -> bool:
         self.crowd.enlist(waiter)
-        return self.is_there  # a signal handler of this thread, whom the lock lets in, may have put it just now
+        return self.is_there  # a signal handler in this thread may have put it just now: the lock is reentrant
 
     def complete(self, waiter: Waiter, argument: Any) -> Any:
         self.crowd.withdraw(waiter)
@@ -59,14 +59,14 @@ class _Token(Subject):
         return waiter.granted
 
     def put(self) -> None:
-        """Be there, and wake whoever waits for it."""
+        """Put the token there, and wake all waiters."""
         with self.lock:
             self.is_there = True
             self.crowd.call()
 
 
 class Waker:
-    """Wakes whoever parks on it, or on a clone of it. Equal to its clones."""
+    """Wakes the task that parks on it, or on a clone of it. Equal to its clones."""
 
     __slots__ = ("_token",)
 
@@ -74,15 +74,15 @@ class Waker:
         self._token = _Token()
 
     def wake(self) -> None:
-        """Let the parked task go on, or the next one that parks. Thread: any; also from a signal handler."""
+        """Resume the parked task, or the next one that parks. Thread: any; also from a signal handler."""
         self._token.put()
 
     def park(self) -> Coroutine[Any, Any, None]:
-        """Wait until it is woken; return at once if it was since somebody last parked."""
+        """Wait until it is woken; return at once if it was woken since the last park."""
         return operate(self._token)
 
     def clone(self) -> "Waker":
-        """Return another waker of the same task."""
+        """Return another waker for the same task."""
         other = Waker.__new__(Waker)
         other._token = self._token
         return other
@@ -102,7 +102,7 @@ class Waker:
 
 
 async def park(begin: Callable[[Waker], object]) -> None:
-    """Call `begin` with a new waker, and wait until it is woken, which `begin` may do itself."""
+    """Call `begin` with a new waker, and wait until it is woken; `begin` may wake it itself."""
     waker = Waker()
     begin(waker)
     await waker.park()

@@ -2,14 +2,14 @@
 
     sender, receiver = watch.Channel(Settings())
     sender.send(new)                      or: sender.modify(function)
-    value = await receiver.changed()      the newest value, when there is one that this receiver has not seen
+    value = await receiver.changed()      the newest value, as soon as there is one that this receiver has not seen
     value = receiver.get()                the newest value, at once; counts as seen
 
-For settings, states and positions, where who comes late wants to know how things are and not how they came about.
-Sending never waits, and keeps one value, however many receivers there are. `async for` gives the newest value after
+For settings, states and positions, where a late receiver needs the current value and not the history.
+Sending never waits, and keeps one value, however many receivers there are. `async for` yields the newest value after
 each change; it ends when the last sender is closed and the last value was seen.
 
-Thread: with `threadsafe=True` any, each with a loop of its own; else one thread, and one loop.
+Thread: with `threadsafe=True` any, each with its own loop; otherwise one thread and one loop.
 """
 
 from collections.abc import Callable, Coroutine
@@ -26,7 +26,7 @@ __all__ = ["Channel", "Receiver", "Sender"]
 
 
 class Sender(Handle, Generic[T]):
-    """Replaces the value."""
+    """The sending end: replaces the value."""
 
     __slots__ = ("_slot",)
 
@@ -48,13 +48,16 @@ class Sender(Handle, Generic[T]):
         return value
 
     def send(self, value: T) -> None:
-        """Replace the value, and let all receivers know, also if it is equal. Raises Closed if this handle is."""
+        """Replace the value, and notify all receivers, even if it is equal. Raises Closed if this handle is closed."""
         with guard(self._slot):
             self._check_open()
             self._slot.put(value)
 
     def modify(self, change: Callable[[T], T]) -> T:
-        """Replace the value by what `change` makes of it, and return that; no other thread sends meanwhile."""
+        """Replace the value with `change(value)`, and return the new one. No other thread sends meanwhile.
+
+        Raises Closed if this handle is closed.
+        """
         with guard(self._slot):
             self._check_open()
             value = change(self._slot.value)
@@ -62,14 +65,14 @@ class Sender(Handle, Generic[T]):
             return value
 
     def subscribe(self) -> "Receiver[T]":
-        """Return a receiver that has seen the present value. Raises Closed if this handle is."""
+        """Return a receiver that has seen the current value. Raises Closed if this handle is closed."""
         with guard(self._slot):
             self._check_open()
             self._slot.receivers += 1
             return Receiver(self._slot)
 
     def clone(self) -> "Sender[T]":
-        """Return another handle. Raises Closed if this one is."""
+        """Return another handle. Raises Closed if this one is closed."""
         with guard(self._slot):
             self._check_open()
             self._slot.senders += 1
@@ -77,7 +80,7 @@ class Sender(Handle, Generic[T]):
 
 
 class Receiver(Handle, Generic[T]):
-    """Sees the newest value."""
+    """The receiving end: sees the newest value."""
 
     __slots__ = ("_view",)
 
@@ -89,29 +92,29 @@ class Receiver(Handle, Generic[T]):
         return f"<watch.Receiver {self._view.slot.value!r}, {'new' if self.has_changed() else 'seen'}>"
 
     def has_changed(self) -> bool:
-        """Tell whether there is a value that this receiver has not seen."""
+        """Return whether there is a value that this receiver has not seen."""
         return self._view.seen != self._view.slot.version
 
     def get(self) -> T:
-        """Return the newest value, which counts as seen from now on."""
+        """Return the newest value, and mark it as seen."""
         with guard(self._view):
             self._view.seen = self._view.slot.version
             value: T = self._view.slot.value
             return value
 
     def changed(self) -> Coroutine[Any, Any, T]:
-        """Return the newest value, when it is one that was not seen. Raises Closed if none will come."""
+        """Return the newest value; wait until there is one that was not seen. Raises Closed if none will come."""
         return operate(self._view)
 
     def wait_for(self, condition: Callable[[T], bool]) -> Coroutine[Any, Any, T]:
-        """Return the newest value that meets `condition`, perhaps at once, which is asked after each change.
+        """Return the newest value as soon as `condition(value)` is true, which is checked now and after each change.
 
-        Values in between may be skipped. Raises Closed, and what `condition` raises.
+        Values in between may be skipped. Raises Closed, and any exception from `condition`.
         """
         return operate(self._view, condition)
 
     def clone(self) -> "Receiver[T]":
-        """Return another receiver, which has seen the present value. Raises Closed if this one is closed."""
+        """Return another receiver, which has seen the current value. Raises Closed if this one is closed."""
         with guard(self._view):
             self._check_open()
             self._view.slot.receivers += 1
@@ -138,7 +141,7 @@ class _Ends(NamedTuple, Generic[T]):
 
 
 class Channel(_Ends[T]):
-    """A value that is watched, at first `value`: its sender and a first receiver, which has seen it, as a pair."""
+    """A watched value, initially `value`: a pair of its sender and a first receiver, which has seen that value."""
 
     __slots__ = ()
 

@@ -148,5 +148,5 @@ def test_an_impossible_threshold_is_refused(slow: float) -> None:
 
 
 def test_what_is_no_text_cannot_be_given_as_text() -> None:
-    with pytest.raises(UsageError, match="text cannot give"):
+    with pytest.raises(UsageError, match="cannot be given as text"):
         loopcore.new_event_loop(plugins="spans:tracer_provider=x")

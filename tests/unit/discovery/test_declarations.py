@@ -81,7 +81,7 @@ def versioned(version):
         (versioned((0, 9)), "version"),
         (versioned("1.0"), "version"),
         (type("Raises", (Fake,), {"probe": lambda: 1 // 0}), "ZeroDivisionError"),
-        (type("Wrong", (Fake,), {"probe": lambda: True}), "no ProbeResult"),
+        (type("Wrong", (Fake,), {"probe": lambda: True}), "not a ProbeResult"),
     ],
 )
 def test_backend_that_breaks_the_port_is_refused_with_the_reason(install, target, complaint):
@@ -124,7 +124,7 @@ def test_constructor_that_raises_is_named_in_a_note(install):
     install(Entry("full", Full, "stranger", "s:Full"))
     with pytest.raises(OSError, match="Too many open files") as caught:
         EventLoop("full")
-    assert caught.value.__notes__ == ["raised by backend 'full' (s:Full of stranger 1.0) while it was made"]
+    assert caught.value.__notes__ == ["raised by backend 'full' (s:Full of stranger 1.0) while it was being created"]
 
 
 # Registered without installation

@@ -62,10 +62,10 @@ def test_plugins_and_their_options_are_separated_by_commas(text, wishes):
     ("text", "complaint"),
     [
         ("port=1", "'port=1' is an option, but of which plugin? write NAME:port=1"),
-        ("a:port", "plugin 'a': 'port' is no option with a value; write a:OPTION=VALUE"),
-        ("a:", "plugin 'a': '' is no option with a value"),
-        ("a:=1", "plugin 'a': '=1' is no option with a value"),
-        ("a:x=1,=2", "plugin 'a': '=2' is no option with a value"),
+        ("a:port", "plugin 'a': 'port' is not an option with a value; write a:OPTION=VALUE"),
+        ("a:", "plugin 'a': '' is not an option with a value"),
+        ("a:=1", "plugin 'a': '=1' is not an option with a value"),
+        ("a:x=1,=2", "plugin 'a': '=2' is not an option with a value"),
         ("a:x=1,x=2", "plugin 'a': option 'x' is given twice"),
         ("a:x=1,a:x=2", "plugin 'a' is named twice, with different options"),
         ("a,a:x=2", "plugin 'a' is named twice, with different options"),
@@ -118,7 +118,10 @@ def test_values_are_converted_as_parameters_are_annotated(metrics, text, value):
         ("port=", "option 'port' takes int, not ''"),
         ("every=often", "option 'every' takes float, not 'often'"),
         ("quiet=maybe", "option 'quiet' takes bool (yes or no), not 'maybe'"),
-        ("callback=f", "option 'callback' is a Callable, which text cannot give; make the plugin in the program"),
+        (
+            "callback=f",
+            "option 'callback' is a Callable, which cannot be given as text; create the plugin in the program",
+        ),
         ("prot=1", "no option 'prot' (did you mean 'port'?); it accepts port=int, host=str, every=float, quiet=bool"),
     ],
 )
