@@ -76,7 +76,7 @@ def cannot_of(kind: str) -> dict[str, str]:
     masked = {name.strip() for name in os.environ.get("LOOPCORE_URING_WITHOUT", "").split(",")}
     if kind.startswith("uring") and masked & TICKS:
         reason = "an operation that is asked for again each time asks for a poll in a tick that would have left it out"
-        return {"test_stream_of_hook_calls_is_that_of_the_reference": reason}
+        return {"test_stream_of_hook_calls_is_that_of_a_built_in_backend": reason}
     if kind == "kqueue" and os.environ.get("LOOPCORE_TEST_KQUEUE") == "fake":
         reason = "fails or hangs at times over the simulation, which is Python; whose fault it is, is not known yet"
         return {"test_finalizer_may_unregister_inside_a_wait": reason}
