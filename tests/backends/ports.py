@@ -22,7 +22,7 @@ MASKS = (
 )
 """What uring does without, in turn."""
 
-TICKS = frozenset({"buffer_ring", "multishot_receive", "multishot_accept", "multishot_poll"})
+TICKS = frozenset({"buffer_ring", "multishot_receive"})
 """The features of uring without which a program has other ticks."""
 
 
