@@ -5,8 +5,7 @@ makes the system calls itself when a readiness backend says that they will succe
 so is in docs/adr/0015.
 
 It stands on the first of kqueue, epoll, poll and select that can run here. `ProactorBackend(over="poll")` takes
-another, or any object with the readiness port; LOOPCORE_PROACTOR_OVER does the same for a program that says
-`backend="proactor"`.
+another, or any object with the readiness port.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ class ProactorBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """Say whether there is a multiplexer. Raises UsageError for a wrong LOOPCORE_PROACTOR_OVER."""
+        """Say whether there is a multiplexer."""
         try:
             choose(None)
         except BackendUnavailableError as exc:
