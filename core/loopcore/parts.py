@@ -12,12 +12,7 @@ from loopcore.services.owners import Owners
 
 T = TypeVar("T")
 
-_REPLACED: Final = "replaced"
-"""Where the table keeps, by name, what a program has put something else in the place of, the loop's own first."""
-
-
 _TIES: Final = {
-    _REPLACED,
     "_asyncgens",
     "_children",
     "_endpoints",
@@ -42,8 +37,7 @@ class Part:
     """What `part` returns: an attribute of the class that keeps what it has made in the loop's table of parts.
 
     Not in the loop's own dict: Python 3.12 and later call a method quickly on an object that has none (docs/adr/0014).
-    What a program sets hides what was there, also if it does so before the loop's `__init__`; to delete it brings that
-    back, as `unittest.mock.patch.object` expects of what is not in an object's own dict.
+    A program may set one, also before the loop's `__init__`; one that is deleted is made again when it is asked for.
 
     Thread: any; of threads that ask at once, all get the same.
     """
@@ -70,27 +64,13 @@ class Part:
             _any_early = True
             if not hasattr(loop, "_parts"):
                 loop._parts = {}
-        parts = loop._parts
-        made = parts.get(self._name)
-        if made is not None and made is not value:
-            replaced = parts.setdefault(_REPLACED, {}).setdefault(self._name, [])
-            for position, before in enumerate(replaced):
-                if before is value:  # set back, as pytest's monkeypatch does: nobody asks for what hid it any more
-                    del replaced[position:]
-                    break
-            else:
-                replaced.append(made)
-        parts[self._name] = value
+        loop._parts[self._name] = value
 
     def __delete__(self, loop: Any) -> None:
-        parts = loop._parts
         try:
-            del parts[self._name]  # it is made anew when it is asked for
+            del loop._parts[self._name]
         except KeyError:
             raise AttributeError(f"{type(loop).__name__!r} object has no {self._name!r} to delete") from None
-        replaced = parts.get(_REPLACED, {}).get(self._name)
-        if replaced:
-            parts[self._name] = replaced.pop()
 
 
 def part(make: Callable[[Any], T]) -> T:
@@ -118,12 +98,9 @@ def table_of_parts(loop: Any) -> dict[str, Any]:
 def close_parts(loop: Any) -> None:
     """Close those that have something to close and were made, while the loop is still open."""
     parts = loop._parts
-    replaced = parts.get(_REPLACED)
-    if replaced is None and parts.keys().isdisjoint(_CLOSED):
+    if parts.keys().isdisjoint(_CLOSED):
         return  # as a rule; to look for each takes longer than anything else here
     for name in _CLOSED:
-        if replaced is not None and replaced.get(name):
-            replaced[name][0].close()
         made = parts.get(name)
         if made is not None:
             made.close()
