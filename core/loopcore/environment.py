@@ -6,9 +6,7 @@ import sys
 from typing import Any, Final, NamedTuple
 
 from loopcore.errors import UsageError
-from loopcore.kernel.future import Future
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
-from loopcore.kernel.task import Task
 
 PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
 TASKS_VARIABLE: Final = "LOOPCORE_TASKS"
@@ -111,20 +109,16 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
 
 
 def task_classes() -> tuple[Any, Any]:
-    """Return the future and task classes that LOOPCORE_TASKS asks for: loopcore's, or asyncio's C classes.
-
-    Both are None if it is not set. That means loopcore's; in the pure build, asyncio's with all that loopcore's have.
+    """Return asyncio's classes of futures and tasks if LOOPCORE_TASKS asks for them; None twice for the default.
 
     Raises UsageError if it asks for anything else.
     """
     asked = read(TASKS_VARIABLE).strip()
     if not asked:
         return None, None
-    if asked == "loopcore":
-        return Future, Task
     if asked == "asyncio":
         return asyncio.Future, asyncio.Task
-    raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'loopcore' or 'asyncio'")
+    raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'asyncio', or unset")
 
 
 def thread_limit() -> int | None:

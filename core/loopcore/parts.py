@@ -12,12 +12,7 @@ from loopcore.services.owners import Owners
 
 T = TypeVar("T")
 
-_REPLACED: Final = "replaced"
-"""The table's entry for parts that a program has replaced: by name, a list with the loop's own part first."""
-
-
 _TIES: Final = {
-    _REPLACED,
     "_asyncgens",
     "_children",
     "_endpoints",
@@ -42,8 +37,7 @@ class Part:
     """A descriptor, returned by `part`: it keeps the part that it created in the loop's table of parts.
 
     Not in the loop's instance dict: Python 3.12 and later call methods faster on an object without one (docs/adr/0007).
-    A value that a program sets hides the previous one, even before the loop's `__init__`. Deleting it restores the
-    previous one, as `unittest.mock.patch.object` expects of an attribute that is not in an object's own dict.
+    A program may set a part, even before the loop's `__init__`; a deleted one is created again on its next use.
 
     Thread: any; threads that get a part concurrently all get the same one.
     """
@@ -70,27 +64,13 @@ class Part:
             _any_early = True
             if not hasattr(loop, "_parts"):
                 loop._parts = {}
-        parts = loop._parts
-        made = parts.get(self._name)
-        if made is not None and made is not value:
-            replaced = parts.setdefault(_REPLACED, {}).setdefault(self._name, [])
-            for position, before in enumerate(replaced):
-                if before is value:  # restored, as pytest's monkeypatch does: what hid it is no longer needed
-                    del replaced[position:]
-                    break
-            else:
-                replaced.append(made)
-        parts[self._name] = value
+        loop._parts[self._name] = value
 
     def __delete__(self, loop: Any) -> None:
-        parts = loop._parts
         try:
-            del parts[self._name]  # created again on the next use
+            del loop._parts[self._name]
         except KeyError:
             raise AttributeError(f"{type(loop).__name__!r} object has no {self._name!r} to delete") from None
-        replaced = parts.get(_REPLACED, {}).get(self._name)
-        if replaced:
-            parts[self._name] = replaced.pop()
 
 
 def part(make: Callable[[Any], T]) -> T:
@@ -118,12 +98,9 @@ def table_of_parts(loop: Any) -> dict[str, Any]:
 def close_parts(loop: Any) -> None:
     """Close the created parts that have something to close, while the loop is still open."""
     parts = loop._parts
-    replaced = parts.get(_REPLACED)
-    if replaced is None and parts.keys().isdisjoint(_CLOSED):
+    if parts.keys().isdisjoint(_CLOSED):
         return  # the usual case; looking each one up would take longer than anything else here
     for name in _CLOSED:
-        if replaced is not None and replaced.get(name):
-            replaced[name][0].close()
         made = parts.get(name)
         if made is not None:
             made.close()

@@ -1,8 +1,9 @@
-"""The measuring harness of loopcore, and nothing of loopcore itself.
+"""`loopcore bench`: the event loops that are installed, compared on a handful of workloads.
 
-One measurement is one fresh process. The parent (cli, rounds) decides the order, the children (child, server)
-run one workload on one loop and print one line of JSON. Nothing here imports the loops under test except by name,
-so a loop that is not installed costs a printed reason and no more.
+One measurement is one fresh process. The parent (command, rounds, measure) decides the order; the children (child,
+server, load) run one workload on one loop and print one line of JSON. Nothing but the command imports loopcore, and
+loops are imported by name only, so a loop that is not installed costs a printed reason and no more.
 
-Method and pitfalls: docs/explanation/benchmarks.md.
+The figures that are published come from a larger harness, which builds on these modules: tests/benchmarks/harness in
+the repository. Method and pitfalls: docs/explanation/benchmarks.md.
 """

@@ -1,22 +1,19 @@
-"""Bar charts: groups of bars from figures, as text for a terminal and as SVG for pages.
+"""Bar charts: groups of bars from figures, and as text for a terminal.
 
 A group is a workload, a bar is a loop, its length the ratio to asyncio of the same run (or to the first loop of a run
-without asyncio): longer is faster. SVG is drawn
-with CSS variables, light and dark by what the reader prefers; the file needs nothing from elsewhere.
+without asyncio): longer is faster. STYLE has the colours of drawings and pages, light and dark by what the reader
+prefers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 BASE = "asyncio"
 UNITS = {"cpu_ns": "ns", "wall_ns": "ns", "bytes": "B", "late_us": "us", "wait_us": "us"}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_LABEL, _BAR, _TEXT, _LINE = 170, 330, 170, 22
-_WIDTH = _LABEL + _BAR + _TEXT
 
 STYLE = """\
 :root { --ink: #1d1d1f; --soft: #6a6a70; --paper: #ffffff; --ours: #0a63c9; --other: #b7bcc6; --rule: #dcdce0 }
@@ -82,7 +79,7 @@ def base_of(document: Mapping[str, Any]) -> str:
 
 
 def groups_of(document: Mapping[str, Any]) -> list[Group]:
-    """The groups of a JSON document of the harness (report.document), in its order."""
+    """The groups of a JSON document (summary.document), in its order."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
     for figure in document["figures"]:
         rows.setdefault(figure["row"], []).append(figure)
@@ -145,49 +142,3 @@ def _blocks(length: float, ascii_only: bool) -> str:
         return "#" * round(length)
     whole = int(length)
     return "█" * whole + _EIGHTHS[int((length - whole) * 8)].strip()
-
-
-def svg(groups: Sequence[Group], title: str) -> str:
-    """A drawing of the groups, with the colours in it."""
-    lines, y = [_text(0, 22, title, "ink head")], 38
-    for group in groups:
-        lines.append(_text(0, y + 14, group.name, "ink head"))
-        lines.append(_text(0, y + 31, group.operation, "soft"))
-        y += 40
-        longest = longest_ratio([group])
-        for bar in group.bars:
-            length = round((bar.ratio or 0.0) / longest * _BAR, 1)
-            kind = "ours" if bar.ours else "other"
-            lines.append(_text(0, y + 15, bar.label, "ink"))
-            lines.append(f'<rect x="{_LABEL}" y="{y + 3}" width="{length}" height="15" rx="2" class="{kind}"/>')
-            lines.append(_text(_LABEL + length + 8, y + 15, bar.text, "soft"))
-            y += _LINE
-        y += 16
-    style = f'<style>{STYLE}</style><rect width="100%" height="100%" class="paper"/>'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-10 0 {_WIDTH + 20} {y}" role="img" '
-        f'aria-label="{escape(title, quote=True)}">{style}\n' + "\n".join(lines) + "\n</svg>\n"
-    )
-
-
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text x="{x:g}" y="{y:g}" class="{kind}">{escape(text)}</text>'
-
-
-def markdown_table(groups: Sequence[Group]) -> str:
-    """A line a workload, a column a loop: cost an operation, and how many times faster than asyncio."""
-    loops = list(dict.fromkeys(bar.label for group in groups for bar in group.bars))
-    lines = ["| work | " + " | ".join(loops) + " |", "|---|" + "---:|" * len(loops)]
-    for group in groups:
-        bars = {bar.label: bar for bar in group.bars}
-        best = max((bar.ratio or 0.0 for bar in group.bars), default=0.0)
-        cells = [_cell(bars.get(loop), best) for loop in loops]
-        lines.append(f"| `{group.name}` | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _cell(bar: Bar | None, best: float) -> str:
-    if bar is None:
-        return ""
-    text = f"{bar.cost} ({bar.times})" if bar.times and bar.label != BASE else bar.cost
-    return f"**{text}**" if bar.ratio and bar.ratio >= best else text

@@ -1,6 +1,6 @@
 """The measured process: one micro workload on one loop, one line of JSON on stdout.
 
-Started by the parent as `child.py describe|micro ...`; the parent never imports a loop itself.
+The parent never imports a loop itself.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import json
 import sys
-from typing import Any
 
 from loopcore_bench.loops import LoopFactory, describe_loop, loop_factory, missing_reason
 from loopcore_bench.meter import Meter, settle_gc, warm_allocator
@@ -17,9 +16,6 @@ from loopcore_bench.work import Work, all_micro
 
 NOT_INSTALLED = 3
 """Exit status when the loop cannot be had here; stdout then holds the reason."""
-
-
-_ENDLESS = 1e9
 
 
 def measure(work: Work, factory: LoopFactory, count: int, *, warm: bool) -> Meter:
@@ -40,22 +36,6 @@ def measure(work: Work, factory: LoopFactory, count: int, *, warm: bool) -> Mete
     return meter
 
 
-def without_clock(factory: LoopFactory) -> LoopFactory:
-    """A factory of loops that skip the poll by count alone.
-
-    Under valgrind a callback takes fifty times as long, so a bound in seconds would be reached after every one and
-    the count would be that of a loop that polls all the time. Only loopcore has such an attribute.
-    """
-
-    def make() -> asyncio.AbstractEventLoop:
-        loop: Any = factory()
-        if hasattr(loop, "poll_skip_time"):
-            loop.poll_skip_time = _ENDLESS
-        return loop  # type: ignore[no-any-return]
-
-    return make
-
-
 def result_of(meter: Meter, count: int) -> dict[str, float]:
     """The metrics of one measurement, each per operation."""
     return {"cpu_ns": meter.cpu_ns / count, "wall_ns": meter.wall_ns / count, **meter.extra}
@@ -69,8 +49,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--backend")
     parser.add_argument("--work")
     parser.add_argument("--count", type=int, default=0)
-    parser.add_argument("--gc", choices=("on", "off"), default="on")
-    parser.add_argument("--cold", action="store_true", help="no warm-up and no clock, for instruction counts")
     options = parser.parse_args(argv)
     try:
         factory = loop_factory(options.loop, options.backend)
@@ -83,11 +61,9 @@ def main(argv: list[str] | None = None) -> int:
     work = all_micro()[options.work]
     count = options.count or work.count
     warm_allocator()
-    settle_gc(options.gc)
-    if options.cold:
-        factory = without_clock(factory)
+    settle_gc("on")
     try:
-        meter = measure(work, factory, count, warm=not options.cold)
+        meter = measure(work, factory, count, warm=True)
     except NotImplementedError as error:
         print(json.dumps({"reason": missing_reason(error)}))
         return NOT_INSTALLED

@@ -1,7 +1,7 @@
 """`loopcore bench`: the loops that are installed here, side by side, on this machine.
 
-The short form of the harness: its workloads, processes and rounds, and a choice of rows that takes a minute or two. It
-alone knows loopcore: its errors, for one line on standard error, and its backends, to measure each.
+This module alone of its package knows loopcore: its errors, for one line on standard error, and its backends, to
+measure each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import importlib.util
 import json
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,16 +21,15 @@ from loopcore.cli.output import align
 from loopcore.discovery import choose_backend, list_backends
 from loopcore.errors import UsageError
 from loopcore_bench.charts import BASE, Group, base_of, groups_of, text_chart
-from loopcore_bench.cli import GROUPS, choose_rows
 from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts, own_variables
-from loopcore_bench.measure import NetBench, Settings
-from loopcore_bench.netrows import NetRow
+from loopcore_bench.measure import Settings, measure
 from loopcore_bench.page import loop_lines, page
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
-from loopcore_bench.report import document
-from loopcore_bench.rounds import Cell, Row, interleave, run_rounds, without_parts
-from loopcore_bench.summary import summarise
+from loopcore_bench.rounds import Cell, can_run, interleave, one_by_one, run_rounds, without_parts
+from loopcore_bench.rows import NetRow, choose_rows
+from loopcore_bench.summary import document, summarise
+from loopcore_bench.work import Row
 
 PEERS = ("uvloop", "winloop", "rloop", "blazio", "zloop", "zuvloop", "leviathan")
 """Event loops with a `new_event_loop`; those that are installed are measured."""
@@ -53,10 +51,9 @@ _OVERHEAD, _OVERHEAD_NET = 0.15, 0.45
 def bench(parser: argparse.ArgumentParser) -> None:
     """Compare the event loops that are installed here: CPU time an operation, side by side."""
     parser.add_argument("--loops", help="[label=]name[:backend][@python],...; default: all that are installed")
-    groups = ", ".join(GROUPS)
     parser.add_argument(
         "--work",
-        help=f"names, patterns (tcp-*) and groups ({groups}), separated by commas; default: {WORK.replace(',', ', ')}",
+        help=f"names and patterns (tcp-*), separated by commas, or all; default: {WORK.replace(',', ', ')}",
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default: 3)")
     parser.add_argument("--seconds", type=float, default=0.3, help="about how long a measurement takes (default: 0.3)")
@@ -130,7 +127,7 @@ def _advice(specs: list[LoopSpec], loops: dict[str, dict[str, Any]], *, asked: b
         lines.append(f"loopcore is measured with {', '.join(f'{k}={v}' for k, v in variables.items())}, as set here")
     if any(loops[spec.label].get("build") == "pure" and spec.python == sys.executable for spec in specs):
         lines.append("loopcore is not compiled here, which costs most of its speed; `loopcore info` says why")
-    if not asked and not any(spec.is_peer and spec.name != BASE for spec in specs):
+    if not asked and not any(spec.name not in (BASE, "loopcore") for spec in specs):
         lines.append("no other loop is installed here; `pip install uvloop` would put it beside these")
     return lines
 
@@ -223,31 +220,24 @@ def _measure(
     arguments: argparse.Namespace, rows: list[Row], specs: list[LoopSpec], loops: dict[str, dict[str, Any]]
 ) -> tuple[dict[str, Any], bool]:
     settings = Settings(arguments.seconds / _NOMINAL, arguments.seconds)
-    order = [row for _, row, _ in interleave(rows, specs, arguments.rounds)]
-    expected = sum(arguments.seconds + (_OVERHEAD_NET if isinstance(row, NetRow) else _OVERHEAD) for row in order)
-    with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
-        net = None
-        if any(isinstance(row, NetRow) for row in rows):
-            net = NetBench(settings, Path(scratch), interpreted=True)
-            if net.programs.interpreted is not None:
-                print(f"the load generator is the one in Python: {net.programs.interpreted}", flush=True)
-        tell = Progress(len(order), expected)
-        cells, interrupted = _run(arguments.rounds, rows, specs, settings, net, tell)
+    order = list(interleave(rows, specs, arguments.rounds, exists=can_run))
+    measured = [row for _, row, chosen in order for _ in chosen]
+    overheads = sum(_OVERHEAD_NET if isinstance(row, NetRow) else _OVERHEAD for row in measured)
+    tell = Progress(len(measured), arguments.seconds * len(measured) + overheads)
+    cells, interrupted = _run(order, settings, tell)
     if interrupted:
         done = {cell.row for cell in cells}
         rows = [row for row in rows if row.name in done]
-    figures = summarise(cells, rows, specs)
-    operations = {row.name: row.operation for row in rows}
-    found = document(machine_facts(), loops, settings, operations, figures, cells, [])
+    found = document(machine_facts(), loops, settings, rows, summarise(cells, rows, specs), cells)
     if interrupted:
-        found["interrupted"] = f"interrupted after {tell.done} of {len(order)} measurements; what was complete is here"
+        found["interrupted"] = (
+            f"interrupted after {tell.done} of {len(measured)} measurements; what was complete is here"
+        )
         print(found["interrupted"], file=sys.stderr, flush=True)
     return found, any(cell.error for cell in cells)
 
 
-def _run(
-    rounds: int, rows: list[Row], specs: list[LoopSpec], settings: Settings, net: NetBench | None, tell: Progress
-) -> tuple[list[Cell], bool]:
+def _run(order: list[tuple[int, Row, list[LoopSpec]]], settings: Settings, tell: Progress) -> tuple[list[Cell], bool]:
     """Measure; if that is interrupted, return what is complete, and True. Raises KeyboardInterrupt if nothing is."""
     cells: list[Cell] = []
 
@@ -256,9 +246,9 @@ def _run(
         tell(cell)
 
     try:
-        run_rounds(rows, specs, rounds, settings, net, keep)
+        run_rounds(order, one_by_one(lambda row, spec: measure(row, spec, settings)), keep)
     except KeyboardInterrupt:
-        complete = without_parts(cells, rows, specs, rounds)
+        complete = without_parts(cells, order)
         if not complete:
             raise
         return complete, True

@@ -19,12 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-FLOOR = "c"
-"""Label of the C epoll server, which has network rows only."""
-
-PYTHON_FLOOR = "pyfloor"
-"""The module that is the floor with Python in it (see floors.py)."""
-
 _BACKEND_VARIABLES = {"zloop": "ZLOOP_IO_URING"}
 """Loops whose factory takes no backend but whose environment does: `zloop:completion`."""
 
@@ -45,11 +39,6 @@ class LoopSpec:
     python: str
     network_only: bool = False
     sources: tuple[str, ...] = ()
-
-    @property
-    def is_peer(self) -> bool:
-        """True for the loops that loopcore is compared with; false for loopcore and for the floors."""
-        return self.name not in ("loopcore", FLOOR, PYTHON_FLOOR)
 
 
 def parse_loop(text: str) -> LoopSpec:

@@ -2,74 +2,94 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
-from loopcore_bench.callgrind import Instructions, ServerCounts
-from loopcore_bench.certificates import Certificates, make_certificates
-from loopcore_bench.loops import FLOOR, LoopSpec
-from loopcore_bench.native import NoCompilerError, Programs, compile_programs, interpreted_programs
-from loopcore_bench.netrows import NetRow
-from loopcore_bench.process import Child, MeasurementError, NotInstalledError, ask, module_command
-from loopcore_bench.session import Session
-from loopcore_bench.steady import Line, medians, steady
-from loopcore_bench.strace import Strace, Syscalls
-from loopcore_bench.work import Work
-
-if sys.platform != "win32":
-    import resource
-
-Metrics = dict[str, float]
+from loopcore_bench.loops import LoopSpec
+from loopcore_bench.process import Child, MeasurementError, NotInstalledError, ask, module_command, package_command
+from loopcore_bench.rounds import Metrics
+from loopcore_bench.rows import NetRow
+from loopcore_bench.work import Row, Work
 
 _START_TIMEOUT = 60.0
-_COUNTED_TIMEOUT = 900.0
-"""Seconds that a server may take to start, or for its requests, where its instructions are counted."""
 _MICRO_TIMEOUT = 120.0
 """Seconds that the child of a workload may take at scale 1."""
-_LARGEST_SCALE_OF_BYTES = 4.0
-"""What counts bytes needs memory for each operation, and tells no more with more of them."""
-_OTHER_FILES = 200
-"""What a process has open besides its connections, and some more."""
+_WARMUP = 0.2
+"""Seconds of unmeasured load before a network row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every measurement of a run.
-
-    `requests` bounds a turn of a network row instead of `seconds`, which is for all its turns, when not 0.
-    """
+    """What holds for every measurement of a run: a factor on the counts of micro workloads, and seconds of load."""
 
     scale: float = 1.0
     seconds: float = 1.0
-    requests: int = 0
-    warmup: float = 0.2
-    gc: str = "on"
-    pin: bool = True
-    turns: int = 1
-
-    @property
-    def turn(self) -> float:
-        """Seconds of one turn."""
-        return self.seconds / self.turns
 
 
-def micro_count(work: Work, settings: Settings) -> int:
-    """How many operations of a micro workload are run."""
-    scale = min(settings.scale, _LARGEST_SCALE_OF_BYTES) if work.primary == "bytes" else settings.scale
-    return max(2, round(work.count * scale))
+def measure(row: Row, spec: LoopSpec, settings: Settings) -> Metrics:
+    """Measure a row on a loop. Raises NotInstalledError with a reason not to, MeasurementError if it failed."""
+    if isinstance(row, Work):
+        return _measure_micro(row, spec, settings)
+    assert isinstance(row, NetRow)
+    return _measure_net(row, spec, settings)
 
 
-def measure_micro(work: Work, spec: LoopSpec, settings: Settings) -> Metrics:
-    """One micro workload in a fresh process."""
-    count = micro_count(work, settings)
-    command = [*module_command(spec, "child"), "micro", "--work", work.name, "--count", str(count)]
-    return ask([*command, "--gc", settings.gc], _MICRO_TIMEOUT * max(1.0, settings.scale))
+def _measure_micro(work: Work, spec: LoopSpec, settings: Settings) -> Metrics:
+    count = max(2, round(work.count * settings.scale))
+    command = [*module_command(spec, "loopcore_bench.child"), "micro", "--work", work.name, "--count", str(count)]
+    return ask(command, _MICRO_TIMEOUT * max(1.0, settings.scale))
+
+
+def _measure_net(row: NetRow, spec: LoopSpec, settings: Settings) -> Metrics:
+    """Fresh server, fresh client, CPU time of the server over the loaded interval."""
+    server_cpu, client_cpu = choose_cpus(pin=True)
+    serve = [*module_command(spec, "loopcore_bench.server"), "--kind", row.kind, "--size", str(row.size)]
+    with Child(serve, cpu=server_cpu) as server:
+        port = int(server.read_json(_START_TIMEOUT)["port"])
+        load = [*package_command("loopcore_bench.load"), "--port", str(port), "--size", str(row.size)]
+        load += ["--conns", str(row.conns), "--seconds", str(settings.seconds), "--warmup", str(_WARMUP)]
+        with Child(load, cpu=client_cpu) as client:
+            return _measure_interval(server, client, _START_TIMEOUT + settings.seconds * 5)
+
+
+def _measure_interval(server: Child, client: Child, patience: float) -> Metrics:
+    if (word := client.read_line(patience)) != "ready":
+        raise MeasurementError(f"the load generator said {word!r} where 'ready' was expected")
+    before = _cpu_of(server)
+    client.tell("go")
+    result = client.read_json(patience)
+    after = _cpu_of(server)
+    requests, seconds = checked(result, server), float(result["seconds"])
+    return {
+        "cpu_ns": (after - before) / requests,
+        "wall_ns": seconds * 1e9 / requests,
+        "requests": requests,
+        "per_second": requests / seconds,
+        "p50_us": float(result["p50_us"]),
+        "p99_us": float(result["p99_us"]),
+    }
+
+
+def checked(result: dict[str, Any], server: Child) -> int:
+    """How many requests the load generator got right. Raises MeasurementError when a single one failed.
+
+    Raises NotInstalledError when the server died of a method that its loop does not implement.
+    """
+    requests, errors, wrong = (int(result[key]) for key in ("requests", "errors", "wrong"))
+    if wrong:
+        raise MeasurementError(f"{wrong} answers were not what had been sent; {server.last_words()}")
+    if errors and server.last_words().startswith("NotImplementedError"):
+        raise NotInstalledError("not implemented by this loop")
+    if errors or not requests:
+        raise MeasurementError(f"{errors} errors in {requests} requests; {server.last_words()}")
+    return requests
+
+
+def _cpu_of(server: Child) -> int:
+    server.tell("usage")
+    return int(server.read_json(_START_TIMEOUT)["cpu_ns"])
 
 
 def choose_cpus(pin: bool) -> tuple[int | None, int | None]:
@@ -80,162 +100,3 @@ def choose_cpus(pin: bool) -> tuple[int | None, int | None]:
     if len(allowed) < 2:
         return None, None
     return allowed[0], allowed[-1]
-
-
-def allow_files(count: int) -> None:
-    """Let this process and its children have so many open files. Raises NotInstalledError where the system refuses."""
-    if sys.platform == "win32":
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft >= count:
-        return
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (count, max(count, hard)))
-    except (ValueError, PermissionError):
-        raise NotInstalledError(f"{count} open files are needed, the hard limit is {hard} (ulimit -Hn)") from None
-
-
-@contextlib.contextmanager
-def _noting(found: dict[str, Metrics | Exception], label: str) -> Iterator[None]:
-    """Put down why a loop cannot be measured."""
-    try:
-        yield
-    except (NotInstalledError, MeasurementError) as error:
-        found[label] = error
-
-
-@dataclass(slots=True)
-class NetBench:
-    """The compiled programs, and the way to measure a network row with them.
-
-    Without a C compiler NoCompilerError is raised, or `interpreted` makes the load generator a Python program.
-    """
-
-    settings: Settings
-    directory: Path
-    interpreted: bool = False
-    programs: Programs = field(init=False)
-    _certificates: Certificates | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        try:
-            self.programs = compile_programs(self.directory)
-        except NoCompilerError as error:
-            if not self.interpreted:
-                raise
-            self.programs = interpreted_programs(str(error))
-
-    def measure(self, row: NetRow, spec: LoopSpec) -> Metrics:
-        """One network row: fresh server, fresh client, CPU time of the server over the loaded interval."""
-        with self._session(row, spec) as session:
-            session.prepare()
-            return {**session.measure(), **session.finish()}
-
-    def measure_in_turns(self, row: NetRow, specs: list[LoopSpec]) -> dict[str, Metrics | Exception]:
-        """One network row without idle connections on several loops, by label: medians of turns, or why there are none.
-
-        All servers are up, each with a client, and one after the other is loaded for its part of the interval, so that
-        what slows the machine for a moment slows parts of several loops; that is taken out (`steady`).
-        """
-        found: dict[str, Metrics | Exception] = {}
-        turns: list[Line] = []
-        sessions: dict[str, Session] = {}
-        with contextlib.ExitStack() as stack:
-            for spec in specs:
-                with _noting(found, spec.label):
-                    session = stack.enter_context(self._session(row, spec))
-                    session.prepare()
-                    sessions[spec.label] = session
-            for number in range(self.settings.turns):
-                turns.append({})
-                order = list(sessions)
-                shift = number % max(1, len(order))
-                for label in order[shift:] + order[:shift]:
-                    if label not in found:
-                        with _noting(found, label):
-                            turns[-1][label] = sessions[label].measure()
-        turns = steady(turns)
-        return {spec.label: found.get(spec.label) or medians(turns, spec.label) for spec in specs}
-
-    def count_syscalls(self, row: NetRow, spec: LoopSpec) -> Syscalls:
-        """System calls of the server over the loaded interval of a network row."""
-        with tempfile.TemporaryDirectory() as scratch, self._session(row, spec) as session:
-            session.prepare()
-            with Strace(session.server.pid, Path(scratch)) as strace:
-                requests = int(session.run()["requests"])
-            session.finish()
-        return Syscalls(row.name, spec.label, requests, strace.calls)
-
-    def count_instructions(self, row: NetRow, spec: LoopSpec, profile: Path | None = None) -> Instructions:
-        """Instructions of the server over the loaded interval of a network row, outside the kernel.
-
-        `profile` is where callgrind's file of that interval is left. Raises NotInstalledError without valgrind, and
-        for io_uring, whose system calls it does not know.
-        """
-        if spec.backend == "uring":
-            raise NotInstalledError("valgrind does not know io_uring")
-        with tempfile.TemporaryDirectory() as scratch:
-            counts = ServerCounts(Path(scratch))
-            with self._session(row, spec, counts.command, _COUNTED_TIMEOUT) as session:
-                session.prepare()
-                before = counts.parts()
-                session.usage()
-                looks = counts.parts() - before
-                part = before + looks + 1
-                requests = int(session.run()["requests"])
-                session.usage()
-                if counts.parts() != before + 2 * looks:
-                    raise MeasurementError("the server looked at its CPU time under load: its counts are divided there")
-                found = counts.instructions(part)
-                session.finish()
-                if profile is not None:
-                    shutil.copyfile(counts.file(part), profile)
-        return Instructions(spec.label, row.name, requests, 0, found)
-
-    @contextlib.contextmanager
-    def _session(
-        self, row: NetRow, spec: LoopSpec, under: Sequence[str] = (), timeout: float = _START_TIMEOUT
-    ) -> Iterator[Session]:
-        """Start both processes, the server under a program, if one is named, and within `timeout` seconds.
-
-        Raises NotInstalledError when the row cannot be had here.
-        """
-        if self.programs.interpreted is not None and not row.is_plain:
-            raise NotInstalledError(f"without the load generator in C: {self.programs.interpreted}")
-        server_cpu, client_cpu = choose_cpus(self.settings.pin)
-        certificates = self._certify() if row.over == "tls" else None
-        allow_files(row.idle + row.conns + _OTHER_FILES)
-        with tempfile.TemporaryDirectory() as scratch:
-            path = os.path.join(scratch, "socket") if row.over in ("unix", "pipe") else None
-            with Child(self._server_command(row, spec, path, certificates), cpu=server_cpu, under=under) as server:
-                port = int(server.read_json(timeout)["port"])
-                with Child(self._load_command(row, port, path, certificates), cpu=client_cpu) as client:
-                    yield Session(row, server, client, timeout + self.settings.seconds * 5)
-
-    def _certify(self) -> Certificates:
-        if self.programs.no_tls is not None:
-            raise NotInstalledError(self.programs.no_tls)
-        if self._certificates is None:
-            self._certificates = make_certificates(self.directory)
-        return self._certificates
-
-    def _server_command(
-        self, row: NetRow, spec: LoopSpec, path: str | None, certificates: Certificates | None
-    ) -> list[str]:
-        where = ([] if path is None else [f"--{row.over}", path]) + ["--udp"] * (row.over == "udp")
-        if spec.name == FLOOR:
-            return [str(self.programs.floor), *where]
-        command = [*module_command(spec, "server"), "--kind", row.kind, "--size", str(row.size)]
-        if certificates is not None:
-            command += ["--certificate", str(certificates.server)]
-        return [*command, "--gc", self.settings.gc, *where]
-
-    def _load_command(self, row: NetRow, port: int, path: str | None, certificates: Certificates | None) -> list[str]:
-        command = [*self.programs.load_command(), "--conns", str(row.conns), "--size", str(row.size)]
-        command += ["--idle", str(row.idle), "--warmup", str(self.settings.warmup)]
-        command += ["--port", str(port)] if path is None else [f"--{row.over}", path]
-        seconds = self.settings.seconds if row.idle else self.settings.turn
-        command += ["--seconds", str(seconds), "--requests", str(self.settings.requests)]
-        if certificates is not None:
-            command += ["--tls", str(certificates.authority)]
-        return command + ["--churn"] * row.churn + ["--http"] * row.http + ["--udp"] * (row.over == "udp")

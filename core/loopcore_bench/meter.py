@@ -48,19 +48,6 @@ def cpu_ns() -> int:
     return round((usage.ru_utime + usage.ru_stime) * 1e9)
 
 
-def peak_kib() -> int:
-    """The largest resident set so far, where the system says it; else 0."""
-    return 0 if sys.platform == "win32" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def resident_bytes() -> int:
-    """Resident set of this process (proc(5), /proc/self/statm; pages). Raises NotImplementedError elsewhere."""
-    if sys.platform != "linux":
-        raise NotImplementedError
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize()
-
-
 class Meter:
     """Measures one `with` block; workloads that measure something else put it into `extra` under its name and unit."""
 

@@ -33,7 +33,7 @@ td:first-child, th:first-child { text-align: left; position: sticky; left: 0; ba
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The page for a JSON document of the harness."""
+    """The page for a JSON document (summary.document)."""
     groups = groups_of(document)
     machine = document["machine"]
     facts = [machine["date"], machine["cpu"], f"{machine['cpus']} CPUs", machine["system"], machine["libc"]]

@@ -1,4 +1,4 @@
-"""Child processes of the harness: a clean environment, a deadline, one line at a time.
+"""Child processes: a clean environment, a deadline, one line at a time.
 
 Errors of a child become MeasurementError with the last line it wrote to stderr, so that a failed cell of the table
 says why.
@@ -45,10 +45,14 @@ def child_environment(python: str) -> dict[str, str]:
 
 
 def module_command(spec: LoopSpec, module: str) -> list[str]:
-    """The command line that runs a module of this package on the interpreter of the loop."""
+    """The command line that runs a module, by its whole name, on the interpreter of the loop."""
     backend = [] if spec.backend is None else ["--backend", spec.backend]
-    sources = ["--sources", os.pathsep.join(spec.sources)] if spec.sources else []
-    return [spec.python, str(_START), *sources, module, "--loop", spec.name, *backend]
+    return [*package_command(module, spec.python, spec.sources), "--loop", spec.name, *backend]
+
+
+def package_command(module: str, python: str = sys.executable, sources: Sequence[str] = ()) -> list[str]:
+    """The command line that runs a module of this package, or of a folder among `sources`."""
+    return [python, str(_START), *(["--sources", os.pathsep.join(sources)] if sources else []), module]
 
 
 def pin_to(cpu: int | None) -> Callable[[], None] | None:
@@ -74,7 +78,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 env=child_environment(command[0]),
-                preexec_fn=pin_to(cpu),  # noqa: PLW1509  the harness has no threads
+                preexec_fn=pin_to(cpu),  # noqa: PLW1509  there are no threads
                 bufsize=0,
             )
         except OSError:
@@ -164,7 +168,7 @@ def ask(command: list[str], timeout: float, *, cpu: int | None = None) -> dict[s
 def describe(spec: LoopSpec, timeout: float = 60.0) -> dict[str, Any]:
     """Facts about a loop, from its own interpreter. Raises NotInstalledError with the reason."""
     try:
-        return ask([*module_command(spec, "child"), "describe"], timeout)
+        return ask([*module_command(spec, "loopcore_bench.child"), "describe"], timeout)
     except FileNotFoundError:
         raise NotInstalledError(f"no interpreter at {spec.python}") from None
     except OSError as error:

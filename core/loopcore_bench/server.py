@@ -1,9 +1,8 @@
 """The server process: one application on one loop, and a control pipe.
 
-On stdout it prints `{"port": N}` once it listens. On stdin it takes lines: `usage` is answered with its CPU
-time and its peak memory, `state` with its resident set and the number of its open files (which takes time of its own,
-therefore apart), end of file ends the process at once. A thread that sleeps in read(2) serves the pipe, so the
-loop under test has no descriptor it would not have otherwise, and third-party servers need no change.
+On stdout it prints `{"port": N}` once it listens. Each line on stdin is answered with its CPU time; end of file ends
+the process at once. A thread that sleeps in read(2) serves the pipe, so the loop under test has no descriptor it would
+not have otherwise.
 """
 
 from __future__ import annotations
@@ -15,59 +14,85 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 
 from loopcore_bench.child import NOT_INSTALLED
 from loopcore_bench.loops import loop_factory, missing_reason
-from loopcore_bench.meter import cpu_ns, peak_kib, resident_bytes, settle_gc, warm_allocator
-from loopcore_bench.servers import SERVERS, Endpoint
+from loopcore_bench.meter import cpu_ns, settle_gc, warm_allocator
 
-if sys.platform != "win32":
-    import resource
-
-
-def raise_file_limit() -> None:
-    """Lift the soft limit of open files to the hard one, where there is one."""
-    if sys.platform != "win32":
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+BACKLOG = 4096
+kept: list[object] = []
+"""Servers and tasks of this process; nothing else refers to them."""
 
 
-def _say(message: dict[str, object]) -> None:
+class Echo(asyncio.Protocol):
+    """Writes back what it gets."""
+
+    transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+
+
+async def serve_protocol(listener: socket.socket, size: int) -> None:
+    """`create_server` with Echo."""
+    kept.append(await asyncio.get_running_loop().create_server(Echo, sock=listener, backlog=BACKLOG))
+
+
+async def serve_streams(listener: socket.socket, size: int) -> None:
+    """`asyncio.start_server`: read exactly one message, write it, drain."""
+    kept.append(await asyncio.start_server(talker(size), sock=listener, backlog=BACKLOG, limit=max(1 << 16, 2 * size)))
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def talker(size: int) -> Talk:
+    """A client's callback that echoes messages of `size` bytes."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                writer.write(await reader.readexactly(size))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    return talk
+
+
+APPLICATIONS = {"protocol": serve_protocol, "streams": serve_streams}
+
+
+def tcp_listener() -> socket.socket:
+    """A socket bound to a free port of the loopback, not yet listening."""
+    # With the protocol named, or asyncio does not see that it is TCP and leaves Nagle's algorithm on.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", 0))
+    return listener
+
+
+def say(message: dict[str, object]) -> None:
+    """Write one line to the parent."""
     os.write(1, json.dumps(message).encode() + b"\n")
 
 
 def _control() -> None:
     """Serve the control pipe until its end, then leave without clean-up: the measurement is over."""
-    while line := os.read(0, 64):
-        if line.startswith(b"state"):
-            _say({"rss_bytes": resident_bytes(), "files": len(os.listdir("/proc/self/fd")) - 1})  # 1: the directory
-        else:
-            _say({"cpu_ns": cpu_ns(), "peak_kib": peak_kib()})
+    while os.read(0, 64):
+        say({"cpu_ns": cpu_ns()})
     os._exit(0)
 
 
-def bind(path: str | None, *, udp: bool) -> socket.socket:
-    """A bound socket, not yet listening: TCP or UDP on a free port of the loopback, or a Unix path."""
-    if path is not None:
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(path)
-    elif udp:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        listener.setblocking(False)
-        listener.bind(("127.0.0.1", 0))
-    else:
-        # With the protocol named, or asyncio does not see that it is TCP and leaves Nagle's algorithm on.
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", 0))
-    return listener
-
-
-async def _serve(kind: str, end: Endpoint, gc_mode: str) -> None:
-    port = end.listener.getsockname()[1] if end.listener.family == socket.AF_INET else 0  # rloop detaches the socket
-    await SERVERS[kind](end)
-    settle_gc(gc_mode)
-    _say({"port": port})
+async def _serve(kind: str, listener: socket.socket, size: int) -> None:
+    port = listener.getsockname()[1]  # before: rloop detaches the socket
+    await APPLICATIONS[kind](listener, size)
+    settle_gc("on")
+    say({"port": port})
     await asyncio.get_running_loop().create_future()
 
 
@@ -76,24 +101,17 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loop", required=True)
     parser.add_argument("--backend")
-    parser.add_argument("--kind", required=True, choices=sorted(SERVERS))
+    parser.add_argument("--kind", required=True, choices=sorted(APPLICATIONS))
     parser.add_argument("--size", type=int, required=True)
-    parser.add_argument("--unix")
-    parser.add_argument("--pipe")
-    parser.add_argument("--udp", action="store_true")
-    parser.add_argument("--certificate")
-    parser.add_argument("--gc", choices=("on", "off"), default="on")
     options = parser.parse_args(argv)
-    raise_file_limit()
     try:
         factory = loop_factory(options.loop, options.backend)
-        end = Endpoint(bind(options.unix, udp=options.udp), options.size, options.certificate, options.pipe)
         warm_allocator()
         threading.Thread(target=_control, daemon=True).start()
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(_serve(options.kind, end, options.gc))
+            runner.run(_serve(options.kind, tcp_listener(), options.size))
     except (ModuleNotFoundError, NotImplementedError) as error:
-        _say({"reason": missing_reason(error)})
+        say({"reason": missing_reason(error)})
         return NOT_INSTALLED
     return 1
 

@@ -2,7 +2,7 @@
 
 Run by its path, it makes this package importable from where it lies and nothing else: a child may be another
 environment's interpreter, with another loopcore, and must not find ours on its path. FOLDERS, set apart as in PATH,
-come first on it.
+come first on it. MODULE is a whole name, of this package or from FOLDERS.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> int:
         sys.path[:0] = words[1].split(os.pathsep)
         words = words[2:]
     load_package()
-    module = importlib.import_module(f"loopcore_bench.{words[0]}")
+    module = importlib.import_module(words[0])
     return int(module.main(words[1:]))
 
 

@@ -1,20 +1,18 @@
-"""From cells to figures: medians, minima, ratios. Pure functions.
-
-A ratio is reference divided by measured, so more is better and 1.0 is level; the ratio to the floor is the other way
-round (how many times the C server's cost), because it is a distance. Ratios are of medians; the one by minima stands
-beside it, because noise of other programs only ever adds.
-"""
+"""From cells to figures: medians and minima. Pure functions."""
 
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from loopcore_bench.loops import FLOOR, LoopSpec
-from loopcore_bench.rounds import Cell, Row
-from loopcore_bench.work import Work
+from loopcore_bench.loops import LoopSpec
+from loopcore_bench.rounds import Cell
+from loopcore_bench.work import Row, Work
 
-REFERENCE = "uvloop"
+SCHEMA = 2
+"""Version of the JSON layout. 2: metrics `bytes_per_idle`, `left_open`, `resent`, `late`."""
 
 
 @dataclass(slots=True)
@@ -27,23 +25,7 @@ class Figure:
     rounds: int = 0
     medians: dict[str, float] = field(default_factory=dict)
     minima: dict[str, float] = field(default_factory=dict)
-    to_reference: float | None = None
-    to_best_peer: float | None = None
-    best_peer: str | None = None
-    to_best_peer_by_minima: float | None = None
-    to_floor: float | None = None
     note: str | None = None
-
-    @property
-    def remark(self) -> str | None:
-        """What a reader must know beside the value."""
-        if early := self.medians.get("early"):
-            return f"{early:.0f} too early"
-        if resent := self.medians.get("resent"):
-            return f"{resent:.0f} sent again"
-        if left_open := self.medians.get("left_open"):
-            return f"{left_open:.0f} left open"
-        return self.note
 
     @property
     def value(self) -> float | None:
@@ -56,14 +38,10 @@ def primary_of(row: Row) -> str:
     return row.primary if isinstance(row, Work) else "cpu_ns"
 
 
-def summarise(cells: list[Cell], rows: list[Row], specs: list[LoopSpec]) -> list[Figure]:
+def summarise(cells: list[Cell], rows: Sequence[Row], specs: list[LoopSpec]) -> list[Figure]:
     """All figures, by row in table order, then by loop in the order given."""
-    figures: list[Figure] = []
-    for row in rows:
-        in_row = [_figure(row, spec, cells) for spec in specs]
-        _add_ratios(in_row, specs)
-        figures.extend(figure for figure in in_row if figure.rounds or figure.note)
-    return figures
+    figures = [_figure(row, spec, cells) for row in rows for spec in specs]
+    return [figure for figure in figures if figure.rounds or figure.note]
 
 
 def _figure(row: Row, spec: LoopSpec, cells: list[Cell]) -> Figure:
@@ -81,22 +59,21 @@ def _figure(row: Row, spec: LoopSpec, cells: list[Cell]) -> Figure:
     return figure
 
 
-def _add_ratios(in_row: list[Figure], specs: list[LoopSpec]) -> None:
-    values = {f.loop: f.value for f in in_row if f.value is not None and f.value > 0}
-    minima = {f.loop: f.minima[f.primary] for f in in_row if f.loop in values}
-    peers = {spec.label for spec in specs if spec.is_peer}
-    floors = {spec.label for spec in specs if spec.name == FLOOR}
-    for figure in in_row:
-        value = values.get(figure.loop)
-        if value is None:
-            continue
-        others = {label: values[label] for label in peers if label in values and label != figure.loop}
-        if others:
-            figure.best_peer = min(others, key=lambda label: others[label])
-            figure.to_best_peer = others[figure.best_peer] / value
-            least = min(minima[label] for label in others)
-            figure.to_best_peer_by_minima = least / minima[figure.loop] if minima[figure.loop] > 0 else None
-        if REFERENCE in values:
-            figure.to_reference = values[REFERENCE] / value
-        for label in floors & values.keys():
-            figure.to_floor = value / values[label]
+def document(
+    facts: dict[str, Any],
+    loops: dict[str, dict[str, Any]],
+    settings: Any,
+    rows: Sequence[Row],
+    figures: Sequence[Figure],
+    cells: list[Cell],
+) -> dict[str, Any]:
+    """Everything that is needed to draw a table or a chart, or to doubt it. `settings` is a dataclass."""
+    return {
+        "schema": SCHEMA,
+        "machine": facts,
+        "loops": loops,
+        "settings": asdict(settings),
+        "operations": {row.name: row.operation for row in rows},
+        "figures": [asdict(figure) for figure in figures],
+        "cells": [asdict(cell) for cell in cells],
+    }

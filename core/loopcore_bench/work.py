@@ -9,13 +9,25 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from loopcore_bench.loops import LoopFactory
 from loopcore_bench.meter import Meter
 
 Inside = Callable[[Meter, int], Coroutine[Any, Any, None]]
 Bare = Callable[[Meter, LoopFactory, int], None]
+
+
+class Row(Protocol):
+    """Anything that is measured on a loop."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, in tables and on the command line."""
+
+    @property
+    def operation(self) -> str:
+        """What one operation is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,5 @@ def bare(name: str, operation: str, count: int, *, primary: str = "cpu_ns") -> C
 
 def all_micro() -> dict[str, Work]:
     """Every micro workload by name, in the order of the table."""
-    for module in ("micro_calls", "micro_tasks", "micro_timers", "micro_io", "micro_process"):
-        importlib.import_module(f"loopcore_bench.{module}")
+    importlib.import_module("loopcore_bench.micro")
     return MICRO

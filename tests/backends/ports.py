@@ -22,7 +22,7 @@ MASKS = (
 )
 """What uring does without, in turn."""
 
-TICKS = frozenset({"buffer_ring", "multishot_receive", "multishot_accept", "multishot_poll"})
+TICKS = frozenset({"buffer_ring", "multishot_receive"})
 """The features of uring without which a program has other ticks."""
 
 
@@ -76,7 +76,7 @@ def cannot_of(kind: str) -> dict[str, str]:
     masked = {name.strip() for name in os.environ.get("LOOPCORE_URING_WITHOUT", "").split(",")}
     if kind.startswith("uring") and masked & TICKS:
         reason = "an operation that is asked for again each time asks for a poll in a tick that would have left it out"
-        return {"test_stream_of_hook_calls_is_that_of_the_reference": reason}
+        return {"test_stream_of_hook_calls_is_that_of_a_built_in_backend": reason}
     return {}
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loopcore_bench.charts import UNITS, Bar
-from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
-from loopcore_bench.loops import FLOOR
+from tests.benchmarks.harness.floors import FLOOR
+from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
 from tests.benchmarks.records import read
 from tests.benchmarks.targets import BOUNDS, is_ours
 

@@ -21,21 +21,21 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # the harness of this tree, before an installed one
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
-    sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "core"), str(Path(__file__).resolve().parents[2])]
 
-from loopcore_bench.callgrind import Instructions, count_instructions, count_sections
-from loopcore_bench.cli import all_rows
-from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
-from loopcore_bench.loops import FLOOR, LoopSpec
-from loopcore_bench.measure import NetBench, Settings
-from loopcore_bench.native import NoCompilerError
-from loopcore_bench.netrows import NET
+from loopcore_bench.loops import LoopSpec
 from loopcore_bench.process import MeasurementError, NotInstalledError
-from loopcore_bench.rounds import can_run, count_all
-from loopcore_bench.strace import Syscalls
 from tests.benchmarks.figures import find_loops, pair
 from tests.benchmarks.gate import SECTIONS
+from tests.benchmarks.harness.callgrind import Instructions, count_instructions, count_sections
+from tests.benchmarks.harness.cli import all_rows
+from tests.benchmarks.harness.floors import FLOOR
+from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
+from tests.benchmarks.harness.measure import NetBench, Settings
+from tests.benchmarks.harness.native import NoCompilerError
+from tests.benchmarks.harness.netrows import NET
+from tests.benchmarks.harness.rounds import can_run, count_all
+from tests.benchmarks.harness.strace import Syscalls
 from tests.benchmarks.records import DATA, commit, read, rounded, write
 from tests.benchmarks.targets import PURE
 

@@ -12,10 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from loopcore_bench.charts import Bar, groups_of, least_of, markdown_table, svg
-from loopcore_bench.cli import README as README_ROWS
-from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
-from loopcore_bench.loops import FLOOR
+from loopcore_bench.charts import Bar, groups_of, least_of
 from loopcore_bench.page import loop_lines
 from tests.benchmarks.counted import (
     Counts,
@@ -28,6 +25,10 @@ from tests.benchmarks.counted import (
     syscall_table,
     table,
 )
+from tests.benchmarks.harness.charts import markdown_table, svg
+from tests.benchmarks.harness.cli import README as README_ROWS
+from tests.benchmarks.harness.floors import FLOOR
+from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
 from tests.benchmarks.reasons import BEHIND
 from tests.benchmarks.records import DATA, ROOT, read
 from tests.benchmarks.targets import (

@@ -21,16 +21,15 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # the harness of this tree, before an installed one
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
-    sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "core"), str(Path(__file__).resolve().parents[2])]
 
-from loopcore_bench.cli import all_rows
 from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
-from loopcore_bench.measure import NetBench, Settings, measure_micro
-from loopcore_bench.netrows import NetRow
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.summary import primary_of
+from tests.benchmarks.harness.cli import all_rows
+from tests.benchmarks.harness.measure import NetBench, Settings, measure_micro
+from tests.benchmarks.harness.netrows import NetRow
 from tests.benchmarks.records import DATA, commit, write
 
 SETTINGS = Settings(scale=0.5, seconds=0.4, warmup=0.1)

@@ -23,19 +23,20 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # the harness of this tree, before an installed one
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
-    sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "core"), str(Path(__file__).resolve().parents[2])]
 
-from loopcore_bench.cli import choose_rows
-from loopcore_bench.floors import describe_floors
 from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
-from loopcore_bench.measure import NetBench, Settings
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
-from loopcore_bench.report import document
-from loopcore_bench.rounds import Cell, Row, run_rounds, steady_rounds
-from loopcore_bench.summary import summarise
+from loopcore_bench.rounds import Cell
+from loopcore_bench.summary import document
+from loopcore_bench.work import Row
 from tests.benchmarks.drawing import draw
+from tests.benchmarks.harness.cli import choose_rows
+from tests.benchmarks.harness.floors import describe_floors
+from tests.benchmarks.harness.measure import NetBench, Settings
+from tests.benchmarks.harness.rounds import run_rounds, steady_rounds
+from tests.benchmarks.harness.summary import summarise
 from tests.benchmarks.records import DATA, ROOT, commit, read, rounded, write
 from tests.benchmarks.targets import PURE
 
@@ -95,8 +96,7 @@ def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Serie
 def store(series: Series, rows: list[Row], settings: Settings, facts: dict[str, Any], folder: Path) -> None:
     """Write the figures of one Python, a line each; single values are left out, and rows not measured now are kept."""
     figures = summarise(steady_rounds(series.cells), rows, series.specs)
-    operations = {row.name: row.operation for row in rows}
-    made = rounded(document(facts, series.loops, settings, operations, figures, [], []))
+    made = rounded(document(facts, series.loops, settings, rows, figures, []))
     run = {key: made["machine"].pop(key) for key in OF_A_RUN}
     made["runs"] = [{**run, "rows": list(dict.fromkeys(figure["row"] for figure in made["figures"]))}]
     path = folder / f"{series.version}.json"

@@ -35,11 +35,11 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # the harness of this tree, before an installed one
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "core"), str(Path(__file__).resolve().parents[2])]
 
-from loopcore_bench.callgrind import count_sections
 from loopcore_bench.loops import LoopSpec, program_path
 from loopcore_bench.process import MeasurementError, NotInstalledError
+from tests.benchmarks.harness.callgrind import count_sections
 
 BASE = Path(__file__).with_name("gate.json")
 MARGIN = 0.05

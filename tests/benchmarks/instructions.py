@@ -22,18 +22,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 if __name__ == "__main__":  # the harness of this tree, before an installed one
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "core"), str(Path(__file__).resolve().parents[2])]
 
-from loopcore_bench.callgrind import Instructions, count_instructions, write_profile
-from loopcore_bench.cli import all_rows
-from loopcore_bench.floors import PYTHON, describe_floors
-from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
-from loopcore_bench.measure import NetBench, Settings
-from loopcore_bench.native import NoCompilerError
-from loopcore_bench.netrows import NetRow
+from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
-from loopcore_bench.report import loop_line
-from loopcore_bench.rounds import Row, can_run
+from loopcore_bench.work import Row
+from tests.benchmarks.harness.callgrind import Instructions, count_instructions, write_profile
+from tests.benchmarks.harness.cli import all_rows
+from tests.benchmarks.harness.floors import FLOOR, PYTHON, describe_floors
+from tests.benchmarks.harness.measure import NetBench, Settings
+from tests.benchmarks.harness.native import NoCompilerError
+from tests.benchmarks.harness.netrows import NetRow
+from tests.benchmarks.harness.report import loop_line
+from tests.benchmarks.harness.rounds import can_run
 
 
 def main(argv: list[str] | None = None) -> int:

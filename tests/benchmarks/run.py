@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":  # the harness of this tree, before an installed one
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "core"))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "core"), str(Path(__file__).resolve().parents[2])]
 
-from loopcore_bench.cli import main
+from tests.benchmarks.harness.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loopcore_bench.floors import PYTHON as PYTHON_FLOOR
-from loopcore_bench.loops import FLOOR
+from tests.benchmarks.harness.floors import FLOOR
+from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
 
 PURE = "pure"
 LEVEL = 0.97

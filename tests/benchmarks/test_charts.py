@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from loopcore_bench.charts import Bar, groups_of, markdown_table, svg, text_chart
+from loopcore_bench.charts import Bar, groups_of, text_chart
+from tests.benchmarks.harness.charts import markdown_table, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

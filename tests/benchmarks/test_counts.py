@@ -10,15 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from loopcore_bench.callgrind import Instructions
-from loopcore_bench.cli import all_rows
-from loopcore_bench.loops import FLOOR, LoopSpec, parse_loop
-from loopcore_bench.measure import NetBench, Settings
-from loopcore_bench.native import NoCompilerError
-from loopcore_bench.netrows import NET
+from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.process import MeasurementError, NotInstalledError
-from loopcore_bench.strace import Syscalls
 from tests.benchmarks import counted, counts, figures, instructions, records
+from tests.benchmarks.harness.callgrind import Instructions
+from tests.benchmarks.harness.cli import all_rows
+from tests.benchmarks.harness.floors import FLOOR
+from tests.benchmarks.harness.measure import NetBench, Settings
+from tests.benchmarks.harness.native import NoCompilerError
+from tests.benchmarks.harness.netrows import NET
+from tests.benchmarks.harness.strace import Syscalls
 
 C = LoopSpec(FLOOR, FLOOR, None, "")
 ASYNCIO = LoopSpec("asyncio", "asyncio", None, sys.executable)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from loopcore.environment import SETTINGS
-from loopcore_bench.cli import all_rows
 from tests.benchmarks import effects
+from tests.benchmarks.harness.cli import all_rows
 
 
 def test_every_setting_is_varied_on_a_row_that_there_is_and_its_default_is_among_the_values() -> None:

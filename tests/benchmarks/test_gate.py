@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from loopcore_bench.callgrind import count_sections
 from loopcore_bench.loops import LoopSpec
 from loopcore_bench.process import MeasurementError, NotInstalledError
 from tests.benchmarks import gate
+from tests.benchmarks.harness.callgrind import count_sections
 
 FACTS = {"python": "3.11.7", "compiler": "gcc 12", "cython": "3.2"}
 

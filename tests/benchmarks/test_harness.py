@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,20 +17,22 @@ from typing import Any
 
 import pytest
 
-from loopcore_bench.certificates import make_certificates
-from loopcore_bench.cli import all_rows, choose_rows
-from loopcore_bench.floors import describe_floors, has_floor, python_floor
+from loopcore_bench import rows
 from loopcore_bench.loops import LoopSpec, loop_factory, parse_loop
 from loopcore_bench.machine import own_variables
-from loopcore_bench.measure import NetBench, Settings, allow_files, measure_micro
-from loopcore_bench.native import NoCompilerError, interpreted_programs
-from loopcore_bench.netrows import NET, WIDE, NetRow, Over
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
-from loopcore_bench.report import idle_table
-from loopcore_bench.rounds import Cell, interleave, run_rounds, steady_rounds
-from loopcore_bench.session import Session
-from loopcore_bench.summary import summarise
-from loopcore_bench.work import all_micro
+from loopcore_bench.rounds import Cell, can_run, interleave
+from tests.benchmarks.harness.certificates import make_certificates
+from tests.benchmarks.harness.cli import all_rows, choose_rows
+from tests.benchmarks.harness.floors import describe_floors, has_floor, python_floor
+from tests.benchmarks.harness.measure import NetBench, Settings, allow_files, measure_micro
+from tests.benchmarks.harness.native import NoCompilerError, compile_programs
+from tests.benchmarks.harness.netrows import NET, WIDE, NetRow, Over
+from tests.benchmarks.harness.report import idle_table
+from tests.benchmarks.harness.rounds import run_rounds, steady_rounds
+from tests.benchmarks.harness.session import Session
+from tests.benchmarks.harness.summary import summarise
+from tests.benchmarks.harness.work import all_micro
 
 TINY = Settings(scale=0.001, requests=40, warmup=0.0)
 LOOPS = ["asyncio", "loopcore"]
@@ -273,8 +276,11 @@ def test_rows_are_chosen_by_group_name_and_pattern() -> None:
 
 def test_loops_are_interleaved_and_take_turns_at_the_front() -> None:
     specs = [parse_loop("asyncio"), parse_loop("uvloop")]
-    order = [(number, spec.label) for number, _, spec in interleave(choose_rows("sleep0"), specs, 2)]
-    assert order == [(0, "asyncio"), (0, "uvloop"), (1, "uvloop"), (1, "asyncio")]
+    order = interleave(choose_rows("sleep0"), specs, 2, exists=can_run)
+    assert [(number, [spec.label for spec in chosen]) for number, _, chosen in order] == [
+        (0, ["asyncio", "uvloop"]),
+        (1, ["uvloop", "asyncio"]),
+    ]
 
 
 def test_in_turns_each_loop_is_loaded_as_often_and_one_that_dies_holds_up_nobody(
@@ -322,12 +328,8 @@ def test_idle_connections_are_not_measured_in_turns(in_turns: NetBench) -> None:
     assert [command[command.index("--seconds") + 1] for command in seconds] == ["3.0", "1.0"]
 
 
-@pytest.mark.parametrize("interpreted", [False, True])
-def test_the_load_generator_loads_as_often_as_it_is_told(in_turns: NetBench, interpreted: bool) -> None:
-    net = in_turns
-    if interpreted:
-        net.programs = interpreted_programs("asked for")
-    with net._session(NET["tcp-1k-10"], installed("asyncio")) as session:
+def test_the_load_generator_loads_as_often_as_it_is_told(in_turns: NetBench) -> None:
+    with in_turns._session(NET["tcp-1k-10"], installed("asyncio")) as session:
         session.prepare()
         assert [session.run()["requests"] for _ in range(3)] == [TINY.requests] * 3
 
@@ -361,6 +363,30 @@ def test_memory_of_idle_connections_has_a_table_of_its_own() -> None:
     figures = summarise(cells, [NET["idle-1k"]], [parse_loop("asyncio")])
     assert "2048" in idle_table(figures)
     assert idle_table([]) == ""
+
+
+def test_a_blank_name_of_a_compiler_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", "  ")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoCompilerError, match="no C compiler"):
+        compile_programs(tmp_path)
+
+
+def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "cc"))
+    with pytest.raises(NoCompilerError, match=r"floor.c does not compile: \[Errno 2\] No such file or directory"):
+        compile_programs(tmp_path)
+
+
+def test_the_rows_of_the_readme_are_a_group() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"^\| `([\w-]+)` \| [\d.]+ [nu]s \|", readme, flags=re.MULTILINE)
+    assert [row.name for row in choose_rows("readme")] == drawn
+
+
+def test_the_rows_of_the_command_are_rows_of_the_harness_and_measure_the_same() -> None:
+    for name, row in rows.all_rows().items():
+        assert all_rows()[name].operation == row.operation
 
 
 def test_variables_that_a_measurement_does_not_read_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:

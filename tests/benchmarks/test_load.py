@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from loopcore_bench.native import NoCompilerError, compile_programs
+from tests.benchmarks.harness.native import NoCompilerError, compile_programs
 
 Answer = Callable[[bytes], list[bytes]]
 

@@ -7,13 +7,13 @@ import shutil
 import pytest
 
 from loopcore_bench.loops import LoopSpec
-from loopcore_bench.measure import NetBench, Settings
-from loopcore_bench.native import NoCompilerError
-from loopcore_bench.netrows import NET
 from loopcore_bench.process import MeasurementError, NotInstalledError
-from loopcore_bench.report import syscall_table
-from loopcore_bench.rounds import count_all
-from loopcore_bench.strace import Syscalls, parse_summary
+from tests.benchmarks.harness.measure import NetBench, Settings
+from tests.benchmarks.harness.native import NoCompilerError
+from tests.benchmarks.harness.netrows import NET
+from tests.benchmarks.harness.report import syscall_table
+from tests.benchmarks.harness.rounds import count_all
+from tests.benchmarks.harness.strace import Syscalls, parse_summary
 
 SUMMARY = """% time     seconds  usecs/call     calls    errors syscall
 ------ ----------- ----------- --------- --------- ----------------

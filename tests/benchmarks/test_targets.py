@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from loopcore_bench.cli import choose_rows
 from tests.benchmarks import drawing, figures, targets
+from tests.benchmarks.harness.cli import choose_rows
 
 
 def medians(row: str = "row", **loops: float | dict[str, float]) -> dict[str, Any]:

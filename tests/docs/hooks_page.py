@@ -22,7 +22,7 @@ HEAD = """# Hooks
 
 [Write a plugin](../howto/write-a-plugin.md) is the guide; how plugins are named and given options is told
 [with the settings](environment.md#plugins-and-their-options). The order of calls, and what they say, is the same on
-every backend, compiled or not: `loopcore/testing/hooks/readiness.txt` is the whole stream of one program.
+every backend, compiled or not: the conformance kit records one program on two backends and compares.
 
 ```{{diagram}} hooks
 All hooks without their prefix `loopcore_`: cold ones, the groups by which hot ones are watched, and policies.

@@ -1,17 +1,18 @@
-"""The references of the stream of hook calls have everything in them.
+"""The stream of hook calls by which backends are compared has everything in it.
 
-That each backend keeps to them, the pure build as the compiled one and on every Python, is a part of its contract:
-`loopcore.testing.conformance.loop.hooks`.
+That each backend makes the stream of a built-in one is in its contract: `loopcore.testing.conformance.loop.hooks`.
 """
 
 import re
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from loopcore import hookspecs
 from loopcore.testing.hooks import stream
 from loopcore.testing.hooks.recorder import HOOKS
+from loopcore_backends.select_ import SelectBackend
 
 pytestmark = [
     pytest.mark.loopcore_only,
@@ -28,23 +29,42 @@ ELSEWHERE = {
 """Hooks that the program does not cause; their tests are beside this one, and the watchdog's."""
 
 
-@pytest.fixture(params=stream.REFERENCES, ids=["readiness", "completions", "polls"])
-def reference(request: pytest.FixtureRequest) -> list[str]:
-    text: str = request.param.read_text(encoding="utf-8")
-    return text.splitlines()
+@pytest.fixture(scope="module", params=["select", "proactor"])
+def recorded(request: pytest.FixtureRequest) -> list[str]:
+    return stream.record(request.param)
 
 
-def test_the_reference_has_every_hook(reference: list[str]) -> None:
-    named = {f"loopcore_{line.split()[0]}" for line in reference}
+def test_the_stream_has_every_hook(recorded: list[str]) -> None:
+    named = {f"loopcore_{line.split()[0]}" for line in recorded}
     assert set(HOOKS) - named == ELSEWHERE
 
 
-def test_every_kind_of_transport_opens_and_closes(reference: list[str]) -> None:
+def test_every_kind_of_transport_opens_and_closes(recorded: list[str]) -> None:
     for event in ("opened", "closed"):
-        kinds = {match[1] for line in reference if (match := re.match(rf"transport_{event} .*transport=(\w+):", line))}
+        kinds = {match[1] for line in recorded if (match := re.match(rf"transport_{event} .*transport=(\w+):", line))}
         assert kinds == {
             "StreamTransport", "DatagramTransport", "ReadPipeTransport", "WritePipeTransport", "ProcessTransport",
         }  # fmt: skip
+
+
+def test_a_backend_that_hides_an_event_for_one_wait_makes_another_stream() -> None:
+    class Hesitant(SelectBackend):
+        hesitated = False
+
+        def wait(self, timeout: float | None) -> Sequence[tuple[int, int]]:
+            events = super().wait(timeout)
+            if events and not self.hesitated:
+                self.hesitated = True
+                return ()
+            return events
+
+    assert stream.record(Hesitant()) != stream.record("select")
+
+
+def test_only_polls_that_wait_for_nothing_and_find_nothing_are_left_out() -> None:
+    found = [line.replace("events=0", "events=1") for line in stream.VAIN_POLL]
+    waited = [line.replace("0.000000", "None") for line in stream.VAIN_POLL]
+    assert stream.without_vain_polls([*found, *stream.VAIN_POLL, *waited, *stream.VAIN_POLL]) == [*found, *waited]
 
 
 def test_hot_hooks_are_watched_in_one_group_each() -> None:

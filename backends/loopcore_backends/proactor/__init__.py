@@ -5,8 +5,7 @@ makes the system calls itself when a readiness backend reports that they will su
 docs/adr/0009.
 
 It uses the first of kqueue, epoll, poll and select that can run here. `ProactorBackend(over="poll")` takes
-another, or any object with the readiness port; LOOPCORE_PROACTOR_OVER does the same for a program that asks for
-`backend="proactor"`.
+another, or any object with the readiness port.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ class ProactorBackend:
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """Report whether there is a multiplexer. Raises UsageError for an invalid LOOPCORE_PROACTOR_OVER."""
+        """Report whether there is a multiplexer."""
         try:
             choose(None)
         except BackendUnavailableError as exc:

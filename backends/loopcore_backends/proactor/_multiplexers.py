@@ -1,14 +1,11 @@
 """Multiplexers: which readiness backend the port uses."""
 
-import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
 from loopcore.backend import ReadinessBackend
 from loopcore.errors import BackendUnavailableError, UsageError
-
-VARIABLE: Final = "LOOPCORE_PROACTOR_OVER"
 
 MULTIPLEXERS: Final = {
     "kqueue": "loopcore_backends.kqueue:KqueueBackend",
@@ -20,22 +17,18 @@ MULTIPLEXERS: Final = {
 
 
 def choose(name: str | None) -> Callable[[], ReadinessBackend]:
-    """Return the class that `name` names, else what LOOPCORE_PROACTOR_OVER names, else the best of this platform.
+    """Return the class that `name` names, or the best of this platform for None.
 
     Raises UsageError for an unknown name, BackendUnavailableError for a multiplexer that cannot run here.
     """
-    asked = f"over={name!r}"
     if name is None:
-        name = os.environ.get(VARIABLE, "").strip()
-        asked = f"{VARIABLE}={name}"
-    if not name:
         return _best()
     if name not in MULTIPLEXERS:
-        raise UsageError(f"{asked}: the proactor can run on {', '.join(MULTIPLEXERS)}, not on {name!r}")
+        raise UsageError(f"over={name!r}: the proactor can run on {', '.join(MULTIPLEXERS)}, not on {name!r}")
     factory = _load(name)
     available, reason = factory.probe()
     if not available:
-        raise BackendUnavailableError(f"{asked}: {reason}")
+        raise BackendUnavailableError(f"over={name!r}: {reason}")
     made: Callable[[], ReadinessBackend] = factory
     return made
 

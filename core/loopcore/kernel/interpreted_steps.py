@@ -7,8 +7,8 @@ sees whose it is. It is put on the ready queue as it is, with no handle around i
 who looks on is shown a TaskStep in its place.
 
 The interpreted classes are still taken where asyncio's would show less: for tasks that are made in debug mode, while
-plugins watch tasks or order the ready queue, or to start eagerly; for all, if LOOPCORE_TASKS=loopcore asks for them,
-and where asyncio's are interpreted, too (PyPy): they are no faster there, and a step of theirs is a method like others.
+plugins watch tasks or order the ready queue, or to start eagerly; for all where asyncio's are interpreted, too (PyPy):
+they are no faster there, and a step of theirs is a method like others.
 
 Thread: the loop's own.
 """

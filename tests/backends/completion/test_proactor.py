@@ -61,26 +61,10 @@ def test_it_stands_on_what_it_is_told():
         port.close()
 
 
-def test_variable_names_what_it_stands_on(monkeypatch):
-    monkeypatch.setenv("LOOPCORE_PROACTOR_OVER", "select")
-    port = ProactorBackend()
-    assert port.over == "select"
-    port.close()
-
-
-def test_argument_wins_over_the_variable(monkeypatch):
-    monkeypatch.setenv("LOOPCORE_PROACTOR_OVER", "select")
-    port = ProactorBackend("poll")
-    assert port.over == "poll"
-    port.close()
-
-
-def test_name_that_is_none_is_an_error(monkeypatch):
-    with pytest.raises(UsageError, match=r"over='pol'.*not on 'pol'"):
-        ProactorBackend("pol")
-    monkeypatch.setenv("LOOPCORE_PROACTOR_OVER", "pol")
-    with pytest.raises(UsageError, match="LOOPCORE_PROACTOR_OVER=pol: the proactor can run on"):
-        ProactorBackend.probe()
+@pytest.mark.parametrize("name", ["pol", ""])
+def test_name_that_is_none_is_an_error(name):
+    with pytest.raises(UsageError, match=f"over='{name}': the proactor can run on .*not on '{name}'"):
+        ProactorBackend(name)
 
 
 def test_multiplexer_that_cannot_run_here_is_an_error(monkeypatch):

@@ -50,14 +50,17 @@ ENDINGS: list[Callable[[Any], None]] = [leave_pending, leave_failed, leave_cance
 def test_a_future_has_nothing_of_the_one_before(loop: Loop, leave: Callable[[Any], None]) -> None:
     async def main() -> None:
         for _ in range(3):
-            leave(loop.create_future())
+            earlier: Any = loop.create_future()
+            earlier.note = 1
+            leave(earlier)
+            del earlier
             future: Any = loop.create_future()
             assert not future.done()
             assert not future.cancelled()
             assert not future._asyncio_future_blocking
             assert future._callbacks is None
             assert future.get_loop() is loop
-            assert getattr(future, "__dict__", {}) == {}
+            assert not hasattr(future, "note")
             with pytest.raises(asyncio.InvalidStateError):
                 future.result()
             future.cancel()
@@ -72,7 +75,8 @@ def test_a_future_has_nothing_of_the_one_before(loop: Loop, leave: Callable[[Any
 def test_a_task_has_nothing_of_the_one_before(loop: Loop) -> None:
     async def main() -> None:
         for _ in range(3):
-            named = loop.create_task(nothing(), name="named")
+            named: Any = loop.create_task(nothing(), name="named")
+            named.note = 1
             named.cancel("a message")
             await asyncio.wait([named])
             del named
@@ -84,7 +88,7 @@ def test_a_task_has_nothing_of_the_one_before(loop: Loop) -> None:
             assert task in asyncio.all_tasks()
             assert await task is None
             assert task not in asyncio.all_tasks()
-            assert getattr(task, "__dict__", {}) == {}
+            assert not hasattr(task, "note")
             del task
 
     loop.run_until_complete(main())

@@ -3,14 +3,19 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 import loopcore
 from loopcore import StreamReader
 from tests.transports.endpoints_support import run
 
 
 def test_a_transports_write_that_was_replaced_is_called(loop: asyncio.AbstractEventLoop) -> None:
+    written: list[bytes] = []
+    takes_attributes = True
+
     async def main() -> None:
-        written: list[bytes] = []
+        nonlocal takes_attributes
         reader, writer = await loopcore.open_connection(*server.sockets[0].getsockname())
         transport: Any = writer.transport
         original = transport.write
@@ -19,16 +24,12 @@ def test_a_transports_write_that_was_replaced_is_called(loop: asyncio.AbstractEv
             written.append(data)
             original(data.upper())
 
-        writer.write(b"before ")
-        try:
+        takes_attributes = hasattr(transport, "__dict__")
+        if takes_attributes:
+            writer.write(b"before ")
             transport.write = write
-        except AttributeError:  # the pure build's, and asyncio's, take no attributes
-            written.append(b"noted")
-            original(b"NOTED")
-        else:
             writer.write(b"noted")
-        assert await reader.readexactly(12) == b"before NOTED"
-        assert written == [b"noted"]
+            assert await reader.readexactly(12) == b"before NOTED"
         writer.close()
         await writer.wait_closed()
 
@@ -46,6 +47,9 @@ def test_a_transports_write_that_was_replaced_is_called(loop: asyncio.AbstractEv
 
     server: Any = None
     run(loop, serve())
+    if not takes_attributes:
+        pytest.skip("this transport takes no attributes")
+    assert written == [b"noted"]
 
 
 def test_a_loops_create_future_that_was_replaced_makes_what_a_read_waits_for(loop: Any) -> None:

@@ -1,1 +1,1 @@
-"""The stream of hook calls of one program, which is the same on every backend."""
+"""The stream of hook calls of one program, which is that of a built-in backend on every other."""

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from loopcore_bench.loops import PYTHON_FLOOR
+from loopcore_bench.server import BACKLOG, Echo, kept, talker
+from tests.benchmarks.harness.floors import PYTHON_FLOOR
 
 _BUFFER_BYTES = 1 << 18
-_BACKLOG = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,6 @@ class Endpoint:
 
 
 Start = Callable[[Endpoint], Awaitable[None]]
-_kept: list[object] = []
-"""Servers and tasks of this process; nothing else refers to them."""
-
-
-class Echo(asyncio.Protocol):
-    """Writes back what it gets."""
-
-    transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport  # type: ignore[assignment]
-
-    def data_received(self, data: bytes) -> None:
-        self.transport.write(data)
 
 
 class SplitEcho(Echo):
@@ -100,40 +86,30 @@ def _protocol(factory: Callable[[], asyncio.BaseProtocol]) -> Start:
         loop = asyncio.get_running_loop()
         context = end.tls_context()
         if end.listener.family == socket.AF_UNIX:
-            _kept.append(await loop.create_unix_server(factory, sock=end.listener, backlog=_BACKLOG, ssl=context))
+            kept.append(await loop.create_unix_server(factory, sock=end.listener, backlog=BACKLOG, ssl=context))
         else:
-            _kept.append(await loop.create_server(factory, sock=end.listener, backlog=_BACKLOG, ssl=context))
+            kept.append(await loop.create_server(factory, sock=end.listener, backlog=BACKLOG, ssl=context))
 
     return start
 
 
 async def serve_datagram(end: Endpoint) -> None:
     """`create_datagram_endpoint` with DatagramEcho."""
-    _kept.append(await asyncio.get_running_loop().create_datagram_endpoint(DatagramEcho, sock=end.listener))
+    kept.append(await asyncio.get_running_loop().create_datagram_endpoint(DatagramEcho, sock=end.listener))
 
 
 def _streams(module: str) -> Start:
     """Read exactly one message, write it, drain: on the `start_server` of `module`."""
 
     async def start(end: Endpoint) -> None:
-        size = end.size
-
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                while True:
-                    writer.write(await reader.readexactly(size))
-                    await writer.drain()
-            except (asyncio.IncompleteReadError, ConnectionError):
-                writer.close()
-
         loop = asyncio.get_running_loop()
         # Only loopcore and the floor have streams of their own; those of the others are asyncio's.
         owner = type(loop).__module__.partition(".")[0]
         own = module != "asyncio" and owner in ("loopcore", PYTHON_FLOOR)
         start_server: Any = importlib.import_module(owner if own else "asyncio").start_server
-        limit = max(1 << 16, 2 * size)
-        options = {"sock": end.listener, "backlog": _BACKLOG, "limit": limit, "ssl": end.tls_context()}
-        _kept.append(await start_server(talk, **options))
+        limit = max(1 << 16, 2 * end.size)
+        options = {"sock": end.listener, "backlog": BACKLOG, "limit": limit, "ssl": end.tls_context()}
+        kept.append(await start_server(talker(end.size), **options))
 
     return start
 
@@ -160,20 +136,20 @@ async def serve_pipe(end: Endpoint) -> None:
     paths = [f"{end.pipe}.{name}" for name in ("out", "in")]
     for path in paths:
         os.mkfifo(path)
-        _kept.append(os.open(path, os.O_RDWR))  # or it would be at its end until the client has come: fifo(7)
+        kept.append(os.open(path, os.O_RDWR))  # or it would be at its end until the client has come: fifo(7)
     writing, reading = (
         os.fdopen(os.open(path, mode | os.O_NONBLOCK), name, 0)
         for path, mode, name in zip(paths, (os.O_WRONLY, os.O_RDONLY), ("wb", "rb"), strict=True)
     )
     out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, writing)
-    _kept.append(await loop.connect_read_pipe(lambda: PipeEcho(out), reading))
+    kept.append(await loop.connect_read_pipe(lambda: PipeEcho(out), reading))
 
 
 async def serve_sock(end: Endpoint) -> None:
     """`loop.sock_accept`, `sock_recv` and `sock_sendall`: no transport at all."""
     loop = asyncio.get_running_loop()
     listener = end.listener
-    listener.listen(_BACKLOG)
+    listener.listen(BACKLOG)
     listener.setblocking(False)
 
     async def talk(sock: socket.socket) -> None:
@@ -188,11 +164,11 @@ async def serve_sock(end: Endpoint) -> None:
             sock.setblocking(False)
             task = loop.create_task(talk(sock))
             task.add_done_callback(_tell)
-            _kept.append(task)
+            kept.append(task)
 
     accepting = loop.create_task(accept())
     accepting.add_done_callback(_tell)
-    _kept.append(accepting)
+    kept.append(accepting)
 
 
 async def serve_uvicorn(end: Endpoint) -> None:
@@ -216,7 +192,7 @@ async def serve_uvicorn(end: Endpoint) -> None:
     )
     server = uvicorn.Server(config)
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[end.listener]))
-    _kept.append(serving)
+    kept.append(serving)
     while not server.started:
         if serving.done():
             raise serving.exception() or RuntimeError("uvicorn ended before it had started")
@@ -235,8 +211,8 @@ async def serve_aiohttp(end: Endpoint) -> None:
     application.router.add_get("/", answer)
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    await web.SockSite(runner, end.listener, backlog=_BACKLOG, ssl_context=end.tls_context()).start()
-    _kept.append(runner)
+    await web.SockSite(runner, end.listener, backlog=BACKLOG, ssl_context=end.tls_context()).start()
+    kept.append(runner)
 
 
 SERVERS: dict[str, Start] = {

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,26 +24,11 @@ class NoCompilerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What was compiled. `no_tls` is the reason why the load generator speaks no TLS, or None.
-
-    `interpreted` is the reason why it is a Python program, which knows plain echoes alone, or None.
-    """
+    """What was compiled. `no_tls` is the reason why the load generator speaks no TLS, or None."""
 
     load: Path
     floor: Path
     no_tls: str | None
-    interpreted: str | None = None
-
-    def load_command(self) -> list[str]:
-        """What runs the load generator."""
-        if self.interpreted is None:
-            return [str(self.load)]
-        return [sys.executable, str(_SOURCES.parent / "start.py"), "pyload"]
-
-
-def interpreted_programs(reason: str) -> Programs:
-    """The load generator in Python in the place of that in C, and no floor; `reason` says why."""
-    return Programs(Path(), Path(), reason, reason)
 
 
 def compile_programs(into: Path) -> Programs:

@@ -10,8 +10,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopcore_bench.netrows import NetRow
-from loopcore_bench.process import Child, MeasurementError, NotInstalledError
+from loopcore_bench.measure import checked
+from loopcore_bench.process import Child, MeasurementError
+from tests.benchmarks.harness.netrows import NetRow
 
 _ANSWER_TIMEOUT = 60.0
 _CLOSE_TIMEOUT = 10.0
@@ -67,13 +68,7 @@ class Session:
         """
         self.client.tell("go")
         result = self.client.read_json(self.patience)
-        requests, errors, wrong = (int(result[key]) for key in ("requests", "errors", "wrong"))
-        if wrong:
-            raise MeasurementError(f"{wrong} answers were not what had been sent; {self.server.last_words()}")
-        if errors and self.server.last_words().startswith("NotImplementedError"):
-            raise NotInstalledError("not implemented by this loop")
-        if errors or not requests:
-            raise MeasurementError(f"{errors} errors in {requests} requests; {self.server.last_words()}")
+        checked(result, self.server)
         return result
 
     def finish(self) -> dict[str, float]:

@@ -8,8 +8,7 @@ Exit status: 0; 1 when a cell failed; 2 for a wrong command line. A loop that is
 from __future__ import annotations
 
 import argparse
-import difflib
-import fnmatch
+import dataclasses
 import json
 import math
 import sys
@@ -18,18 +17,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from loopcore_bench.floors import describe_floors
 from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts
-from loopcore_bench.measure import NetBench, Settings
-from loopcore_bench.native import NoCompilerError
-from loopcore_bench.netrows import NET, WIDE, NetRow
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
-from loopcore_bench.report import document, idle_table, loop_line, syscall_table, table
-from loopcore_bench.rounds import Cell, Row, count_all, run_rounds, steady_rounds
-from loopcore_bench.strace import Syscalls
-from loopcore_bench.summary import summarise
-from loopcore_bench.work import all_micro
+from loopcore_bench.rounds import Cell
+from loopcore_bench.rows import choose
+from loopcore_bench.summary import document
+from loopcore_bench.work import Row
+from tests.benchmarks.harness.floors import describe_floors
+from tests.benchmarks.harness.measure import NetBench, Settings
+from tests.benchmarks.harness.native import NoCompilerError
+from tests.benchmarks.harness.netrows import NET, WIDE, NetRow
+from tests.benchmarks.harness.report import idle_table, loop_line, syscall_table, table
+from tests.benchmarks.harness.rounds import count_all, run_rounds, steady_rounds
+from tests.benchmarks.harness.strace import Syscalls
+from tests.benchmarks.harness.summary import summarise
+from tests.benchmarks.harness.work import all_micro
 
 README = (
     "call_soon",
@@ -61,19 +64,8 @@ GROUPS: dict[str, Callable[[], Iterable[str]]] = {
 
 
 def choose_rows(text: str) -> list[Row]:
-    """Rows for groups (GROUPS), names and patterns, separated by commas.
-
-    Raises ValueError for an unknown one.
-    """
-    known = all_rows()
-    chosen: dict[str, Row] = {}
-    for word in map(str.strip, text.split(",")):
-        names = GROUPS[word]() if word in GROUPS else fnmatch.filter(known, word)
-        if not names:
-            near = difflib.get_close_matches(word, [*known, *GROUPS]) or [*GROUPS, *list(known)[:3], "tcp-1k-10", "..."]
-            raise ValueError(f"no workload {word!r}; --list shows what there is, as {', '.join(near)}")
-        chosen.update({name: known[name] for name in names})
-    return list(chosen.values())
+    """Rows for groups (GROUPS), names and patterns, separated by commas. Raises ValueError for an unknown one."""
+    return choose(text, all_rows(), {name: list(names()) for name, names in GROUPS.items()})
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -107,8 +99,8 @@ def main(argv: list[str] | None = None) -> int:
     tables = [syscall_table(counted)] if options.syscalls else [table(figures), idle_table(figures)]
     print("\n\n".join(text for text in tables if text))
     if options.json:
-        operations = {row.name: row.operation for row in rows}
-        found = document(facts, loops, settings, operations, figures, cells, counted)
+        found = document(facts, loops, settings, rows, figures, cells)
+        found["syscalls"] = [dataclasses.asdict(each) for each in counted]
         Path(options.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     failed = any(cell.error for cell in cells) or any(found.error for found in counted)
     return 1 if failed else 0

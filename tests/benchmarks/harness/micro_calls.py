@@ -1,4 +1,4 @@
-"""Micro workloads: callbacks, threads, the resolver, the life of a loop."""
+"""Micro workloads: many callbacks, threads, the resolver, the life of a loop."""
 
 from __future__ import annotations
 
@@ -15,27 +15,6 @@ _BURST = 1000
 
 def _nothing(*_args: object) -> None:
     """The cheapest callback there is: what remains is the loop's own cost."""
-
-
-@inside("call_soon", "one callback that schedules the next", 300_000)
-async def call_soon_chain(meter: Meter, count: int) -> None:
-    """A chain: the ready queue never holds more than one entry."""
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    call_soon = loop.call_soon
-    left = count
-
-    def step() -> None:
-        nonlocal left
-        left -= 1
-        if left > 0:
-            call_soon(step)
-        else:
-            done.set_result(None)
-
-    with meter:
-        call_soon(step)
-        await done
 
 
 @inside("call_soon_burst", "one callback of a thousand scheduled together", 300_000)

@@ -7,8 +7,10 @@ import errno
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,13 @@ from typing import Any
 import pytest
 
 from loopcore import UsageError
-from loopcore_bench import command, rounds
-from loopcore_bench.cli import choose_rows
+from loopcore_bench import command
 from loopcore_bench.loops import LoopSpec, parse_loop
-from loopcore_bench.native import NoCompilerError, compile_programs
-from loopcore_bench.netrows import NET
+from loopcore_bench.measure import Settings, measure
+from loopcore_bench.process import MeasurementError, NotInstalledError, package_command
 from loopcore_bench.rounds import Cell, can_run
-from loopcore_bench.work import all_micro
+from loopcore_bench.rows import NET, NetRow, all_rows
+from loopcore_bench.work import Row, all_micro
 
 TINY = ["--rounds", "1", "--seconds", "0.002"]
 
@@ -141,7 +143,7 @@ def test_loops_that_are_not_installed_are_not_among_the_default(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--work", "nothing"], "no workload 'nothing'; --list shows what there is, as readme, micro,"),
+        (["--work", "nothing"], "no workload 'nothing'; --list shows what there is, as all, call_soon,"),
         (["--work", "tcp-1k"], "no workload 'tcp-1k'; .* tcp-1k-1"),
         (["--loops", ""], "no loop name in ''"),
         (["--loops", "json"], "json cannot be measured: not an event loop"),
@@ -220,13 +222,13 @@ def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each of `count` measurements find the same, and Ctrl-C come in the next."""
     done: list[str] = []
 
-    def measure(number: int, row: rounds.Row, spec: LoopSpec, *rest: object) -> Cell:
+    def measure_or_interrupt(row: Row, spec: LoopSpec, settings: Settings) -> dict[str, float]:
         if len(done) == count:
             raise KeyboardInterrupt
         done.append(row.name)
-        return Cell(row.name, spec.label, number, {"cpu_ns": 100.0, "wall_ns": 100.0})
+        return {"cpu_ns": 100.0, "wall_ns": 100.0}
 
-    monkeypatch.setattr(rounds, "_measure", measure)
+    monkeypatch.setattr(command, "measure", measure_or_interrupt)
 
 
 INTERRUPTIBLE = ("--loops", "asyncio,loopcore", "--work", "call_soon,spawn", "--rounds", "3")
@@ -292,12 +294,6 @@ def test_a_pure_build_and_a_lack_of_peers_are_said(monkeypatch: pytest.MonkeyPat
     assert command._advice([spec, peer], compiled, asked=False) == command._advice([spec], compiled, asked=True) == []
 
 
-def test_the_rows_of_the_readme_are_a_group() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    drawn = re.findall(r"^\| `([\w-]+)` \| [\d.]+ [nu]s \|", readme, flags=re.MULTILINE)
-    assert [row.name for row in choose_rows("readme")] == drawn
-
-
 def test_timers_that_are_early_are_no_best_figure() -> None:
     found = found_document(asyncio=100.0, loopcore=50.0, uvloop=-300.0)
     found["figures"][2]["medians"]["early"] = 9.0
@@ -309,7 +305,7 @@ def test_the_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--list") == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed[0] == "call_soon"
-    assert set(listed) >= {*all_micro(), *NET}
+    assert listed == [*all_micro(), *NET]
     assert set(command.WORK.split(",")) <= set(listed)
 
 
@@ -319,31 +315,52 @@ def test_what_is_set_for_loopcore_is_told(monkeypatch: pytest.MonkeyPatch, capsy
     assert re.search("measured with .*LOOPCORE_POLL_SKIP_TICKS=0", capsys.readouterr().out)
 
 
-def test_without_a_compiler_echoes_are_measured_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("CC", "/bin/false")
-    assert run("--loops", "asyncio", "--work", "tcp-100k-10,unix-1k-10,udp-64-10", *TINY) == 0
-    out = capsys.readouterr().out
-    assert "the load generator is the one in Python: floor.c does not compile" in out
-    assert "asyncio: skipped: without the load generator in C" in out  # datagrams
-    lines = {line.split()[0]: line.split() for line in out.splitlines() if line}
-    assert {lines[row][-1] for row in ("tcp-100k-10", "unix-1k-10")} <= {"ns", "us"}
+TINY_SETTINGS = Settings(scale=0.001, seconds=0.05)
 
 
-def test_a_compiler_that_is_not_there_is_as_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CC", str(tmp_path / "cc"))
-    assert run("--loops", "asyncio", "--work", "tcp-1k-10", *TINY) == 0
-    assert f"floor.c does not compile: [Errno 2] No such file or directory: '{tmp_path}/cc'" in capsys.readouterr().out
+@pytest.mark.parametrize("loop", ["asyncio", "loopcore"])
+@pytest.mark.parametrize("row", list(all_rows()))
+def test_every_row_runs_and_gives_sane_figures(row: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/bin/false")  # nothing is compiled
+    metrics = measure(all_rows()[row], parse_loop(loop), TINY_SETTINGS)
+    assert 0 < metrics["wall_ns"] < 60e9
+    assert metrics["cpu_ns"] >= 0
+    assert metrics.get("requests", 1) > 0
 
 
-def test_a_blank_name_of_a_compiler_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CC", "  ")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoCompilerError, match="no C compiler"):
-        compile_programs(tmp_path)
+def test_a_server_that_dies_is_an_error_with_its_last_words() -> None:
+    with pytest.raises(MeasurementError, match="AttributeError"):
+        measure(NET["tcp-64-1"], LoopSpec("broken", "json", None, sys.executable), TINY_SETTINGS)
+
+
+def test_what_a_loop_does_not_implement_is_a_reason_to_leave_it_out(tmp_path: Path) -> None:
+    lines = ["import asyncio", "class Loop(asyncio.SelectorEventLoop):", "    async def create_server(self, *a, **k):"]
+    lines += ["        raise NotImplementedError", "def new_event_loop():", "    return Loop()"]
+    (tmp_path / "lacking.py").write_text("\n".join(lines), encoding="utf-8")
+    spec = LoopSpec("lacking", "lacking", None, sys.executable, sources=(str(tmp_path),))
+    with pytest.raises(NotInstalledError, match="not implemented by this loop"):
+        measure(NetRow("row", "protocol", 64, 1), spec, TINY_SETTINGS)
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_the_load_generator_notices_one_flipped_bit(wrong: int) -> None:
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            while data := connection.recv(2048):
+                connection.sendall(data[:-1] + bytes([data[-1] ^ wrong]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        words = ["--port", str(listener.getsockname()[1]), "--conns", "1", "--size", "64"]
+        load = [*package_command("loopcore_bench.load"), *words, "--seconds", "0.05", "--warmup", "0"]
+        said = subprocess.run(load, input="go\n", capture_output=True, text=True, check=True, timeout=60).stdout
+        thread.join()
+    ready, result = said.splitlines()
+    found = json.loads(result)
+    assert ready == "ready"
+    assert (found["requests"] > 0, found["errors"], found["wrong"]) == (not wrong, wrong, wrong)
 
 
 def test_progress_is_a_line_at_the_beginning_where_nobody_sees_it_move(capsys: pytest.CaptureFixture[str]) -> None:

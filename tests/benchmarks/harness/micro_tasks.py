@@ -1,12 +1,14 @@
-"""Micro workloads: tasks and futures."""
+"""Micro workloads: many tasks."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 
-from loopcore_bench.meter import Meter, resident_bytes
+from loopcore_bench.meter import Meter
+from loopcore_bench.micro import sleep_often
 from loopcore_bench.work import inside
+from tests.benchmarks.harness.memory import resident_bytes
 
 _GATHERED = 10_000
 _GROUPED = 1_000
@@ -17,60 +19,13 @@ async def _nothing() -> None:
     """The shortest coroutine: it never suspends."""
 
 
-async def _sleep_often(count: int) -> None:
-    sleep = asyncio.sleep
-    for _ in range(count):
-        await sleep(0)
-
-
-@inside("sleep0", "one asyncio.sleep(0) of a single task", 200_000)
-async def sleep0(meter: Meter, count: int) -> None:
-    """The bare task switch: suspend, queue, resume."""
-    with meter:
-        await _sleep_often(count)
-
-
 @inside("sleep0_100", "one asyncio.sleep(0) of a hundred tasks", 200_000)
 async def sleep0_many(meter: Meter, count: int) -> None:
     """The same with a ready queue a hundred deep, hence with colder caches."""
     each = max(1, count // _SLEEPERS)
     tasks = min(count, _SLEEPERS)
     with meter:
-        await asyncio.gather(*[_sleep_often(each) for _ in range(tasks)])
-
-
-@inside("pingpong", "one future made, set and awaited between two tasks", 200_000)
-async def pingpong(meter: Meter, count: int) -> None:
-    """Each player hangs up a new future, wakes the other one and waits: one switch an operation."""
-    loop = asyncio.get_running_loop()
-    create_future = loop.create_future
-    waiting: asyncio.Future[None] | None = None
-
-    async def play(turns: int) -> None:
-        nonlocal waiting
-        for _ in range(turns):
-            other = waiting
-            waiting = mine = create_future()
-            if other is not None:
-                other.set_result(None)
-            await mine
-        if waiting is not None and not waiting.done():
-            waiting.set_result(None)
-
-    first, second = count - count // 2, count // 2
-    with meter:
-        players = [loop.create_task(play(first)), loop.create_task(play(second))]
-        for player in players:
-            await player
-
-
-@inside("spawn", "one task made and awaited", 100_000)
-async def spawn(meter: Meter, count: int) -> None:
-    """create_task of an empty coroutine, then await it."""
-    create_task = asyncio.get_running_loop().create_task
-    with meter:
-        for _ in range(count):
-            await create_task(_nothing())
+        await asyncio.gather(*[sleep_often(each) for _ in range(tasks)])
 
 
 @inside("gather", "one of ten thousand coroutines under gather", 100_000)

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopcore_bench.loops import LoopSpec
-from loopcore_bench.process import MeasurementError, NotInstalledError, module_command
-from loopcore_bench.sections import MARK
+from loopcore_bench.process import MeasurementError, NotInstalledError
+from tests.benchmarks.harness.process import module_command
+from tests.benchmarks.harness.sections import MARK
 
 _COLLECTED = re.compile(r"Collected\s*:\s*(\d+)")
 _TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)
@@ -125,7 +126,7 @@ def _part(path: Path) -> int:
 
 def _total(spec: LoopSpec, work: str, count: int, output: Path) -> int:
     # The collector is off: when it runs depends on how many objects exist, which is not linear in the count.
-    child = [*module_command(spec, "child"), "micro", "--work", work, "--count", str(count), "--cold", "--gc", "off"]
+    child = [*module_command(spec, "child"), "--work", work, "--count", str(count), "--cold", "--gc", "off"]
     said = _run(spec, work, [], child, output)
     found = _COLLECTED.search(said)
     if found is None:

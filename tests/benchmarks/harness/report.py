@@ -1,21 +1,14 @@
-"""Output: the table a person reads and the JSON a program reads."""
+"""Output: the tables that a person reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
+from loopcore_bench.charts import UNITS
 from loopcore_bench.loops import LoopSpec
-from loopcore_bench.measure import Settings
-from loopcore_bench.rounds import Cell
-from loopcore_bench.strace import Syscalls
-from loopcore_bench.summary import REFERENCE, Figure
-
-_UNITS = {"cpu_ns": "ns", "wall_ns": "ns", "bytes": "B", "late_us": "us", "wait_us": "us"}
-
-SCHEMA = 2
-"""Version of the JSON layout. 2: `syscalls`; metrics `bytes_per_idle`, `left_open`, `resent`, `late`."""
+from tests.benchmarks.harness.strace import Syscalls
+from tests.benchmarks.harness.summary import REFERENCE, Figure
 
 
 def table(figures: Iterable[Figure]) -> str:
@@ -64,7 +57,7 @@ def _line(figure: Figure) -> list[str]:
     if figure.value is None:
         return [figure.row, figure.loop, figure.note or "not measured", *[""] * 9]
     note = figure.remark
-    unit = _UNITS.get(figure.primary, "")
+    unit = UNITS.get(figure.primary, "")
     best = _ratio(figure.to_best_peer)
     return [
         figure.row,
@@ -88,28 +81,6 @@ def _number(value: float | None) -> str:
 
 def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
-
-
-def document(
-    facts: dict[str, Any],
-    loops: dict[str, dict[str, Any]],
-    settings: Settings,
-    operations: dict[str, str],
-    figures: list[Figure],
-    cells: list[Cell],
-    counted: list[Syscalls],
-) -> dict[str, Any]:
-    """Everything that is needed to draw a table or a chart, or to doubt it."""
-    return {
-        "schema": SCHEMA,
-        "machine": facts,
-        "loops": loops,
-        "settings": asdict(settings),
-        "operations": operations,
-        "figures": [asdict(figure) for figure in figures],
-        "cells": [asdict(cell) for cell in cells],
-        "syscalls": [asdict(found) for found in counted],
-    }
 
 
 def loop_line(spec: LoopSpec, facts: dict[str, Any]) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from loopcore_bench.child import measure, without_clock
+from loopcore_bench.child import measure
 from loopcore_bench.loops import loop_factory
 from loopcore_bench.meter import settle_gc, warm_allocator
-from loopcore_bench.work import all_micro
+from tests.benchmarks.harness.child import without_clock
+from tests.benchmarks.harness.work import all_micro
 
 MARK = "getppid"
 """The function of the C library at which callgrind divides its counts."""

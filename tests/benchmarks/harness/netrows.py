@@ -36,11 +36,6 @@ class NetRow:
         return f"{self.kind}: {what}, {self.conns} {ends}{beside}{over}"
 
     @property
-    def is_plain(self) -> bool:
-        """An echo over a stream and nothing beside it: what the load generator in Python can do, too."""
-        return self.over in ("tcp", "unix") and not (self.http or self.churn or self.idle)
-
-    @property
     def has_floor(self) -> bool:
         """HTTP, TLS and pipes have no floor: the C server neither parses nor encrypts, and has sockets only."""
         return not self.http and self.over not in ("tls", "pipe")

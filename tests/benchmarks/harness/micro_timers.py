@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
 import time
 
-from loopcore_bench.meter import Meter, percentile, resident_bytes
+from loopcore_bench.meter import Meter, percentile
+from loopcore_bench.micro import random_delays
 from loopcore_bench.work import inside
+from tests.benchmarks.harness.memory import resident_bytes
 
-_SEED = 20
 _FAR = 3600.0
 _APART = 0.5e-6
 """Seconds between two deadlines: as of 100,000 timers within 50 ms, however many there are."""
@@ -22,33 +22,15 @@ def _nothing() -> None:
     """A timer that matters to nobody."""
 
 
-def _delays(count: int, low: float, high: float) -> list[float]:
-    """Delays in no order, the same in every run: sorted insertion would be a heap's best case."""
-    source = random.Random(_SEED)
-    return [source.uniform(low, high) for _ in range(count)]
-
-
 @inside("timer_insert", "one call_later among far deadlines", 100_000)
 async def timer_insert(meter: Meter, count: int) -> None:
     """Only the insertion is measured; the timers are cancelled afterwards."""
     call_later = asyncio.get_running_loop().call_later
-    delays = _delays(count, _FAR, 2 * _FAR)
+    delays = random_delays(count, _FAR, 2 * _FAR)
     with meter:
         handles = [call_later(delay, _nothing) for delay in delays]
     for handle in handles:
         handle.cancel()
-
-
-@inside("timer_cancel", "one call_later cancelled at once", 100_000)
-async def timer_cancel(meter: Meter, count: int) -> None:
-    """The life of almost every timeout. The loop gets a tick every thousand, to clean up if it wants to."""
-    call_later = asyncio.get_running_loop().call_later
-    delays = _delays(count, _FAR, 2 * _FAR)
-    with meter:
-        for number, delay in enumerate(delays):
-            call_later(delay, _nothing).cancel()
-            if number % _TICK == 0:
-                await asyncio.sleep(0)
 
 
 @inside("timer_fire", "one timer inserted and fired, two due in a microsecond", 100_000)
@@ -56,7 +38,7 @@ async def timer_fire(meter: Meter, count: int) -> None:
     """Short timers; CPU time counts here, wall time holds the waiting as well."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
-    delays = _delays(count, 0.0, count * _APART)
+    delays = random_delays(count, 0.0, count * _APART)
     left = count
 
     def fire() -> None:
@@ -75,7 +57,7 @@ async def timer_fire(meter: Meter, count: int) -> None:
 async def timer_memory(meter: Meter, count: int) -> None:
     """What stays in the resident set when timers were cancelled and the loop had its ticks."""
     call_later = asyncio.get_running_loop().call_later
-    delays = _delays(count, _FAR, 2 * _FAR)
+    delays = random_delays(count, _FAR, 2 * _FAR)
     gc.collect()
     before = resident_bytes()
     with meter:

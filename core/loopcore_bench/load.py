@@ -1,8 +1,8 @@
-"""The load generator in Python, for machines without a C compiler: plain echoes over TCP or a Unix socket.
+"""The load generator: echoes over TCP, as many as the server takes in so many seconds.
 
-It speaks as load.c does: it says `ready` when all connections have been warmed up, and for each line that says "go"
-it loads the server and prints one object. It takes several times the CPU of the C program, so the server waits more
-often, and a loop's share of the cost is a little smaller than with that. Every answer is compared with what was sent.
+It says `ready` when all connections have been warmed up, and for each line that says "go" it loads the server and
+prints one object. Every answer is compared with what was sent. It takes as much CPU as a server, on another processor
+where there are two, so the server waits often.
 """
 
 from __future__ import annotations
@@ -82,15 +82,13 @@ class Load:
             self._selector.register(sock, selectors.EVENT_READ, connection)
             self._open.append(connection)
 
-    def run(self, seconds: float, requests: int) -> list[float]:
-        """Load for so many seconds, or requests where that is not 0; returns the latencies."""
+    def run(self, seconds: float) -> list[float]:
+        """Load for so many seconds; returns the latencies."""
         latencies: list[float] = []
-        begun = 0
         deadline = time.perf_counter() + seconds
-        busy = set(self._open if not requests else self._open[:requests])
+        busy = set(self._open)
         for connection in busy:
             connection.begin()
-            begun += 1
         while busy:
             for key, _ in self._selector.select():
                 connection = key.data
@@ -106,9 +104,8 @@ class Load:
                 if latency is None:
                     continue
                 latencies.append(latency)
-                if begun < requests if requests else time.perf_counter() < deadline:
+                if time.perf_counter() < deadline:
                     connection.begin()
-                    begun += 1
                 else:
                     busy.discard(connection)
         return latencies
@@ -116,12 +113,8 @@ class Load:
 
 def connect(options: argparse.Namespace) -> socket.socket:
     """One connection to the server."""
-    if options.unix:
-        sock = socket.socket(socket.AF_UNIX)
-        sock.connect(options.unix)
-    else:
-        sock = socket.create_connection(("127.0.0.1", options.port))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock = socket.create_connection(("127.0.0.1", options.port))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setblocking(False)
     return sock
 
@@ -129,20 +122,17 @@ def connect(options: argparse.Namespace) -> socket.socket:
 def main(argv: list[str] | None = None) -> int:
     """Entry of the load generator."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--unix")
-    parser.add_argument("--idle", type=int, choices=(0,), default=0)
-    for name in ("--conns", "--size", "--requests"):
-        parser.add_argument(name, type=int, default=0)
+    for name in ("--port", "--conns", "--size"):
+        parser.add_argument(name, type=int, required=True)
     for name in ("--seconds", "--warmup"):
-        parser.add_argument(name, type=float, default=0.0)
+        parser.add_argument(name, type=float, required=True)
     options = parser.parse_args(argv)
     load = Load(options)
-    load.run(options.warmup, 0)
+    load.run(options.warmup)
     print("ready", flush=True)
     while sys.stdin.readline() == "go\n":  # the connections stay open until the server's time has been read
         began = time.perf_counter()
-        latencies = load.run(options.seconds, options.requests)
+        latencies = load.run(options.seconds)
         result = {
             "requests": len(latencies),
             "errors": load.errors,

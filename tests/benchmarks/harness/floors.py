@@ -10,11 +10,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from loopcore_bench.loops import FLOOR, PYTHON_FLOOR, LoopSpec
-from loopcore_bench.native import NoCompilerError, compile_extension
-from loopcore_bench.netrows import NetRow
+from loopcore_bench.loops import LoopSpec
 from loopcore_bench.process import MeasurementError, NotInstalledError, describe
-from loopcore_bench.work import Work
+from loopcore_bench.work import Row, Work
+from tests.benchmarks.harness.native import NoCompilerError, compile_extension
+from tests.benchmarks.harness.netrows import NetRow
+
+FLOOR = "c"
+"""Label of the C epoll server, which has network rows only."""
+
+PYTHON_FLOOR = "pyfloor"
+"""The module that is the floor with Python in it."""
 
 PYTHON = "c+python"
 """Of the floor with Python in it, in tables and files."""
@@ -57,7 +63,12 @@ def describe_floors(
     return [*found, (spec, facts)]
 
 
-def has_floor(row: Work | NetRow, spec: LoopSpec) -> bool:
+def is_peer(spec: LoopSpec) -> bool:
+    """Whether loopcore is compared with it: it is neither loopcore nor a floor."""
+    return spec.name not in ("loopcore", FLOOR, PYTHON_FLOOR)
+
+
+def has_floor(row: Row, spec: LoopSpec) -> bool:
     """Whether a floor has such a row; true for what is no floor."""
     if spec.name == FLOOR:
         return isinstance(row, NetRow) and row.has_floor
@@ -65,4 +76,4 @@ def has_floor(row: Work | NetRow, spec: LoopSpec) -> bool:
         return True
     if isinstance(row, Work):
         return row.name in _INSIDE
-    return row.kind in _KINDS and not row.idle
+    return isinstance(row, NetRow) and row.kind in _KINDS and not row.idle
