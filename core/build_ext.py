@@ -341,18 +341,21 @@ def compiler_flags(scratch: Path) -> list[str]:
 
     What an operation costs depends on how much code it touches (docs/adr/0002): calls into the interpreter that go
     straight there, and the way out of errors, which Cython writes into the middle of each function, moved aside.
+    How far to optimise is -O3, unless CFLAGS says another.
     """
     if os.name == "nt":
         return ["/O2"]
-    if "-fsanitize" in os.environ.get("CFLAGS", ""):
+    asked = os.environ.get("CFLAGS", "").split()
+    if any(flag.startswith("-fsanitize") for flag in asked):
         return []  # a sanitizer's report names lines, and its code is slow to optimise: CFLAGS says how
     # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
+    optimised = ["-g0"] if any(flag.startswith("-O") for flag in asked) else ["-O3", "-g0"]
     if sys.platform != "linux":
-        return ["-O3", "-g0"]
+        return optimised
     header = scratch / "loopcore_seldom.h"
     header.write_text(SELDOM, encoding="utf-8")
     # What a shift loses where the C type is too narrow, Python's numbers keep: the builds would differ.
-    return ["-O3", "-g0", "-Werror=shift-count-overflow", "-fno-plt", "-include", str(header)]
+    return [*optimised, "-Werror=shift-count-overflow", "-fno-plt", "-include", str(header)]
 
 
 def allow_no_traceback(translated: str) -> str:

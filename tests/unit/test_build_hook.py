@@ -74,6 +74,14 @@ def test_flags_for_a_sanitizer_are_left_as_they_are(hook: Any, monkeypatch: pyte
     assert hook.compiler_flags(tmp_path) != []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the compiler is told in other words")
+def test_cflags_may_say_how_far_to_optimise(hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CFLAGS", raising=False)
+    assert "-O3" in hook.compiler_flags(tmp_path)
+    monkeypatch.setenv("CFLAGS", "-O1")
+    assert "-O3" not in hook.compiler_flags(tmp_path)
+
+
 def test_a_caught_exception_may_have_no_traceback(hook: Any) -> None:
     """Issue 32: where memory ran out when the traceback was to be made, the process ended."""
     translated = """
