@@ -110,11 +110,12 @@ class Reactor(PolicyDispatcher):
             self.probes.cold("loopcore_run_started", loop=self)
             if cython.compiled:
                 self._contexts.begin()
-            while True:
-                self._events = self._begin_tick()
-                self._finish_tick()
-                if self._stopping:
-                    break
+            with as_running_loop(self):
+                while True:
+                    self._events = self._begin_tick()
+                    self._finish_tick()
+                    if self._stopping:
+                        break
             if self.completions is not None:
                 self.completions.begin()
         except BaseException:
