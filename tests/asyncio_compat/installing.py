@@ -203,7 +203,9 @@ def _tasks(module: Any, backend: str) -> None:
     asyncio_task: Any = module.CTask_PyFuture_Tests.Task
     python_future: Any = module.CTask_PyFuture_Tests.Future
     # The functions that asyncio's C tasks are looked up with; from Python 3.14 on those in Python know other tasks.
-    lookup = {name: value for name, value in vars(module.CTask_PyFuture_Tests).items() if name.endswith(("_task", "_tasks"))}
+    lookup = {
+        name: value for name, value in vars(module.CTask_PyFuture_Tests).items() if name.endswith(("_task", "_tasks"))
+    }
     _replace(module, "CTask_CFuture_Tests", Task=Task, Future=Future)
     module.CTask_CFuture_SubclassTests = module.add_subclass_tests(
         type("CTask_CFuture_SubclassTests", (module.BaseTaskTests, module.test_utils.TestCase),

@@ -166,7 +166,9 @@ def test_slices_and_arrays_are_sent_as_their_bytes(loop: Loop, backend_name: str
 def test_what_is_not_bytes_like_is_refused(loop: Loop, backend_name: str, wrong: Any) -> None:
     async def main() -> None:
         async with opened(Recorder()) as (transport, peer):
-            with pytest.raises(TypeError, match=r"data argument must be a bytes(-like|, bytearray, or memoryview) object, not"):
+            with pytest.raises(
+                TypeError, match=r"data argument must be a bytes(-like|, bytearray, or memoryview) object, not"
+            ):
                 transport.write(wrong)
             if wrong is not None or backend_name != "asyncio":  # which leaves out what is false, from Python 3.14 on
                 with pytest.raises(TypeError):

@@ -148,8 +148,8 @@ class Handle(Runnable):
     def cancel(self) -> None:
         """Take the callback back. Without effect if it has run or was cancelled; it and its arguments are let go.
 
-        Thread: the loop's own. From Python 3.14 on a handle of `call_soon_threadsafe` can be cancelled in any thread: when
-        this returns, its callback is not running, unless it has cancelled itself (gh-126083).
+        Thread: the loop's own. From Python 3.14 on any thread may cancel a handle of `call_soon_threadsafe`: when this
+        returns, the callback is not running, unless it has cancelled itself (gh-126083).
         """
         was_cancelled, self._cancelled = self._cancelled, True
         if self._takes_turns:

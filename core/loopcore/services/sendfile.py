@@ -33,7 +33,7 @@ PART: Final = 1024 * 1024
 """Bytes of one SendFile: one that is called off in its middle may not be able to say how much of it has gone."""
 
 SETS_POSITION_ALWAYS: Final = sys.version_info >= (3, 14)
-"""Whether the file's position is `offset` also where nothing has been sent: `offset` is its end, or the kernel refused."""
+"""Whether the file's position is set to `offset` where nothing was sent: that is its end, or the kernel refused."""
 
 Lend = Callable[[asyncio.Future[Any]], object]
 """Is told of the future that waits for the socket, whoever owns that, so that losing the connection can end it."""
