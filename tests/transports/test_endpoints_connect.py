@@ -250,8 +250,11 @@ def test_an_error_of_the_factory_leaves_the_programs_socket_alone_before_python_
 
 
 def test_an_error_of_closing_does_not_hide_why_connecting_has_failed(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, listening: socket.socket
+    loop: asyncio.AbstractEventLoop, backend_name: str, monkeypatch: pytest.MonkeyPatch, listening: socket.socket
 ) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 14):
+        pytest.skip("with asyncio's loop it does")
+
     async def refuse(sock: socket.socket, address: object) -> None:
         raise LookupError("no connection today")
 
