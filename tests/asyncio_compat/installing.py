@@ -11,6 +11,7 @@ import asyncio
 import importlib
 import selectors
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -66,7 +67,9 @@ def install(backend: str) -> None:
         asyncio.ProactorEventLoop = replacement
     if sys.version_info >= (3, 13):
         asyncio.EventLoop = replacement
-    policy: Any = asyncio.DefaultEventLoopPolicy
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.14 still asks the policy
+        policy: Any = asyncio.DefaultEventLoopPolicy
     policy._loop_factory = replacement
     _redirect_mocks()
 
@@ -199,15 +202,19 @@ def _tasks(module: Any, backend: str) -> None:
 
     asyncio_task: Any = module.CTask_PyFuture_Tests.Task
     python_future: Any = module.CTask_PyFuture_Tests.Future
+    # The functions that asyncio's C tasks are looked up with; from Python 3.14 on those in Python know other tasks.
+    lookup = {
+        name: value for name, value in vars(module.CTask_PyFuture_Tests).items() if name.endswith(("_task", "_tasks"))
+    }
     _replace(module, "CTask_CFuture_Tests", Task=Task, Future=Future)
     module.CTask_CFuture_SubclassTests = module.add_subclass_tests(
         type("CTask_CFuture_SubclassTests", (module.BaseTaskTests, module.test_utils.TestCase),
-             {"Task": Task, "Future": Future, "__module__": module.__name__})
+             {"Task": Task, "Future": Future, "__module__": module.__name__, **lookup})
     )  # fmt: skip
     _adapted.add(module.CTask_CFuture_SubclassTests)
     # Mixed with asyncio's own, in C and in Python, in both directions.
     _replace(module, "CTask_PyFuture_Tests", Task=Task, Future=python_future)
-    _replace(module, "PyTask_CFuture_Tests", Task=asyncio_task, Future=Future)
+    _replace(module, "PyTask_CFuture_Tests", Task=asyncio_task, Future=Future, **lookup)
     _leave_out(
         module,
         *("CTaskSubclass_PyFuture_Tests", "PyTask_CFutureSubclass_Tests"),
@@ -222,6 +229,14 @@ def _eager_tasks(module: Any, backend: str) -> None:
     _replace(module, "NonEagerCTaskTests", Task=Task)
     _replace(module, "EagerCTaskTests", Task=Task)
     _leave_out(module, "PyEagerTaskFactoryLoopTests", "NonEagerPyTaskTests", "EagerPyTaskTests")
+
+
+def _graph(module: Any, backend: str) -> None:
+    _leave_out(module, "TestCallStackPy")  # with asyncio's functions in Python, which know asyncio's tasks in Python
+
+
+def _free_threading(module: Any, backend: str) -> None:
+    _leave_out(module, "TestPyFreeThreading", "TestEagerPyFreeThreading")  # as above
 
 
 def _base_events(module: Any, backend: str) -> None:
@@ -277,8 +292,10 @@ ADAPTERS: dict[str, Callable[[Any, str], None]] = {
     "test_base_events": _base_events,
     "test_eager_task_factory": _eager_tasks,
     "test_events": _one_selector,
+    "test_free_threading": _free_threading,
     "test_futures": _futures,
     "test_futures2": _futures2,
+    "test_graph": _graph,
     "test_pep492": _pep492,
     "test_runners": _runners,
     "test_sendfile": _one_selector,

@@ -77,7 +77,8 @@ def _recorder(original: Any, method: str, seen: Seen) -> Any:
         with contextlib.suppress(TypeError):  # the call itself will raise it
             given = signature.bind(*args, **kwargs).arguments
             seen.add((method, ""))
-            seen.update((method, name) for name in optional & given.keys())
+            named = kwargs.keys() - signature.parameters.keys()  # which `**kwargs` takes
+            seen.update((method, name) for name in (optional & given.keys()) | named)
             if method.endswith(".get_extra_info"):
                 seen.add((method, f"'{given['name']}'"))
         return original(*args, **kwargs)

@@ -66,6 +66,12 @@ NEWER = {
 }
 """What the first Python of those that loopcore runs on does not have: method and parameter, and its first Python."""
 
+HIDDEN: dict[tuple[str, str], tuple[int, ...]] = {
+    ("EventLoop.create_task", "name"): (3, 14),
+    ("EventLoop.create_task", "context"): (3, 14),
+}
+"""What asyncio takes among `kwargs` from this Python on, and so no longer shows: method and parameter."""
+
 EXTRA = {
     "Transport": ("peername", "sockname", "socket"),
     "SSLTransport": (
@@ -173,7 +179,7 @@ def running_surface() -> dict[tuple[str, str], Entry]:
 def surface() -> dict[tuple[str, str], Entry]:
     """Every entry of any known Python's asyncio that loopcore has: the same on each Python."""
     running = running_surface()
-    wanted = {*running, *NEWER}
+    wanted = {*running, *NEWER, *HIDDEN}
     found = {}
     for method in dict.fromkeys(method for method, _ in wanted):
         owner, name = method.split(".")

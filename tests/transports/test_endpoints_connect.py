@@ -237,7 +237,7 @@ def test_what_needs_tls_is_refused_without(loop: asyncio.AbstractEventLoop, opti
         run(loop, loop.create_connection(Recorder, "127.0.0.1", 80, **option))
 
 
-def test_an_error_of_the_factory_leaves_the_programs_socket_alone(
+def test_an_error_of_the_factory_leaves_the_programs_socket_alone_before_python_3_14(
     loop: asyncio.AbstractEventLoop, listening: socket.socket
 ) -> None:
     def factory() -> asyncio.Protocol:
@@ -246,7 +246,34 @@ def test_an_error_of_the_factory_leaves_the_programs_socket_alone(
     with socket.create_connection(listening.getsockname()) as sock:
         with pytest.raises(RuntimeError, match="no protocol today"):
             run(loop, loop.create_connection(factory, sock=sock))
-        assert sock.fileno() != -1
+        assert (sock.fileno() == -1) == (sys.version_info >= (3, 14))
+
+
+def test_an_error_of_closing_does_not_hide_why_connecting_has_failed(
+    loop: asyncio.AbstractEventLoop, backend_name: str, monkeypatch: pytest.MonkeyPatch, listening: socket.socket
+) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 14):
+        pytest.skip("with asyncio's loop it does")
+
+    async def refuse(sock: socket.socket, address: object) -> None:
+        raise LookupError("no connection today")
+
+    class Sticking(socket.socket):
+        """Closed, it complains."""
+
+        def close(self) -> None:
+            super().close()
+            raise OSError("the socket sticks")
+
+    async def main() -> None:
+        monkeypatch.setattr(loop, "sock_connect", refuse)
+        address = listening.getsockname()
+        with monkeypatch.context() as patched:
+            patched.setattr(socket, "socket", Sticking)
+            with pytest.raises(LookupError, match="no connection today"):
+                await loop.create_connection(Recorder, *address)
+
+    run(loop, main())
 
 
 @pytest.mark.differs(

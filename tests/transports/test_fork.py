@@ -36,6 +36,8 @@ def test_child_with_a_loop_of_its_own_leaves_the_parents_alone(backend_name: str
 
 @pytest.mark.parametrize("program", ["written_before", "written_to_a_loop_that_stands_still"])
 def test_what_was_written_before_the_fork_is_sent_once(backend_name: str, program: str) -> None:
+    if (backend_name, program) == (ORACLE, "written_before") and sys.version_info >= (3, 14):
+        pytest.skip("the child of asyncio's loop cannot leave it by an exception, and hangs")
     run(program, backend_name)
 
 

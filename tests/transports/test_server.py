@@ -172,6 +172,25 @@ def test_serve_forever_ends_with_cancellation_and_closes(loop: Loop) -> None:
     run(loop, main())
 
 
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="before Python 3.14 it waits until the clients hang up")
+def test_serve_forever_closes_its_clients_when_it_is_cancelled(loop: Loop) -> None:
+    made: list[Any] = []
+
+    async def main() -> None:
+        async with serving(lambda: Counter(made)) as server:
+            with await connect(server) as sock:
+                await until(lambda: bool(made) and made[0].transport is not None)
+                task = loop.create_task(server.serve_forever())
+                await settle()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert await loop.sock_recv(sock, 1) == b""
+                assert "lost" in made[0].kinds()
+
+    run(loop, main())
+
+
 def test_close_ends_serve_forever(loop: Loop) -> None:
     async def main() -> None:
         async with serving(asyncio.Protocol) as server:

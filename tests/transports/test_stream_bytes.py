@@ -163,13 +163,16 @@ def test_slices_and_arrays_are_sent_as_their_bytes(loop: Loop, backend_name: str
 
 
 @pytest.mark.parametrize("wrong", ["text", 5, None, [b"list"]])
-def test_what_is_not_bytes_like_is_refused(loop: Loop, wrong: Any) -> None:
+def test_what_is_not_bytes_like_is_refused(loop: Loop, backend_name: str, wrong: Any) -> None:
     async def main() -> None:
         async with opened(Recorder()) as (transport, peer):
-            with pytest.raises(TypeError, match="data argument must be a bytes-like object, not"):
+            with pytest.raises(
+                TypeError, match=r"data argument must be a bytes(-like|, bytearray, or memoryview) object, not"
+            ):
                 transport.write(wrong)
-            with pytest.raises(TypeError):
-                transport.writelines([b"not sent", wrong])
+            if wrong is not None or backend_name != "asyncio":  # which leaves out what is false, from Python 3.14 on
+                with pytest.raises(TypeError):
+                    transport.writelines([b"not sent", wrong])
             transport.write(b"sent")
             transport.close()
             assert await receive_all(peer) == b"sent"

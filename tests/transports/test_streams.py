@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import pytest
 
 import loopcore
 from tests.transports.endpoints_support import echo, finish, run, stop
+from tests.transports.recorder import Handled
 
 Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handler: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -91,6 +93,27 @@ def test_counts_larger_than_any_memory_are_counts(loop: asyncio.AbstractEventLoo
             assert (caught.value.partial, caught.value.expected) == (b"12345678", 2**70)
 
     run(loop, main())
+
+
+def test_what_a_plain_callback_raises_is_reported_and_the_connection_closed(
+    loop: asyncio.AbstractEventLoop, streams: ModuleType
+) -> None:
+    if streams is asyncio and sys.version_info < (3, 14):
+        pytest.skip("asyncio's streams leave the connection open before Python 3.14")
+    handled = Handled(loop)
+
+    def handler(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        raise LookupError("no handler")
+
+    async def main() -> bytes:
+        async with connected(streams, handler) as (reader, _):  # type: ignore[arg-type]
+            return await reader.read()
+
+    assert run(loop, main()) == b""
+    (report,) = handled.contexts
+    assert report["message"] == "Unhandled exception in client_connected_cb"
+    assert isinstance(report["exception"], LookupError)
+    assert report["transport"].is_closing()
 
 
 def test_a_line_over_the_limit_is_an_error(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:

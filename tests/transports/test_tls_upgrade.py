@@ -8,9 +8,11 @@ import asyncio
 import socket
 import ssl
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+import loopcore
 from tests.transports.recorder import Recorder, run, settle, unix_pair
 from tests.transports.tls_support import Peer, client_context, server_context, stranger_context
 
@@ -167,6 +169,22 @@ def test_writers_upgrade_with_what_is_buffered(loopcore_factory: Any) -> None:
             await peer.receive()
             await peer.notify()
             await writer.wait_closed()
+
+    run(loopcore_factory(), main())
+
+
+def test_a_reader_pauses_the_transport_that_has_taken_the_place_of_the_first(loopcore_factory: Any) -> None:
+    """Issue 33: until Python 3.14 asyncio's reader went on pausing the plain one."""
+
+    async def main() -> None:
+        reader = loopcore.StreamReader(limit=10)
+        protocol = loopcore.StreamReaderProtocol(reader)
+        first, second = Mock(), Mock()
+        protocol.connection_made(first)
+        protocol._replace_transport(second)
+        protocol.data_received(b"x" * 100)
+        assert not first.pause_reading.called
+        assert second.pause_reading.called
 
     run(loopcore_factory(), main())
 

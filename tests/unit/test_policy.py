@@ -10,7 +10,7 @@ DEPRECATED = sys.version_info >= (3, 14)
 
 
 def run_program(text: str) -> str:
-    options = ["-W", "error"] + (["-W", "ignore:.*policy:DeprecationWarning"] if DEPRECATED else [])
+    options = ["-W", "error"] + (["-W", "ignore:'asyncio.:DeprecationWarning"] if DEPRECATED else [])
     done = subprocess.run([sys.executable, *options, "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,14 @@ def test_a_part_of_a_file_is_sent(loop: Loop, pair: Pair, file: io.BufferedReade
 def test_more_than_there_is_ends_with_the_file(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
     assert transfer(loop, pair, file, len(CONTENT) - 10, 1000) == (10, CONTENT[-10:])
     assert file.tell() == len(CONTENT)
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_from_the_end_of_a_file_on_nothing_is_sent(
+    loop: Loop, pair: Pair, file: io.BufferedReader, fallback: bool
+) -> None:
+    assert transfer(loop, pair, file, len(CONTENT), fallback=fallback) == (0, b"")
+    assert file.tell() == (len(CONTENT) if sys.version_info >= (3, 14) else 0)
 
 
 def test_an_empty_file_is_sent_at_once(loop: Loop, pair: Pair, tmp_path: Path) -> None:

@@ -6,12 +6,16 @@ itself.
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from loopcore.endpoints.needs import Connection, CreateFuture, ProtocolFactory, TransportFactory
 from loopcore.endpoints.tls import SslArgument, Tls, TlsSettings, refuse_tls_socket, tls_settings
 from loopcore.log import logger
+
+CLOSES_PASSED_SOCKETS: Final = sys.version_info >= (3, 14)
+"""Whether a socket that the program passed in is closed if its transport is never made (gh-153133)."""
 
 
 def require_stream(sock: socket.socket) -> None:
@@ -61,8 +65,8 @@ class StreamOpener:
     ) -> Connection:
         """Open `sock` for a new protocol; with TLS, this includes the handshake.
 
-        Until a transport owns the socket, an error closes it only if it is `ours`, created for this connection;
-        a socket that the program passed in remains the program's. After that the transport closes it.
+        Until a transport owns the socket, an error closes it only if it is `ours`: created for this connection or, from
+        Python 3.14 on, passed in by the program. After that the transport closes it.
         """
         try:
             sock.setblocking(False)
@@ -70,7 +74,7 @@ class StreamOpener:
             waiter = self._create_future()
             transport = self.make_transport(sock, protocol, tls=tls, waiter=waiter)
         except BaseException:
-            if ours:
+            if ours or CLOSES_PASSED_SOCKETS:
                 sock.close()
             raise
         try:

@@ -4,6 +4,7 @@ The steps: look up the names, order the addresses, try them (one after the other
 connected socket to the opener. The socket of an attempt that failed, lost or was cancelled is closed.
 """
 
+import contextlib
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -142,7 +143,8 @@ class Connector:
             await self._sockops.sock_connect(sock, address)
         except BaseException as exc:
             if sock is not None:
-                sock.close()
+                with contextlib.suppress(OSError):  # it must not hide what is raised here
+                    sock.close()
             if isinstance(exc, OSError):
                 errors.append(exc)
             raise

@@ -17,8 +17,8 @@ cdef extern from *:
     #endif
     }
 
-    /* Whether an object itself has an attribute of this name, and not only its class. Nothing makes it a dict for that, where
-     * it can be asked without, from 3.13 on: its methods are called faster while it has none (docs/adr/0007). */
+    /* Whether an object itself has an attribute of this name, and not only its class. 3.12 and 3.14 make the loop a dict for
+     * that, 3.13 does not. Only 3.12 and 3.13 call methods faster on an object without one (docs/adr/0007). */
     static inline int
     loopcore_has_itself(PyObject *object, PyObject *name)
     {

@@ -8,19 +8,27 @@ from loopcore.native.contexts cimport is_as_new, own
 from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
 
 
+cdef bint _THREADS_CANCEL
+cdef dict _turns
+
+
 cdef class Handle(Runnable):
     cdef public object _callback
     cdef public tuple _args
     cdef object _kept_context
     cdef public object _loop
     cdef public bint _cancelled
-    cdef bint _shares_context
+    cdef unsigned char _shares_context
+    cdef unsigned char _takes_turns
     cdef public object _source_traceback
     cdef public object _repr
     cdef object __weakref__
 
     cpdef object _run(self)
     cdef Runnable _shown(self)
+    cdef int _run_in_turn(self) except -1
+    cdef int _await_turn(self) except -1
+    cdef int _call(self) except -1
     cdef int _fail(self) except -1
     cdef int _stop_sharing(self) except -1
     cpdef object _report(self, object exc)
@@ -56,6 +64,7 @@ cdef extern from *:
         do { \
             (handle)->_cancelled = 0; \
             (handle)->_shares_context = 0; \
+            (handle)->_takes_turns = 0; \
             Py_SETREF((handle)->_callback, loopcore_none()); \
             Py_SETREF((handle)->_args, loopcore_none()); \
             Py_SETREF((handle)->_kept_context, loopcore_none()); \
@@ -67,6 +76,8 @@ cdef extern from *:
 
 @cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
+@cython.locals(handle=Handle)
+cdef Handle made_threadsafe(Handle handle)
 @cython.locals(handle=Handle)
 cdef Handle make_soon(object callback, tuple args, object loop, object context, SharedContexts contexts)
 @cython.locals(callback=cython.p_void, args=cython.p_void)

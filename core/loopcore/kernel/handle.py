@@ -7,10 +7,12 @@ cannot inherit them, since a compiled class has no room for an interpreted base 
 
 import asyncio
 import inspect
+import sys
 import traceback
 from collections.abc import Callable
 from contextvars import Context
 from contextvars import copy_context as python_copy_context
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel.contexts import SharedContexts
@@ -38,6 +40,11 @@ if TYPE_CHECKING:
 _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
 """What old libraries, and mocks, mark a function with."""
 
+_THREAD_SAFE_HANDLE: type = getattr(asyncio.events, "_ThreadSafeHandle", asyncio.Handle)
+_THREADS_CANCEL = sys.version_info >= (3, 14)
+_turns: dict[int, Any] = {}
+"""The handles that are `made_threadsafe` and run now, by id: each with a lock that is held meanwhile."""
+
 
 class Handle(Runnable):
     """A callback that the loop will run once, unless it is cancelled first.
@@ -52,6 +59,7 @@ class Handle(Runnable):
         "_loop",
         "_cancelled",
         "_shares_context",
+        "_takes_turns",
         "_source_traceback",
         "_repr",
         "__weakref__",
@@ -66,6 +74,7 @@ class Handle(Runnable):
         self._loop: Queues = loop
         self._cancelled: bool = False
         self._shares_context: bool = False
+        self._takes_turns: bool = False
         self._source_traceback: traceback.StackSummary | None = None
         self._repr: str | None = None
         if loop.get_debug():
@@ -73,11 +82,31 @@ class Handle(Runnable):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return asyncio.Handle
+        return _THREAD_SAFE_HANDLE if self._takes_turns else asyncio.Handle
 
     def _run(self) -> None:
-        if self._cancelled:
-            return
+        if self._takes_turns:
+            self._run_in_turn()
+        elif not self._cancelled:
+            self._call()
+
+    def _run_in_turn(self) -> None:
+        turn = RLock()
+        with turn:
+            _turns[id(self)] = turn  # before the look at the flag; `cancel` raises that before it looks here
+            try:
+                if not self._cancelled:
+                    self._call()
+            finally:
+                del _turns[id(self)]
+
+    def _await_turn(self) -> None:
+        turn = _turns.get(id(self))
+        if turn is not None:
+            with turn:  # which its own thread has already
+                pass
+
+    def _call(self) -> None:
         if cython.compiled:
             if self._shares_context:
                 self._stop_sharing()
@@ -117,10 +146,16 @@ class Handle(Runnable):
         self._loop.call_exception_handler(context)
 
     def cancel(self) -> None:
-        """Take the callback back. Without effect if it has run or was cancelled; it and its arguments are let go."""
-        if self._cancelled:
+        """Take the callback back. Without effect if it has run or was cancelled; it and its arguments are let go.
+
+        Thread: the loop's own. From Python 3.14 on any thread may cancel a handle of `call_soon_threadsafe`: when this
+        returns, the callback is not running, unless it has cancelled itself (gh-126083).
+        """
+        was_cancelled, self._cancelled = self._cancelled, True
+        if self._takes_turns:
+            self._await_turn()
+        if was_cancelled:
             return
-        self._cancelled = True
         if self._loop.get_debug():
             # Kept for messages about it: once the callback is gone, nothing else says what this was.
             self._repr = repr(self)
@@ -128,7 +163,9 @@ class Handle(Runnable):
         self._args = None
 
     def cancelled(self) -> bool:
-        """Tell whether `cancel` was called."""
+        """Tell whether `cancel` was called. Thread and waiting as for `cancel`."""
+        if self._takes_turns:
+            self._await_turn()
         return self._cancelled
 
     def get_context(self) -> Context:
@@ -269,6 +306,7 @@ def make_handle(
     handle._loop = loop
     handle._cancelled = False
     handle._shares_context = False
+    handle._takes_turns = False
     handle._source_traceback = None
     handle._repr = None
     return handle
@@ -300,6 +338,12 @@ def make_soon(
     else:
         handle._kept_context = context
     handle._loop = loop
+    return handle
+
+
+def made_threadsafe(handle: Handle) -> Handle:
+    """Let other threads cancel `handle` at any moment, on Pythons where asyncio does; return it."""
+    handle._takes_turns = _THREADS_CANCEL
     return handle
 
 
@@ -379,6 +423,7 @@ def make_timer(
     timer._loop = loop
     timer._cancelled = False
     timer._shares_context = shares_context
+    timer._takes_turns = False
     timer._source_traceback = None
     timer._repr = None
     timer._when = when

@@ -73,6 +73,7 @@ class InterpretedReactor(Reactor):
             handle._kept_context = copy_context() if context is None else context
             handle._loop = self
             handle._cancelled = False
+            handle._takes_turns = False
             handle._source_traceback = None
             handle._repr = None
         self.ready.push(handle)
@@ -228,7 +229,7 @@ class InterpretedReactor(Reactor):
                         note_end(task, self)
                     else:
                         tally.tasks_finished += 1
-            elif kind is not Handle:
+            elif kind is not Handle or runnable._takes_turns:
                 runnable._run()
             elif not runnable._cancelled:
                 try:

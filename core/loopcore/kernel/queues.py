@@ -31,7 +31,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.contexts import snapshot_of
-    from cython.cimports.loopcore.kernel.handle import make_handle, make_soon, make_timer
+    from cython.cimports.loopcore.kernel.handle import made_threadsafe, make_handle, make_soon, make_timer
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.native.cpython import get_ident, monotonic
     from cython.cimports.loopcore.native.tracking import UNTRACKS, track
@@ -39,7 +39,7 @@ else:
     from threading import get_ident
     from time import monotonic
 
-    from loopcore.kernel.handle import make_handle, make_timer
+    from loopcore.kernel.handle import made_threadsafe, make_handle, make_timer
     from loopcore.kernel.interpreted_ready import DequeReadyQueue as ReadyQueue  # type: ignore[assignment]
     from loopcore.kernel.interpreted_ready import push_last
 
@@ -213,6 +213,7 @@ class Queues:
             handle = make_soon(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
+        made_threadsafe(handle)
         if self._owner == get_ident():
             # In order with `call_soon`, which is what a program on the loop's own thread sees in asyncio.
             self.ready.push(handle)

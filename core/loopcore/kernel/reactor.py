@@ -6,7 +6,8 @@ order (ready callbacks, then I/O, then timers) and Node's (an immediate set in a
 zero-delay timer). docs/reference/tick.md lists the eight phases.
 
 A tick is three public steps, so that another loop can host it: `poll_events` (idle, prepare, poll),
-`process_events` (hands over what the wait returned), `process_ready` (pending, io, check, timers, close).
+`process_events` (hands over what the wait returned), `process_ready` (pending, io, check, timers, close). During the
+first and the last this loop is the running one of the thread.
 
 Skipping the poll: a wait costs a system call, and while callbacks are ready it could only look, not block.
 
@@ -37,6 +38,7 @@ from loopcore.kernel.limits import CLOCK_TICKS, LONGEST_WAIT, POLL_SKIP_TICKS, P
 from loopcore.kernel.meter import Meter, Stopwatch
 from loopcore.kernel.policies import PolicyDispatcher
 from loopcore.kernel.probes import Probes, as_timeout
+from loopcore.kernel.registry import as_running_loop
 
 try:
     import cython
@@ -108,11 +110,12 @@ class Reactor(PolicyDispatcher):
             self.probes.cold("loopcore_run_started", loop=self)
             if cython.compiled:
                 self._contexts.begin()
-            while True:
-                self._events = self._begin_tick()
-                self._finish_tick()
-                if self._stopping:
-                    break
+            with as_running_loop(self):
+                while True:
+                    self._events = self._begin_tick()
+                    self._finish_tick()
+                    if self._stopping:
+                        break
             if self.completions is not None:
                 self.completions.begin()
         except BaseException:
@@ -192,13 +195,15 @@ class Reactor(PolicyDispatcher):
     def tick(self) -> None:
         """Go once through the eight phases."""
         self._demand_init()
-        self._events = self._begin_tick()
-        self.process_ready()
+        with as_running_loop(self):
+            self._events = self._begin_tick()
+            self.process_ready()
 
     def poll_events(self) -> Sequence[Any]:
         """Run the phases idle, prepare and poll; return the events of the wait, which must go to `process_events`."""
         self._demand_init()
-        events: Sequence[Any] = self._begin_tick()
+        with as_running_loop(self):
+            events: Sequence[Any] = self._begin_tick()
         return events
 
     def process_events(self, events: Sequence[Any]) -> None:
@@ -208,9 +213,10 @@ class Reactor(PolicyDispatcher):
     def process_ready(self) -> None:
         """Run the phases pending, io, check, timers and close."""
         self._demand_init()
-        self._finish_tick()
-        if self._task_left:
-            self._hide_task()
+        with as_running_loop(self):
+            self._finish_tick()
+            if self._task_left:
+                self._hide_task()
 
     def _demand_init(self) -> None:
         if cython.compiled and self.probes is None:

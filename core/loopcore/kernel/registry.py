@@ -11,8 +11,10 @@ anyway.
 """
 
 import sys
+from asyncio import events as asyncio_events
 from asyncio import tasks as asyncio_tasks
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 from weakref import ref
@@ -56,11 +58,36 @@ def enter_task(loop: Any, task: Any) -> Any:
 def leave_task(loop: Any, previous: Any) -> None:
     """Restore what `enter_task` returned."""
     if not _DIRECT:
-        _tasks._swap_current_task(loop, previous)  # type: ignore[attr-defined]
+        try:
+            _tasks._swap_current_task(loop, previous)  # type: ignore[attr-defined]
+        except RuntimeError:
+            # The loop is no longer the running one: the step forked, and this is the child, which has no current task.
+            # What ends the step there, SystemExit for instance, must not be replaced by this.
+            return
     elif previous is None:
         del _running[loop]
     else:
         _running[loop] = previous
+
+
+@contextmanager
+def as_running_loop(loop: Any) -> Iterator[None]:
+    """Make `loop` the running one of this thread for a tick that its host asks for.
+
+    From Python 3.14 on a thread has one current task, the running loop's: that of the host is put aside meanwhile.
+    """
+    host = asyncio_events._get_running_loop()
+    if host is loop:  # one of its own callbacks makes the tick
+        yield
+        return
+    task = None if _DIRECT or host is None else enter_task(host, None)
+    asyncio_events._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio_events._set_running_loop(host)
+        if task is not None:
+            enter_task(host, task)
 
 
 def replace_left(loop: Any, task: Any) -> None:

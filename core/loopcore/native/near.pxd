@@ -22,12 +22,17 @@ cdef extern from *:
         return -1;
     }
 
-    /* What stands in `table` at the place that the int `number` names; NULL if it is None, or there is no such place. */
+    /* What stands in `table` at the place that the int `number` names; NULL if it is None, or there is no such place. The
+     * table itself is None if `__init__` has not run. */
     static inline PyObject *
     loopcore_find_near(PyObject *table, PyObject *number)
     {
         Py_ssize_t place = loopcore_small(number);
-        PyObject *found = (size_t)place < (size_t)PyList_GET_SIZE(table) ? PyList_GET_ITEM(table, place) : Py_None;
+        PyObject *found;
+        if (table == Py_None || (size_t)place >= (size_t)PyList_GET_SIZE(table)) {
+            return NULL;
+        }
+        found = PyList_GET_ITEM(table, place);
         return found == Py_None ? NULL : found;
     }
 

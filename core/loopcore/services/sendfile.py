@@ -11,10 +11,12 @@ Checks, errors and their texts are asyncio's. Thread: the loop's own.
 """
 
 import asyncio
+import contextlib
 import errno
 import io
 import os
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -29,6 +31,9 @@ READ_SIZE: Final = 256 * 1024
 
 PART: Final = 1024 * 1024
 """Bytes of one SendFile: one that is called off in its middle may not be able to say how much of it has gone."""
+
+SETS_POSITION_ALWAYS: Final = sys.version_info >= (3, 14)
+"""Whether the file's position is set to `offset` where nothing was sent: that is its end, or the kernel refused."""
 
 Lend = Callable[[asyncio.Future[Any]], object]
 """Is told of the future that waits for the socket, whoever owns that, so that losing the connection can end it."""
@@ -242,6 +247,9 @@ class Sending:
     def set_position(self) -> None:
         if self.total:
             os.lseek(self._file, self._offset, os.SEEK_SET)
+        elif SETS_POSITION_ALWAYS:
+            with contextlib.suppress(OSError):  # what has no position is reported as what cannot be sent
+                os.lseek(self._file, self._offset, os.SEEK_SET)
 
 
 def check_file(file: Any, offset: Any, count: Any) -> None:

@@ -75,13 +75,17 @@ class StreamReaderProtocol(WriteControl):
 
     def connection_made(self, transport: Any) -> None:
         """Pass the transport to the reader, and the connection to the server's callback."""
-        self._replace_transport(transport)
+        self._note_transport(transport)
         reader = self._reader
         if reader is not None:
             reader.set_transport(transport)
         if self._client_connected_cb is None:
             return
-        outcome = self._client_connected_cb(reader, StreamWriter(transport, self, reader, self._loop))
+        try:
+            outcome = self._client_connected_cb(reader, StreamWriter(transport, self, reader, self._loop))
+        except Exception as exc:
+            report_handler(self._loop, transport, exc)
+            return
         if asyncio.iscoroutine(outcome):
             self._task = self._loop.create_task(outcome)
             self._task.add_done_callback(partial(end_handler, self._loop, transport))
@@ -120,6 +124,11 @@ class StreamReaderProtocol(WriteControl):
     # Called by a StreamWriter
 
     def _replace_transport(self, transport: Any) -> None:
+        self._note_transport(transport)
+        if self._reader is not None:
+            self._reader._transport = transport  # which it pauses
+
+    def _note_transport(self, transport: Any) -> None:
         self._transport = transport
         self._over_ssl = transport.get_extra_info("sslcontext") is not None
 
@@ -148,9 +157,14 @@ def end_handler(loop: Any, transport: Any, task: Any) -> None:
         return
     exc = task.exception()
     if exc is not None:
-        context = {"message": "Unhandled exception in client_connected_cb", "exception": exc, "transport": transport}
-        loop.call_exception_handler(context)
-        transport.close()
+        report_handler(loop, transport, exc)
+
+
+def report_handler(loop: Any, transport: Any, exc: BaseException) -> None:
+    """Report what a server's callback, or its task, has raised, and close the connection."""
+    context = {"message": "Unhandled exception in client_connected_cb", "exception": exc, "transport": transport}
+    loop.call_exception_handler(context)
+    transport.close()
 
 
 if cython.compiled:

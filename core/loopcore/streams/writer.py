@@ -122,9 +122,11 @@ class StreamWriter:
         ssl_shutdown_timeout: float | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Upgrade to TLS, as the server if `start_server` created this. Raises the errors of `loop.start_tls`."""
-        options = {"server_hostname": server_hostname, "ssl_handshake_timeout": ssl_handshake_timeout}
-        if ssl_shutdown_timeout is not None:
-            options["ssl_shutdown_timeout"] = ssl_shutdown_timeout
+        options = {
+            "server_hostname": server_hostname,
+            "ssl_handshake_timeout": ssl_handshake_timeout,
+            "ssl_shutdown_timeout": ssl_shutdown_timeout,
+        }
         return upgrade(self, sslcontext, options)
 
     def _failure(self) -> Any:

@@ -27,6 +27,9 @@ from loopcore.transports.ports import make_acceptor
 WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
 """Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""
 
+CLOSES_CLIENTS: Final = sys.version_info >= (3, 14)
+"""Whether `serve_forever`, cancelled, closes the connections, since it waits for their end (gh-123720)."""
+
 
 class ServingLoop(Protocol):
     """What a server needs of its loop."""
@@ -129,7 +132,10 @@ class Server(Clients, asyncio.AbstractServer):
         await asyncio.sleep(0)
 
     async def serve_forever(self) -> None:
-        """Serve until cancelled or closed, then close; raises CancelledError either way, RuntimeError if used twice."""
+        """Serve until cancelled or closed, then close; raises CancelledError either way, RuntimeError if used twice.
+
+        Cancelled or closed on Python 3.14 or later, it also closes every connection.
+        """
         if self._serving_forever_fut is not None:
             raise RuntimeError(f"server {self!r} is already being awaited on serve_forever()")
         self._start_serving()
@@ -137,9 +143,13 @@ class Server(Clients, asyncio.AbstractServer):
         try:
             await self._serving_forever_fut
         except asyncio.CancelledError:
-            self.close()
-            await self.wait_closed()
-            raise
+            try:
+                self.close()
+                if CLOSES_CLIENTS:
+                    self.close_clients()
+                await self.wait_closed()
+            finally:
+                raise  # whatever else ended the wait
         finally:
             self._serving_forever_fut = None
 

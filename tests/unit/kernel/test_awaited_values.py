@@ -31,7 +31,8 @@ def test_who_iterates_by_hand_is_given_the_result_by_the_exception(loop: Loop, v
         future.__await__().send(None)  # type: ignore[attr-defined]
     for raised in (by_next, by_send):
         assert raised.value.value is value
-        assert raised.value.args == (() if value is None else (value,))
+        # asyncio's futures give None as an argument, too, from Python 3.14 on; so do their subclasses in the pure build.
+        assert raised.value.args in ([(), (None,)] if value is None else [(value,)])
 
 
 def test_the_result_is_let_go_of_when_it_was_given(loop: Loop) -> None:

@@ -153,6 +153,33 @@ def test_a_tick_inside_a_step_gives_the_current_task_back() -> None:
     scheduler.close_scheduler()
 
 
+def test_a_loop_whose_ticks_another_hosts_is_the_running_one_meanwhile(loop: Loop) -> None:
+    hosted: Any = loopcore.new_event_loop()
+    seen: list[tuple[Any, Any]] = []
+
+    def look() -> None:
+        seen.append((asyncio.get_running_loop(), asyncio.current_task()))
+
+    async def other() -> None:
+        look()
+        await asyncio.sleep(0)
+        look()
+
+    async def main() -> None:
+        hosted.call_soon(look)
+        task = hosted.create_task(other())
+        hosted.tick()
+        look()
+        hosted.process_events(hosted.poll_events())
+        hosted.process_ready()
+        look()
+        own = asyncio.current_task()
+        assert seen == [(hosted, None), (hosted, task), (loop, own), (hosted, task), (loop, own)]
+
+    loop.run_until_complete(main())
+    hosted.close()
+
+
 def test_what_a_step_raises_that_ends_the_run_leaves_no_task(loop: Loop) -> None:
     async def suspend() -> None:
         while True:

@@ -394,3 +394,52 @@ def test_what_is_posted_while_an_order_gives_back_does_not_overtake(loop: Any, w
     loop.call_soon(first)
     loop.run_forever()
     assert ran == [0, 1, 2, 3]
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 14), reason="before Python 3.14 handles are cancelled in the loop's thread only"
+)
+@pytest.mark.parametrize("method", ["cancel", "cancelled"])
+def test_a_thread_that_asks_for_a_callback_that_runs_is_answered_after_it(loop: Loop, method: str) -> None:
+    """Issue 33: what it cancels may be taken to pieces then. Asked in its own callback, the handle answers at once."""
+    began, asked, ended = threading.Event(), threading.Event(), threading.Event()
+    seen: list[Any] = []
+    handles: list[asyncio.Handle] = []
+
+    def callback() -> None:
+        began.set()
+        asked.wait()
+        handles[0].cancel()
+        seen.append("callback")
+        ended.set()
+
+    def post() -> None:
+        handles.append(loop.call_soon_threadsafe(callback))
+        began.wait()
+        asked.set()
+        seen.append(getattr(handles[0], method)())
+        assert ended.is_set()
+        loop.call_soon_threadsafe(loop.stop)
+
+    thread = threading.Thread(target=post)
+    thread.start()
+    loop.run_forever()
+    thread.join()
+    assert seen == ["callback", None if method == "cancel" else True]
+
+
+def test_a_callback_that_was_cancelled_in_another_thread_before_it_began_never_runs(loop: Loop) -> None:
+    ran: list[int] = []
+    cancelled = threading.Event()
+
+    def post() -> None:
+        loop.call_soon_threadsafe(ran.append, 1).cancel()
+        cancelled.set()
+        loop.call_soon_threadsafe(loop.stop)
+
+    loop.call_soon(cancelled.wait)
+    thread = threading.Thread(target=post)
+    thread.start()
+    loop.run_forever()
+    thread.join()
+    assert ran == []
