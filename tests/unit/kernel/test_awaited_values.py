@@ -31,7 +31,7 @@ def test_who_iterates_by_hand_is_given_the_result_by_the_exception(loop: Loop, v
         future.__await__().send(None)  # type: ignore[attr-defined]
     for raised in (by_next, by_send):
         assert raised.value.value is value
-        # asyncio's futures give None as an argument, too, from Python 3.14 on; so do their subclasses in the pure build.
+        # From Python 3.14 on asyncio's futures give None as an argument, too; so do their subclasses in the pure build.
         assert raised.value.args in ([(), (None,)] if value is None else [(value,)])
 
 
