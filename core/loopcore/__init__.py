@@ -20,10 +20,10 @@ from loopcore.errors import (
     UsageError,
 )
 from loopcore.hookspecs import hookimpl
-from loopcore.kernel.counters import Counters
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
+from loopcore.kernel.loop_stats import LoopStatsSnapshot
 from loopcore.kernel.meter import Measurements, Meter
 from loopcore.kernel.order import ReadyOrder, TickBudget
 from loopcore.kernel.scheduler import INTERPRETED
@@ -55,13 +55,13 @@ __all__ = [
     "BackendUnavailableError",
     "Capability",
     "CompletionBackend",
-    "Counters",
     "EventLoop",
     "EventLoopPolicy",
     "Future",
     "Handle",
     "Histogram",
     "HistogramSnapshot",
+    "LoopStatsSnapshot",
     "LoopcoreError",
     "Measurements",
     "Meter",

@@ -60,7 +60,7 @@ def read(variable: str) -> str:
 _OF_LOOPS: Final = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, *SETTINGS)
 
 
-def says_nothing() -> bool:
+def no_settings_in_environ() -> bool:
     """Return whether no variable for tasks, threads, plugins or settings is set, not even to an empty string.
 
     One lookup instead of seven: a new loop then reads none of them. False if a quick check cannot tell.

@@ -25,20 +25,20 @@ from loopcore.clock import Clock
 from loopcore.completion import CompletionBackend
 from loopcore.discovery import load_plugins, take_backend
 from loopcore.endpoints.assembly import assemble
-from loopcore.environment import apply_settings, debug_is_asked_for, says_nothing, task_classes, thread_limit
+from loopcore.environment import apply_settings, debug_is_asked_for, no_settings_in_environ, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.log import logger
 from loopcore.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
 from loopcore.services.asyncgens import AsyncGenerators
-from loopcore.services.attempts import Attempt
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
-from loopcore.services.forking import Heritage
+from loopcore.services.forking import AtForkState
 from loopcore.services.origins import CoroutineOrigins
 from loopcore.services.resolver import Resolver
 from loopcore.services.sendfile import SendFiles
 from loopcore.services.signals import RUNS_LISTEN, Signals
+from loopcore.services.socket_future import SocketFuture
 from loopcore.services.sockops import SockOps
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     ) -> None:
         """Take over `backend`, or create the one it names; see `loopcore.new_event_loop` for the arguments."""
         self._parts: dict[str, Any] = table_of_parts(self)
-        classes = () if (is_silent := says_nothing()) else task_classes()
+        classes = () if (is_silent := no_settings_in_environ()) else task_classes()
         named_plugins = [] if is_silent and plugins is None else load_plugins(plugins)
         taken, make_backend = take_backend(backend)
         try:
@@ -82,7 +82,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             if debug_is_asked_for():
                 Scheduler.set_debug(self, True)
             self._threads = None if is_silent else thread_limit()  # a wrong value is refused here, not at first use
-            self._parts["_heritage"] = Heritage(self, make_backend)
+            self._parts["_at_fork_state"] = AtForkState(self, make_backend)
             for name, plugin in named_plugins:
                 self.probes.register(plugin, name)
         except BaseException:
@@ -263,10 +263,10 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return self._sockops.remove_writer(fd)
 
     async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
-        return await got if type(got := self._sockops.recv(sock, n)) is Attempt else got  # type: ignore[return-value]
+        return await got if type(got := self._sockops.recv(sock, n)) is SocketFuture else got  # type: ignore[return-value]
 
     async def sock_recv_into(self, sock: socket.socket, buf: Any) -> int:
-        return await got if type(got := self._sockops.recv_into(sock, buf)) is Attempt else got  # type: ignore[return-value]
+        return await got if type(got := self._sockops.recv_into(sock, buf)) is SocketFuture else got  # type: ignore[return-value]
 
     async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> Any:
         return await self._sockops.recvfrom(sock, bufsize)
@@ -275,7 +275,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._sockops.recvfrom_into(sock, buf, nbytes)
 
     async def sock_sendall(self, sock: socket.socket, data: Any) -> None:
-        return await got if type(got := self._sockops.sendall(sock, data)) is Attempt else got  # type: ignore[return-value]
+        return await got if type(got := self._sockops.sendall(sock, data)) is SocketFuture else got  # type: ignore[return-value]
 
     async def sock_sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
         return await self._sockops.sendto(sock, data, address)
@@ -284,7 +284,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return await self._sockops.connect(sock, address)
 
     async def sock_accept(self, sock: socket.socket) -> Any:
-        return await got if type(got := self._sockops.accept(sock)) is Attempt else got
+        return await got if type(got := self._sockops.accept(sock)) is SocketFuture else got
 
     async def sock_sendfile(
         self, sock: socket.socket, file: Any, offset: int = 0, count: int | None = None, *, fallback: bool | None = True

@@ -8,7 +8,7 @@ releases its parts when it closes is freed at once, and its memory is available 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
-from loopcore.services.owners import Owners
+from loopcore.services.transport_table import TransportTable
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ _TIES: Final = {
     "_children",
     "_endpoints",
     "_files",
-    "_heritage",
+    "_at_fork_state",
     "_resolver",
     "_signals",
     "_sockops",
@@ -78,12 +78,12 @@ def part(make: Callable[[Any], T]) -> T:
     return cast(T, Part(make))
 
 
-def table_of_transports(loop: object) -> Owners:
+def table_of_transports(loop: object) -> TransportTable:
     """Return the table of descriptors and their owners: add_reader and sock_* must not touch a transport's.
 
     Libraries know the attribute's name, `_transports`, from asyncio.
     """
-    return Owners()
+    return TransportTable()
 
 
 def table_of_parts(loop: Any) -> dict[str, Any]:

@@ -188,7 +188,8 @@ def is_delegation(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether the body is one call or attribute, without any choice in it.
 
     One call may go before it, a guard (`self._check_closed()`) or a hook; a docstring does not count. What a call
-    returns may be awaited only if it is an Attempt: `return await got if type(got := CALL) is Attempt else got`.
+    returns may be awaited only if it is a SocketFuture: `return await got if type(got := CALL) is SocketFuture else
+    got`.
     """
     body = method.body[1:] if ast.get_docstring(method) else method.body
     if not 1 <= len(body) <= 2 or any(not isinstance(statement, (ast.Return, ast.Expr)) for statement in body):
@@ -203,9 +204,9 @@ def is_delegation(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _tried(value: ast.expr | None) -> ast.expr | None:
-    """Return CALL of `await got if type(got := CALL) is Attempt else got`, anything else as it is."""
+    """Return CALL of `await got if type(got := CALL) is SocketFuture else got`, anything else as it is."""
     calls = [node.value for node in ast.walk(value) if isinstance(node, ast.NamedExpr)] if value is not None else []
     if len(calls) != 1:
         return value
-    form = f"await got if type((got := {ast.unparse(calls[0])})) is Attempt else got"
+    form = f"await got if type((got := {ast.unparse(calls[0])})) is SocketFuture else got"
     return calls[0] if value is not None and ast.unparse(value) == form else value

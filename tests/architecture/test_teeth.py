@@ -89,8 +89,8 @@ def test_wide_class_is_noticed():
         "self.x = 1; self.part.f(x)",
         "return",
         "return [self.part.f(y) for y in x]",
-        "return got if type(got := self.part.f(x)) is Attempt else got",
-        "return await got if type(got := self.part.f(x or 1)) is Attempt else got",
+        "return got if type(got := self.part.f(x)) is SocketFuture else got",
+        "return await got if type(got := self.part.f(x or 1)) is SocketFuture else got",
     ],
 )
 def test_logic_in_a_delegation_is_noticed(body: str):
@@ -106,7 +106,7 @@ def test_logic_in_a_delegation_is_noticed(body: str):
         "'''Doc.'''; self.part.f(x, y=1)",
         "return await self.part.f(x)",
         "self.check(); self.part.f(x)",
-        "return await got if type(got := self.part.f(x)) is Attempt else got",
+        "return await got if type(got := self.part.f(x)) is SocketFuture else got",
     ],
 )
 def test_plain_delegation_passes(body: str):

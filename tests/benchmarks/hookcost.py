@@ -31,9 +31,9 @@ CUTS: tuple[tuple[str, str, str], ...] = (
     (_KERNEL + "reactor.py", r"if self\._tick_observed or self\._has_phase", "if self._has_phase"),
     (_KERNEL + "reactor.py", r"if self\._poll_observed:", "if False:"),
     (_KERNEL + "dispatch.py", r"if dispatcher\._tick_observed:", "if False:"),
-    (_ANY + "*.py", r"if self\._stopwatch is not None:", "if False:"),
+    (_ANY + "*.py", r"if self\._sampler is not None:", "if False:"),
     # A callback: only debug mode is left in the test.
-    (_KERNEL + "dispatch.py", r"if self\._observed:", "if self._attention & _DEBUG:"),
+    (_KERNEL + "dispatch.py", r"if self\._observed:", "if self._slow_path_flags & _DEBUG:"),
     (_KERNEL + "queues.py", r"if self\.watching:", "if False:"),
     (_KERNEL + "queues.py", r"if not self\._window_is_open:", "if True:"),
     # Tasks and transports: no announcements.
@@ -46,8 +46,8 @@ CUTS: tuple[tuple[str, str, str], ...] = (
 (?: +.*\n){5}(?= +if )""",
         "",
     ),
-    (_KERNEL + "queues.py", r"self\.tally\.\w+ \+= (self\.inbox\.pour\(.*)", r"\1"),  # it does more than count
-    (_ANY + "*.py", r"[\w.]+\.tally\.\w+ (\+=|= [\w.]+ \+) .*", "pass"),
+    (_KERNEL + "queues.py", r"self\.stats\.\w+ \+= (self\.inbox\.drain_into\(.*)", r"\1"),  # it does more than count
+    (_ANY + "*.py", r"[\w.]+\.stats\.\w+ (\+=|= [\w.]+ \+) .*", "pass"),
     (_ANY + "*.py", r"self\.scheduler\.bytes_(received|sent) \+= .*", "pass"),
     (
         _KERNEL + "ready.py",

@@ -75,7 +75,7 @@ def run_everything(loop: Any) -> None:
     loop.run_until_complete(connections(loop))
     loop.run_until_complete(interrupted(loop))
     loop.call_exception_handler({"message": "reported"})
-    loop.urgent.budget = 1
+    loop.microtasks.budget = 1
     loop.next_tick(loop.next_tick, int)
     loop.set_debug(True)
     loop.slow_callback_duration = 0.0

@@ -10,12 +10,12 @@ import pytest
 from loopcore import hookimpl
 from loopcore.interest import READ
 from loopcore.operations import Receive
-from loopcore.transports.driver_inflow import SMALL_ONES, InflowDriver
+from loopcore.transports.driver_completion_reader import SMALL_ONES, CompletionReader
 from tests.transports.recorder import BufferedRecorder, Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import connection, running, scripted_loop
 from tests.transports.test_completion_large import CHEAP, LARGE_ONE, after_a_large_one
 
-IS_COMPILED = not hasattr(InflowDriver, "_weigh")
+IS_COMPILED = not hasattr(CompletionReader, "_adapt_receive_mode")
 
 
 class Reader(asyncio.StreamReaderProtocol):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loopcore.operations import Accept, Close, Poll, Read, ReceiveFrom, Write
-from loopcore.services.forking import Heritage
+from loopcore.services.forking import AtForkState
 from loopcore.transports import acceptor, driver_completion_pipe
 from tests.transports.recorder import Handled, Recorder, settle
 from tests.transports.scripted import ScriptedPort, running, scripted_loop
@@ -261,8 +261,8 @@ def test_child_submits_again_what_was_in_flight_and_ends_what_it_cancels_first()
             made[-1].is_woken = True
             return made[-1]
 
-        heritage = Heritage(loop, make)
-        heritage.renew()
+        state = AtForkState(loop, make)
+        state.renew()
         assert port.is_closed
         loop.remove_reader(far)
         assert made == []

@@ -200,7 +200,7 @@ def test_abort_has_the_port_begin_first_what_asyncio_would_have_sent() -> None:
 
             port.cancel = note  # type: ignore[method-assign]
             transport.write(b"good-bye")
-            transport._driver.take_turn()  # as when others have written much
+            transport._driver.run_flush()  # as when others have written much
             waits = port.waits
             transport.abort()
             assert begun == [waits + 1]

@@ -75,9 +75,9 @@ def test_connection_that_is_being_made_at_the_fork_is_made_once_for_both(backend
 
 def test_loops_are_looked_after_in_the_order_of_their_making() -> None:
     loops = [loopcore.new_event_loop() for _ in range(20)]
-    hosts = [heritage._host for heritage in forking._living()]
+    hosts = [state._host for state in forking._living()]
     assert [host for host in hosts if host in loops] == loops
     for loop in loops:
         loop.close()
     gc.collect()  # where references are not counted
-    assert not {heritage._host for heritage in forking._living()}.intersection(loops)
+    assert not {state._host for state in forking._living()}.intersection(loops)

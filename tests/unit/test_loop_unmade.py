@@ -29,7 +29,7 @@ class Waiting:
 def test_loop_that_cannot_be_made_closes_its_backend(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Waiting()
     if broken == "part":
-        monkeypatch.setattr("loopcore.loop.Heritage", lambda *parts: 1 / 0)
+        monkeypatch.setattr("loopcore.loop.AtForkState", lambda *parts: 1 / 0)
     with pytest.raises((AttributeError, ZeroDivisionError)):
         loopcore.EventLoop(backend, clock=object() if broken == "clock" else None)  # type: ignore[arg-type]
     assert backend.is_closed

@@ -11,7 +11,14 @@ import pytest
 
 import loopcore
 from loopcore.discovery import choose_backend
-from loopcore.environment import PLUGIN_VARIABLE, SETTINGS, TASKS_VARIABLE, THREADS_VARIABLE, read, says_nothing
+from loopcore.environment import (
+    PLUGIN_VARIABLE,
+    SETTINGS,
+    TASKS_VARIABLE,
+    THREADS_VARIABLE,
+    no_settings_in_environ,
+    read,
+)
 from loopcore.interest import READ
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
 
@@ -53,9 +60,9 @@ VARIABLES_OF_LOOPS = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, *SETTIN
 def test_each_variable_of_a_loop_is_noticed_and_its_absence_too(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in VARIABLES_OF_LOOPS:
         monkeypatch.delenv(each, raising=False)
-    assert says_nothing()
+    assert no_settings_in_environ()
     monkeypatch.setenv(variable, "1")
-    assert not says_nothing()
+    assert not no_settings_in_environ()
 
 
 def test_who_asks_while_another_asks_for_the_first_time_hears_of_every_variable(
@@ -70,11 +77,11 @@ def test_who_asks_while_another_asks_for_the_first_time_hears_of_every_variable(
     def ask_in_the_middle(name: str) -> Any:
         encoded.append(name)
         if len(encoded) == 2:
-            heard.append(says_nothing())
+            heard.append(no_settings_in_environ())
         return encode(name)
 
     monkeypatch.setattr(os.environ, "encodekey", ask_in_the_middle)
-    heard.append(says_nothing())
+    heard.append(no_settings_in_environ())
     assert heard == [False, False]
 
 
@@ -82,7 +89,7 @@ def test_an_environment_of_another_kind_is_asked_one_by_one(
     monkeypatch: pytest.MonkeyPatch, new_loop: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr("loopcore.environment.os.environ", {"LOOPCORE_FLUSH_LIMIT": "17"})
-    assert not says_nothing()
+    assert not no_settings_in_environ()
     assert new_loop().flush_limit == 17
 
 

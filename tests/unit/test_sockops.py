@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from loopcore.operations import CONNECT
-from loopcore.services.owners import Owners
 from loopcore.services.sockops import SockOps
+from loopcore.services.transport_table import TransportTable
 
 Loop = asyncio.AbstractEventLoop
 Pair = tuple[socket.socket, socket.socket]
@@ -240,7 +240,7 @@ def test_connect_over_a_completion_port_is_an_operation(loop: Any, listener: soc
     between = Between(loop)
     with socket.socket() as sock:
         sock.setblocking(False)
-        loop.run_until_complete(SockOps(between, loop, Owners()).connect(sock, listener.getsockname()))
+        loop.run_until_complete(SockOps(between, loop, TransportTable()).connect(sock, listener.getsockname()))
         assert sock.getpeername() == listener.getsockname()
     assert [operation.code for operation in between.asked] == [CONNECT]
 

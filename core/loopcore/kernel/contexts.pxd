@@ -5,9 +5,9 @@ from loopcore.native.contexts cimport is_as_current, is_as_new, own, references,
 
 
 @cython.final
-cdef class SharedContexts:
-    cdef object _snapshot
-    cdef object _turn
+cdef class ContextPool:
+    cdef object _template
+    cdef object _spare
     cdef void *_thread
 
     cdef int begin(self) except -1
@@ -18,7 +18,7 @@ cdef class SharedContexts:
 
 cdef extern from *:
     """
-    #define loopcore_take_turn(contexts) loopcore_take_out(&(contexts)->_turn)
+    #define loopcore_take_spare_context(contexts) loopcore_take_out(&(contexts)->_spare)
 
     static inline PyObject *
     loopcore_take_out(PyObject **place)
@@ -28,38 +28,38 @@ cdef extern from *:
         return object;
     }
     """
-    object take_turn "loopcore_take_turn" (SharedContexts contexts)
+    object take_spare_context "loopcore_take_spare_context" (ContextPool contexts)
 
 
-# The snapshot, if the current context still holds that, or else a new one.
+# The template, if the current context still holds that, or else a new one.
 @cython.nonecheck(False)
-cdef inline object snapshot_of(SharedContexts contexts):
-    if contexts._snapshot is not None and is_as_current(contexts._snapshot):
-        return contexts._snapshot
+cdef inline object template_of(ContextPool contexts):
+    if contexts._template is not None and is_as_current(contexts._template):
+        return contexts._template
     return contexts.renew()
 
 
 # A context to run in, for who has this shared one and gives it up: the one that others took turns in, if that has the
 # same; the shared one itself, if nobody else has it, or only the loop; or else a copy.
 @cython.nonecheck(False)
-cdef inline object begin_turn(SharedContexts contexts, PyObject *shared):
-    if contexts._turn is not None and same_table(<PyObject *>contexts._turn, shared):
-        return take_turn(contexts)
-    if <PyObject *>contexts._snapshot == shared and references(shared) == 2:
-        contexts._snapshot = None
+cdef inline object acquire_context(ContextPool contexts, PyObject *shared):
+    if contexts._spare is not None and same_table(<PyObject *>contexts._spare, shared):
+        return take_spare_context(contexts)
+    if <PyObject *>contexts._template == shared and references(shared) == 2:
+        contexts._template = None
     return own(shared)
 
 
-# Take back what `begin_turn` gave. What is not as new, or not wanted by a snapshot, goes with its caller.
+# Take back what `acquire_context` gave. What is not as new, or not wanted by a template, goes with its caller.
 @cython.nonecheck(False)
-cdef inline void end_turn(SharedContexts contexts, object context) noexcept:
-    if contexts._snapshot is not None and is_as_new(context, <PyObject *>contexts._snapshot):
-        contexts._turn = context
+cdef inline void release_context(ContextPool contexts, object context) noexcept:
+    if contexts._template is not None and is_as_new(context, <PyObject *>contexts._template):
+        contexts._spare = context
 
 
-# Whether no handle has the snapshot any more, or only timers had what the turn is a copy of.
+# Whether no handle has the template any more, or only timers had what the spare is a copy of.
 @cython.nonecheck(False)
-cdef inline bint is_left(SharedContexts contexts) noexcept:
-    if contexts._snapshot is None:
-        return contexts._turn is not None
-    return references(<PyObject *>contexts._snapshot) == 1
+cdef inline bint is_left(ContextPool contexts) noexcept:
+    if contexts._template is None:
+        return contexts._spare is not None
+    return references(<PyObject *>contexts._template) == 1

@@ -1,9 +1,9 @@
 """Contexts that handles share until they run (docs/adr/0006).
 
 What is scheduled runs in a copy of the context it was scheduled in. As long as the current one holds the same, handles
-and timers have one copy in common, the *snapshot*, which nobody enters and nobody is given: whoever runs, or is asked
+and timers have one copy in common, the *template*, which nobody enters and nobody is given: whoever runs, or is asked
 for its context, makes its own from it. And a callback that has left no trace in its context, and has given it to
-nobody, leaves it for the *turn* of the next one with the same snapshot. A burst of callbacks has two in all.
+nobody, leaves it for the *spare* of the next one with the same template. A burst of callbacks has two in all.
 
 Compiled only. Interpreted, without the GIL and where contexts are not known, every handle has a copy at once.
 """
@@ -27,14 +27,14 @@ else:
     from contextvars import copy_context
 
 
-class SharedContexts:
-    """The snapshot of one loop, and the context that its callbacks take turns in. Used while the loop runs."""
+class ContextPool:
+    """The template of one loop, and the context that its callbacks take turns in. Used while the loop runs."""
 
-    __slots__ = ("_snapshot", "_turn", "_thread")  # the last is C's alone
+    __slots__ = ("_template", "_spare", "_thread")  # the last is C's alone
 
     def __init__(self) -> None:
-        self._snapshot: Context | None = None
-        self._turn: Context | None = None
+        self._template: Context | None = None
+        self._spare: Context | None = None
 
     def begin(self) -> None:
         """Note that a run begins in this thread: its callbacks enter their contexts without a call. Compiled only."""
@@ -51,20 +51,20 @@ class SharedContexts:
         """Return a new copy of the current context, and share it from now on if contexts are known. Thread: any."""
         context: Context = copy_context()
         if cython.compiled and contexts_are_known():
-            stale, turn = self._snapshot, self._turn  # go last: with them may go what schedules something
-            self._snapshot = context
-            self._turn = None  # it has what the snapshot before had
-            del stale, turn
+            stale, spare = self._template, self._spare  # go last: with them may go what schedules something
+            self._template = context
+            self._spare = None  # it has what the template before had
+            del stale, spare
         return context
 
     def forget(self) -> None:
-        """Keep no variable alive: before a wait, at the end of a run, and when no handle has the snapshot any more."""
-        if self._snapshot is None and self._turn is None:
+        """Keep no variable alive: before a wait, at the end of a run, and when no handle has the template any more."""
+        if self._template is None and self._spare is None:
             return
-        stale, turn = self._snapshot, self._turn  # as above
-        self._snapshot = None
-        self._turn = None
-        del stale, turn
+        stale, spare = self._template, self._spare  # as above
+        self._template = None
+        self._spare = None
+        del stale, spare
 
 
 def share_contexts(wanted: bool) -> bool:

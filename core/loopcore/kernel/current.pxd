@@ -8,7 +8,7 @@ cdef extern from *:
     """
     /* Whether an object goes with one reference. Without the GIL nobody can say, so the answer is yes. */
     static inline int
-    loopcore_goes_with_one(PyObject *object)
+    loopcore_is_sole_reference(PyObject *object)
     {
     #ifdef Py_GIL_DISABLED
         return 1;
@@ -45,20 +45,20 @@ cdef extern from *:
     }
     """
     bint has_itself "loopcore_has_itself" (object object, object name) except -1
-    bint goes_with_one "loopcore_goes_with_one" (PyObject *object) noexcept
+    bint is_sole_reference "loopcore_is_sole_reference" (PyObject *object) noexcept
 
 
 cdef class TaskQueues(Queues):
     cdef object _task_type
     cdef bint _steps_task
-    cdef bint _task_left
+    cdef bint _leave_deferred
     cdef bint _has_own_call_soon
     cdef PyObject *_left
 
-    cdef int _hide_task(self) except -1
+    cdef int _leave_current_task(self) except -1
 
 
 # Whether the task that was left as the current one would be destroyed by the next one's taking its place. Its pointer is
-# borrowed from asyncio's dict, and set while `_task_left` is up.
+# borrowed from asyncio's dict, and set while `_leave_deferred` is up.
 cdef inline bint goes_with_the_next(TaskQueues queues) noexcept:
-    return goes_with_one(queues._left)
+    return is_sole_reference(queues._left)

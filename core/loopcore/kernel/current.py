@@ -19,7 +19,7 @@ from loopcore.kernel.registry import leave_task
 class TaskQueues(Queues):
     """Queues that know which task in them was left as the current one. Thread: the loop's own."""
 
-    __slots__ = ("_task_type", "_steps_task", "_task_left", "_has_own_call_soon", "_left")
+    __slots__ = ("_task_type", "_steps_task", "_leave_deferred", "_has_own_call_soon", "_left")
 
     def __init__(self, wake: Callable[[], None], clock: Clock, probes: Probes) -> None:
         Queues.__init__(self, wake, clock, probes)
@@ -27,12 +27,12 @@ class TaskQueues(Queues):
         self._task_type: Any = None
         # Up from before a task's step in the pending phase until that has entered it.
         self._steps_task: bool = False
-        self._task_left: bool = False
+        self._leave_deferred: bool = False
         # Whether no class overrides `call_soon`, which the callbacks of futures are owed then.
         self._has_own_call_soon: bool = type(self).call_soon is Queues.call_soon
 
-    def _hide_task(self) -> None:
-        self._task_left = False
+    def _leave_current_task(self) -> None:
+        self._leave_deferred = False
         # With the task may go what a program runs then: nothing that it begins is the step that is to come.
         steps_task, self._steps_task = self._steps_task, False
         leave_task(self, None)

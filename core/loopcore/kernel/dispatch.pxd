@@ -5,13 +5,13 @@ from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.contexts cimport is_left
 from loopcore.kernel.current cimport TaskQueues
 from loopcore.kernel.handle cimport Handle, TimerHandle
-from loopcore.kernel.meter cimport Stopwatch
+from loopcore.kernel.meter cimport CallbackSampler
 from loopcore.kernel.readiness cimport Readiness, Registration, near_reader
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.operations cimport Operation
 
-cdef int _ENOUGH
-cdef long long _NEVER_ENOUGH
+cdef int _RECEIVE_BUDGET
+cdef long long _NO_BUDGET
 cdef int _DEBUG
 cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS
@@ -37,8 +37,8 @@ cdef object _NO_EVENTS
 @cython.nonecheck(False)
 cdef inline int settle_contexts(Dispatcher dispatcher) except -1:
     if is_left(dispatcher._contexts):
-        if dispatcher._task_left:
-            dispatcher._hide_task()  # with a variable may go what looks
+        if dispatcher._leave_deferred:
+            dispatcher._leave_current_task()  # with a variable may go what looks
         dispatcher._contexts.forget()
     return 0
 
@@ -49,7 +49,7 @@ cdef inline bint is_pending(Dispatcher dispatcher) noexcept:
     return (
         dispatcher.ready._count > 0
         or dispatcher.inbox._woken
-        or dispatcher._urgent_pending
+        or dispatcher._microtasks_pending
         or is_left(dispatcher._contexts)
     )
 
@@ -66,7 +66,7 @@ cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) e
 
 # Leave the events behind `position` to the next tick, but for those of a program's callbacks: they need not bear that what
 # they were told of is no longer there, as sockets do. Those are handed on; how many that was is returned.
-cdef inline int put_off(Dispatcher dispatcher, list events, Py_ssize_t position, long long tick) except -1:
+cdef inline int defer_events(Dispatcher dispatcher, list events, Py_ssize_t position, long long tick) except -1:
     cdef list later = [], kept = []
     cdef Registration entry
     cdef int count = 0
@@ -76,7 +76,7 @@ cdef inline int put_off(Dispatcher dispatcher, list events, Py_ssize_t position,
             kept.append(event)
         else:
             later.append(event)
-    dispatcher._put_off = later or None
+    dispatcher._deferred_events = later or None
     for event in kept:
         count += run_event(dispatcher, event, tick)
     return count
@@ -93,13 +93,13 @@ cdef class Dispatcher(TaskQueues):
     cdef bint _tick_observed
     cdef int _source
     cdef object _events
-    cdef list _put_off
+    cdef list _deferred_events
     cdef list _due
     cdef list _spare
     cdef public object _current_handle
 
     cdef int _finish_tick(self) except -1
-    cdef int _put_off_timers(self) except -1
+    cdef int _defer_timers(self) except -1
     @cython.locals(outer=int, outer_timing=bint, phase=int)
     cdef int _process_observed(self) except -1
     cdef int _run_phase_observed(self, int phase) except -1
@@ -127,8 +127,8 @@ cdef class Dispatcher(TaskQueues):
     cdef int _run_closing(self) except -1
     cdef int _run_one(self, Runnable runnable) except -1
     @cython.locals(left=Py_ssize_t, handle=Handle)
-    cdef object _run_urgent(self)
-    @cython.locals(stopwatch=Stopwatch, began_at=cython.longlong, seconds=double)
+    cdef object _run_microtasks(self)
+    @cython.locals(sampler=CallbackSampler, began_at=cython.longlong, seconds=double)
     cdef int _run_observed(self, Runnable runnable, int source) except -1
     cdef int _run_watched(self, Runnable runnable) except -1
     cdef int _set_window(self, bint is_open) except -1

@@ -16,7 +16,7 @@ from loopcore.kernel import phases, sources
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.current import TaskQueues
 from loopcore.kernel.handle import Handle, TimerHandle
-from loopcore.kernel.limits import ENOUGH_RECEIVED, FLUSH_LIMIT, RECEIVE_LIMIT
+from loopcore.kernel.limits import FLUSH_LIMIT, RECEIVE_BUDGET, RECEIVE_LIMIT
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
@@ -31,13 +31,19 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.direct import listed
     from cython.cimports.loopcore.kernel.current import goes_with_the_next
-    from cython.cimports.loopcore.kernel.dispatch import is_pending, put_off, run_event, settle_contexts, try_phases
-    from cython.cimports.loopcore.kernel.handle import run_due, run_soon
+    from cython.cimports.loopcore.kernel.dispatch import (
+        defer_events,
+        is_pending,
+        run_event,
+        settle_contexts,
+        try_phases,
+    )
+    from cython.cimports.loopcore.kernel.handle import run_handle, run_timer
     from cython.cimports.loopcore.kernel.ready import pop_first
     from cython.cimports.loopcore.native.cpython import raise_pending
     from cython.cimports.loopcore.native.ring import empty
 
-_ENOUGH, _NEVER_ENOUGH = ENOUGH_RECEIVED, 1 << 62
+_RECEIVE_BUDGET, _NO_BUDGET = RECEIVE_BUDGET, 1 << 62
 _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
 _READ, _READABLE, _WRITABLE = READ, READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
 _NEXT_TICK, _MICROTASK, _PHASE = sources.NEXT_TICK, sources.MICROTASK, sources.PHASE
@@ -54,7 +60,7 @@ class Dispatcher(TaskQueues):
 
     __slots__ = (
         "readiness", "completions", "starvations", "flush_limit", "receive_limit", "_tick_observed", "_source",
-        "_events", "_put_off", "_due", "_spare", "_current_handle",
+        "_events", "_deferred_events", "_due", "_spare", "_current_handle",
     )  # fmt: skip
 
     def __init__(self, backend: "ReadinessBackend | CompletionBackend", clock: Clock, probes: Probes) -> None:
@@ -75,7 +81,7 @@ class Dispatcher(TaskQueues):
         self._tick_observed: bool = False
         self._source: int = _READY
         self._events: Sequence[Any] = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
-        self._put_off: list[Any] | None = None  # events for the next tick, which does not poll then
+        self._deferred_events: list[Any] | None = None  # events for the next tick, which does not poll then
         self._due: list[TimerHandle] = []
         self._spare: list[Runnable] | None = None  # compiled: it takes turns with `_flushes`, and keeps its room
         self._current_handle: Runnable | None = None
@@ -88,16 +94,16 @@ class Dispatcher(TaskQueues):
             raise_pending() if cython.compiled else run_phases(self)
         except BaseException as exc:
             self._steps_task = False
-            self._put_off_timers()
+            self._defer_timers()
             if isinstance(exc, (SystemExit, KeyboardInterrupt)):
                 raise
-            if self._task_left:
-                self._hide_task()
+            if self._leave_deferred:
+                self._leave_current_task()
             # No Runnable may raise; asyncio, too, reports the RuntimeError of a context that is entered already.
             self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
         return 0
 
-    def _put_off_timers(self) -> None:
+    def _defer_timers(self) -> None:
         # The tick ends early. Its timers are not due again by themselves; its events are.
         for timer in self._due:
             self.ready.push(timer)
@@ -106,21 +112,21 @@ class Dispatcher(TaskQueues):
     def _process_observed(self) -> None:
         outer, outer_timing = self._source, self._timing  # a callback may tick the loop by itself
         if self._window_is_open:
-            self._set_timing(self._stopwatch.tick_begins())
+            self._set_timing(self._sampler.tick_begins())
         try:
             for phase in range(_PENDING_PHASE, _CLOSE_PHASE + 1):
                 self._run_phase_observed(phase)
         finally:
             self._source = outer
-            if self._window_is_open and self._stopwatch.tick_ends():
-                self._stopwatch.close()
+            if self._window_is_open and self._sampler.tick_ends():
+                self._sampler.close()
                 self._set_window(False)
             self._set_timing(outer_timing and self._window_is_open)
-            if self._attention & _WATCHING_TICKS:
+            if self._slow_path_flags & _WATCHING_TICKS:
                 self.probes.fire("loopcore_tick_end", self)
 
     def _run_phase_observed(self, phase: int) -> None:
-        if self._attention & _WATCHING_TICKS:
+        if self._slow_path_flags & _WATCHING_TICKS:
             self.probes.fire("loopcore_phase_begin", self, _NAMES[phase])
             self.probes.fire("loopcore_phase_end", self, _NAMES[phase], self._run_phase(phase))
         else:
@@ -159,26 +165,26 @@ class Dispatcher(TaskQueues):
         # Perhaps in vain: who has raised the flag lost the race for the handle, which the last tick has taken.
         if self.inbox._woken:
             self._empty_inbox()
-        if self._urgent_pending:
-            self._run_urgent()
+        if self._microtasks_pending:
+            self._run_microtasks()
         count = self.ready._count
         for _ in range(count):
             runnable = pop_first(self.ready) if cython.compiled else self.ready.pop()
             if runnable is None:
                 break  # a callback ran the loop itself, or closed it
             # `_run_one`, written out: this is where a loop spends its time.
-            self.tally.callbacks = self.tally.callbacks + 1
+            self.stats.callbacks = self.stats.callbacks + 1
             self._steps_task = type(runnable) is self._task_type and not self._observed
-            if self._task_left and (not self._steps_task or goes_with_the_next(self)):
-                self._hide_task()
+            if self._leave_deferred and (not self._steps_task or goes_with_the_next(self)):
+                self._leave_current_task()
             if self._observed:
-                self._run_observed(runnable._shown(), self._source)
+                self._run_observed(runnable._as_public_handle(), self._source)
             elif cython.compiled and type(runnable) is Handle:
-                run_soon(runnable, self._contexts)
+                run_handle(runnable, self._contexts)
             else:
                 runnable._run()
-            if self._urgent_pending:
-                self._run_urgent()
+            if self._microtasks_pending:
+                self._run_microtasks()
             if self.unflushed > self.flush_limit:
                 self._flush_early()
         if cython.compiled:
@@ -193,13 +199,14 @@ class Dispatcher(TaskQueues):
         tick = self.readiness.tick
         count = 0
         told = listed(events) if cython.compiled else events
-        enough = _NEVER_ENOUGH if self.ready._count else self.bytes_received + _ENOUGH  # a busy queue puts nothing off
+        # a busy queue puts nothing off
+        enough = _NO_BUDGET if self.ready._count else self.bytes_received + _RECEIVE_BUDGET
         for position, event in enumerate(told, 1):
             count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
             if self.unflushed > self.flush_limit:
                 self._flush_early()
             if cython.compiled and self.bytes_received >= enough and self.ready._count:
-                count += put_off(self, told, position, tick)
+                count += defer_events(self, told, position, tick)
                 break
         return count
 
@@ -294,8 +301,8 @@ class Dispatcher(TaskQueues):
 
     def _run_closing(self) -> int:
         closing, self._closing = self._closing, []
-        if self._task_left:
-            self._hide_task()
+        if self._leave_deferred:
+            self._leave_current_task()
         count = 0
         for resource in closing:
             count += 1
@@ -309,36 +316,36 @@ class Dispatcher(TaskQueues):
         return count
 
     def _run_one(self, runnable: Runnable) -> None:
-        self.tally.callbacks = self.tally.callbacks + 1  # compiled, `+=` takes a reference first
-        if cython.compiled and self._task_left:
-            self._hide_task()
+        self.stats.callbacks = self.stats.callbacks + 1  # compiled, `+=` takes a reference first
+        if cython.compiled and self._leave_deferred:
+            self._leave_current_task()
         if self._observed:
             self._run_observed(runnable, self._source)
         elif cython.compiled and type(runnable) is TimerHandle:
-            run_due(runnable, self._contexts)
+            run_timer(runnable, self._contexts)
         else:
             runnable._run()
-        if self._urgent_pending:
-            self._run_urgent()
+        if self._microtasks_pending:
+            self._run_microtasks()
 
-    def _run_urgent(self) -> None:
-        if cython.compiled and self._task_left:
-            self._hide_task()
-        left = self.urgent.budget
+    def _run_microtasks(self) -> None:
+        if cython.compiled and self._leave_deferred:
+            self._leave_current_task()
+        left = self.microtasks.budget
         while left > 0:
             handle = None  # before the queue is found empty: with what has run may go what schedules something
-            handle = self.urgent.pop()
+            handle = self.microtasks.pop()
             if handle is None:
-                self._urgent_pending = False
+                self._microtasks_pending = False
                 return
             left -= 1
-            self.tally.callbacks += 1
+            self.stats.callbacks += 1
             if self._observed:
-                self._run_observed(handle, _MICROTASK if self.urgent._at_microtasks else _NEXT_TICK)
+                self._run_observed(handle, _MICROTASK if self.microtasks._at_microtasks else _NEXT_TICK)
             else:
                 handle._run()
-        self._urgent_pending = len(self.urgent) > 0
-        if self._urgent_pending:
+        self._microtasks_pending = len(self.microtasks) > 0
+        if self._microtasks_pending:
             self.starvations += 1
             report_starvation(self)
 
@@ -346,22 +353,22 @@ class Dispatcher(TaskQueues):
 
     def _run_observed(self, runnable: Runnable, source: int) -> None:
         if self._timing:
-            stopwatch = self._stopwatch
-            began_at = stopwatch.begin(runnable, source)
-            source = stopwatch.source
+            sampler = self._sampler
+            began_at = sampler.begin(runnable, source)
+            source = sampler.source
             self._run_watched(runnable)
             if began_at:
-                seconds = stopwatch.end(began_at, source) / 1e9
-                if seconds >= self.slow_callback_duration and not self._attention & _DEBUG:
+                seconds = sampler.end(began_at, source) / 1e9
+                if seconds >= self.slow_callback_duration and not self._slow_path_flags & _DEBUG:
                     self.probes.cold("loopcore_slow_callback", loop=self, runnable=runnable, seconds=seconds)
-            if stopwatch.is_spent():
+            if sampler.is_spent():
                 self._set_timing(False)
         else:
             self._run_watched(runnable)
         runnable = None  # type: ignore[assignment]  # as in _run_pending
 
     def _run_watched(self, runnable: Runnable) -> None:
-        if self._attention & (_DEBUG | _WATCHING_HANDLES):
+        if self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES):
             run_watched(self, runnable)
         else:
             runnable._run()
@@ -369,12 +376,12 @@ class Dispatcher(TaskQueues):
 
     def _set_window(self, is_open: bool) -> None:
         self._window_is_open = is_open
-        self.ready.report_to(self._stopwatch if is_open else None)
+        self.ready.report_to(self._sampler if is_open else None)
         self._note_observers()
 
     def _note_observers(self) -> None:
         TaskQueues._note_observers(self)
-        self._tick_observed = self._window_is_open or bool(self._attention & _WATCHING_TICKS)
+        self._tick_observed = self._window_is_open or bool(self._slow_path_flags & _WATCHING_TICKS)
 
 
 @cython.nonecheck(False)  # type: ignore[untyped-decorator]

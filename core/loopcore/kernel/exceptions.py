@@ -42,7 +42,7 @@ def exception_to_throw(typ: Any, val: Any, tb: Any) -> BaseException:
     return error if tb is None else error.with_traceback(tb)
 
 
-def wrapped_stop(stop: StopIteration) -> BaseException:
+def stop_iteration_as_runtime_error(stop: StopIteration) -> BaseException:
     """Return what stands for a StopIteration, which thrown into a coroutine would end it silently (PEP 479).
 
     Raises TypeError on the Pythons whose asyncio refuses it.
@@ -56,7 +56,7 @@ def wrapped_stop(stop: StopIteration) -> BaseException:
     return error
 
 
-def error_of_yield(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
+def bad_yield_error(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
     """Return what `task` of `loop` is told when it can not wait for what its coroutine has handed out, or None."""
     blocking = getattr(yielded, "_asyncio_future_blocking", None)
     if blocking is None:

@@ -1,15 +1,15 @@
 cimport cython
 from cpython.object cimport PyObject
 
+from loopcore.kernel.contexts cimport acquire_context, release_context, template_of
 from loopcore.kernel.current cimport has_itself
-from loopcore.kernel.contexts cimport begin_turn, end_turn, snapshot_of
-from loopcore.kernel.handle cimport make_handle, make_soon, report_failed
+from loopcore.kernel.handle cimport make_handle, new_handle, report_failed
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.ready cimport push_last
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.attributes cimport open_dict
 from loopcore.native.contexts cimport call_for_in_context, own
-from loopcore.native.reuse cimport reuse
+from loopcore.native.task_freelist cimport use_freelist
 from loopcore.native.tracking cimport untrack
 
 cdef int _PENDING
@@ -38,7 +38,7 @@ cdef class Future(Runnable):
     cdef PyObject *_instance_dict
 
     cdef object _run(self)
-    cdef Runnable _shown(self)
+    cdef Runnable _as_public_handle(self)
     cdef int _check_change(self) except -1
     cdef int _check_initialized(self) except -1
     cdef bint _cancel(self, object msg) except -1
@@ -114,7 +114,12 @@ cdef inline bint end_future(PyObject *ended) noexcept:
 @cython.nonecheck(False)
 cdef inline bint goes_directly(Future future) except -1:
     cdef Reactor reactor = future._reactor
-    return not (reactor is None or reactor._attention or not reactor._has_own_call_soon or has_itself(reactor, "call_soon"))
+    return not (
+        reactor is None
+        or reactor._slow_path_flags
+        or not reactor._has_own_call_soon
+        or has_itself(reactor, "call_soon")
+    )
 
 
 # What `call_soon` does with one of them; False if it has to be called.
@@ -123,7 +128,7 @@ cdef inline bint notify_directly(Future future, object callback, object context)
     cdef Reactor reactor = future._reactor
     if not goes_directly(future):
         return False
-    push_last(reactor.ready, make_soon(callback, (future,), reactor, context, reactor._contexts))
+    push_last(reactor.ready, new_handle(callback, (future,), reactor, context, reactor._contexts))
     return True
 
 
@@ -132,10 +137,10 @@ cdef inline bint notify_directly(Future future, object callback, object context)
 @cython.nonecheck(False)
 cdef inline bint share_first(Future future, object callback) except -1:
     cdef Reactor reactor = future._reactor
-    if reactor is None or reactor._attention or future._waiter is not None or future._callback_list is not None:
+    if reactor is None or reactor._slow_path_flags or future._waiter is not None or future._callback_list is not None:
         return False
-    context = snapshot_of(reactor._contexts)
-    # With a stale snapshot a variable may have gone, and what that called was faster.
+    context = template_of(reactor._contexts)
+    # With a stale template a variable may have gone, and what that called was faster.
     if future._status != _PENDING or future._waiter is not None or future._callback_list is not None:
         return False
     future._waiter = callback
@@ -185,12 +190,12 @@ cdef inline int deliver(Future future) except -1:
         return 0  # `__init__` was called again, and has left it to a Handle
     callback, shared = take_waiter(future), take_waiter_context(future)
     future._waiter_shares = False
-    context = begin_turn(reactor._contexts, <PyObject *>shared)
+    context = acquire_context(reactor._contexts, <PyObject *>shared)
     shared = None
     if call_for_in_context(reactor._contexts._thread, context, callback, future):
         report_failed(callback, future, future._loop, context)
     else:
-        end_turn(reactor._contexts, context)
+        release_context(reactor._contexts, context)
     return 0
 
 
@@ -219,4 +224,4 @@ cdef inline int leave_to_handle(Future future) except -1:
 cdef inline object set_class_up():
     cdef Future sample = Future.__new__(Future)
     open_dict(Future, <char *>&sample._instance_dict - <char *><PyObject *>sample)
-    reuse(Future, end_future)
+    use_freelist(Future, end_future)

@@ -17,7 +17,12 @@ from contextvars import Context
 from types import GenericAlias, TracebackType
 from typing import Any
 
-from loopcore.kernel.exceptions import default_of_uninitialized, exception_to_throw, warn_of_old_throw, wrapped_stop
+from loopcore.kernel.exceptions import (
+    default_of_uninitialized,
+    exception_to_throw,
+    stop_iteration_as_runtime_error,
+    warn_of_old_throw,
+)
 from loopcore.kernel.faults import report_unseen
 from loopcore.kernel.formatting import describe_future, extract_stack
 from loopcore.kernel.reactor import Reactor
@@ -42,8 +47,8 @@ if cython.compiled:
     )
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.native.cpython import copy_context
-    from cython.cimports.loopcore.native.reuse import has_reusable, take_reusable
     from cython.cimports.loopcore.native.stopping import stop_with
+    from cython.cimports.loopcore.native.task_freelist import has_free_object, pop_free_object
 else:
     from contextvars import copy_context
 
@@ -141,7 +146,7 @@ class Future(Runnable):
     def _check_change(self) -> None:
         self._check_initialized()
         # Before anything is changed: the future stays pending, where asyncio's would be done and wake nobody.
-        if self._reactor is not None and self._reactor._attention:
+        if self._reactor is not None and self._reactor._slow_path_flags:
             self._reactor._check_caller()
 
     def _check_initialized(self) -> None:
@@ -235,7 +240,7 @@ class Future(Runnable):
         if isinstance(exception, type):
             exception = exception()
         if isinstance(exception, StopIteration):
-            exception = wrapped_stop(exception)
+            exception = stop_iteration_as_runtime_error(exception)
         if not isinstance(exception, BaseException):
             raise TypeError(f"an exception is needed, not {exception!r}")
         self._exception = exception
@@ -292,7 +297,7 @@ class Future(Runnable):
             if not cython.compiled or not notify_directly(self, callback, context):
                 self._loop.call_soon(callback, self, context=context)
             return 0
-        if self._reactor._attention & _CLOSED:
+        if self._reactor._slow_path_flags & _CLOSED:
             self._reactor._check_closed()  # raises: the task that waits would never hear of it (issue 32)
         push_last(self._reactor.ready, callback)  # a task: this is how one hands over to another
         if self._reactor.watching:
@@ -316,7 +321,7 @@ class Future(Runnable):
         else:
             Runnable._run(self)  # of a subclass in Python, which may be the target of an operation
 
-    def _shown(self) -> Runnable:
+    def _as_public_handle(self) -> Runnable:
         return handle_of_due(self) if cython.compiled else self
 
     def __iter__(self) -> "FutureIterator":
@@ -392,7 +397,7 @@ def _iterate(future: Future) -> "FutureIterator":
 
 def make_future(loop: Reactor) -> Future:
     """Make a Future as its constructor does outside debug mode, without the price of its call. Compiled only."""
-    future: Future = take_reusable() if has_reusable() else Future.__new__(Future)
+    future: Future = pop_free_object() if has_free_object() else Future.__new__(Future)
     future._loop = future._reactor = loop  # what is not set here is zero or None already
     return future
 

@@ -2,7 +2,7 @@ cimport cython
 
 from cpython.object cimport PyObject
 
-from loopcore.kernel.contexts cimport SharedContexts, begin_turn
+from loopcore.kernel.contexts cimport ContextPool, acquire_context
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.contexts cimport is_as_new, own
 from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
@@ -25,7 +25,7 @@ cdef class Handle(Runnable):
     cdef object __weakref__
 
     cpdef object _run(self)
-    cdef Runnable _shown(self)
+    cdef Runnable _as_public_handle(self)
     cdef int _run_in_turn(self) except -1
     cdef int _await_turn(self) except -1
     cdef int _call(self) except -1
@@ -79,10 +79,10 @@ cpdef Handle make_handle(object callback, tuple args, object loop, object contex
 @cython.locals(handle=Handle)
 cdef Handle made_threadsafe(Handle handle)
 @cython.locals(handle=Handle)
-cdef Handle make_soon(object callback, tuple args, object loop, object context, SharedContexts contexts)
+cdef Handle new_handle(object callback, tuple args, object loop, object context, ContextPool contexts)
 @cython.locals(callback=cython.p_void, args=cython.p_void)
-cdef int run_soon(Handle handle, SharedContexts contexts) except -1
-cdef int run_due(TimerHandle timer, SharedContexts contexts) except -1
+cdef int run_handle(Handle handle, ContextPool contexts) except -1
+cdef int run_timer(TimerHandle timer, ContextPool contexts) except -1
 cdef int use_again(Handle handle) except -1
 cdef int report_failed(object callback, object argument, object loop, object context) except -1
 @cython.locals(timer=TimerHandle)
@@ -92,18 +92,18 @@ cpdef TimerHandle make_timer(
 
 
 @cython.nonecheck(False)
-cdef inline object begin_turn_of(Handle handle, SharedContexts contexts):
-    context = begin_turn(contexts, <PyObject *>handle._kept_context)
+cdef inline object acquire_context_of(Handle handle, ContextPool contexts):
+    context = acquire_context(contexts, <PyObject *>handle._kept_context)
     if context is handle._kept_context:
         handle._kept_context = None  # who enters it is the only one that has it
     return context
 
 
-# As `end_turn`, for timers that shared the same: they come in groups, maybe long after their snapshot has gone.
+# As `release_context`, for timers that shared the same: they come in groups, maybe long after their template has gone.
 @cython.nonecheck(False)
-cdef inline void end_turn_of(TimerHandle timer, SharedContexts contexts, object context) noexcept:
+cdef inline void release_context_of(TimerHandle timer, ContextPool contexts, object context) noexcept:
     if timer._kept_context is not None and is_as_new(context, <PyObject *>timer._kept_context):
-        contexts._turn = context
+        contexts._spare = context
 
 
 cdef inline void *borrowed(object what) noexcept:

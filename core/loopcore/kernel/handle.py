@@ -15,7 +15,7 @@ from contextvars import copy_context as python_copy_context
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from loopcore.kernel.contexts import SharedContexts
+from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.formatting import describe_callback, extract_stack
 from loopcore.kernel.runnable import Runnable
 
@@ -25,12 +25,18 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.contexts import end_turn, snapshot_of
-    from cython.cimports.loopcore.kernel.handle import begin_turn_of, borrowed, empty_handle, end_turn_of, own_context
+    from cython.cimports.loopcore.kernel.contexts import release_context, template_of
+    from cython.cimports.loopcore.kernel.handle import (
+        acquire_context_of,
+        borrowed,
+        empty_handle,
+        own_context,
+        release_context_of,
+    )
     from cython.cimports.loopcore.native.contexts import call_in_context
     from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
-    from cython.cimports.loopcore.native.spares import keep_spare, spare_count, take_spare
-    from cython.cimports.loopcore.native.tracking import is_known_elsewhere, track, untrack
+    from cython.cimports.loopcore.native.handle_freelist import free_handle_count, pop_free_handle, push_free_handle
+    from cython.cimports.loopcore.native.tracking import has_other_references, track, untrack
 else:
     copy_context = python_copy_context
 
@@ -123,7 +129,7 @@ class Handle(Runnable):
             # The frames below keep this one alive as long as a traceback does: an exception must not hold its handle.
             del self
 
-    def _shown(self) -> Runnable:
+    def _as_public_handle(self) -> Runnable:
         if cython.compiled:
             track(self)  # until it runs, the collector did not know it
         return self
@@ -296,7 +302,7 @@ def make_handle(
     """Make a Handle as its constructor does outside debug mode, without the price of a constructor call."""
     if cython.compiled:
         own: Context = copy_context() if context is None else context
-        handle: Handle = make_soon(callback, args, loop, own, None)  # type: ignore[arg-type]
+        handle: Handle = new_handle(callback, args, loop, own, None)  # type: ignore[arg-type]
         track(handle)
         return handle
     handle = Handle.__new__(Handle)
@@ -312,20 +318,20 @@ def make_handle(
     return handle
 
 
-def make_soon(
+def new_handle(
     callback: Callable[..., object],
     args: tuple[Any, ...],
     loop: "Queues",
     context: Context | None,
-    contexts: SharedContexts,
+    contexts: ContextPool,
 ) -> Handle:
     """Make a Handle for the ready queue of a loop that runs, which the collector need not know. Compiled only.
 
-    Who takes it out of the queue calls `run_soon` or `track`; so does who ends the run (docs/adr/0004). Without a
+    Who takes it out of the queue calls `run_handle` or `track`; so does who ends the run (docs/adr/0004). Without a
     `context` it shares one of `contexts` until it runs.
     """
-    if spare_count:
-        handle: Handle = take_spare()
+    if free_handle_count:
+        handle: Handle = pop_free_handle()
     else:
         handle = Handle.__new__(Handle)
         untrack(handle)
@@ -333,7 +339,7 @@ def make_soon(
     handle._callback = callback
     handle._args = args
     if context is None:
-        handle._kept_context = snapshot_of(contexts)
+        handle._kept_context = template_of(contexts)
         handle._shares_context = True
     else:
         handle._kept_context = context
@@ -347,41 +353,41 @@ def made_threadsafe(handle: Handle) -> Handle:
     return handle
 
 
-def run_soon(handle: Handle, contexts: SharedContexts) -> int:
-    """Run what `make_soon` has made, and keep it for the next if only the caller knows it. Compiled only."""
-    if handle._shares_context and not handle._cancelled and not is_known_elsewhere(handle):
-        context = begin_turn_of(handle, contexts)
+def run_handle(handle: Handle, contexts: ContextPool) -> int:
+    """Run what `new_handle` has made, and keep it for the next if only the caller knows it. Compiled only."""
+    if handle._shares_context and not handle._cancelled and not has_other_references(handle):
+        context = acquire_context_of(handle, contexts)
         callback, args = borrowed(handle._callback), borrowed(handle._args)  # nobody else can have it give them up
         if call_in_context(contexts._thread, context, callback, args):
             handle._kept_context = context  # which the report may ask for
             handle._shares_context = False
             handle._fail()
         else:
-            end_turn(contexts, context)
+            release_context(contexts, context)
     else:
         handle._run()
     return use_again(handle)
 
 
-def run_due(timer: TimerHandle, contexts: SharedContexts) -> int:
+def run_timer(timer: TimerHandle, contexts: ContextPool) -> int:
     """Run a timer; if only the caller knows it, in a context that timers take turns in. Compiled only."""
-    if timer._shares_context and not timer._cancelled and not is_known_elsewhere(timer):
-        context = begin_turn_of(timer, contexts)
+    if timer._shares_context and not timer._cancelled and not has_other_references(timer):
+        context = acquire_context_of(timer, contexts)
         callback, args = timer._callback, timer._args  # the collector knows timers, and who asks it may cancel this one
         if call_in_context(contexts._thread, context, borrowed(callback), borrowed(args)):
             timer._kept_context = context
             timer._shares_context = False
             timer._fail()
         else:
-            end_turn_of(timer, contexts, context)
+            release_context_of(timer, contexts, context)
     else:
         timer._run()
     return 0
 
 
 def use_again(handle: Handle) -> int:
-    """Keep a Handle that has run for `make_soon`, if only the caller knows it (docs/adr/0004). Compiled only."""
-    if is_known_elsewhere(handle):
+    """Keep a Handle that has run for `new_handle`, if only the caller knows it (docs/adr/0004). Compiled only."""
+    if has_other_references(handle):
         track(handle)
         return 0
     empty_handle(handle)
@@ -389,7 +395,7 @@ def use_again(handle: Handle) -> int:
         handle._source_traceback = None
     if handle._repr is not None:
         handle._repr = None
-    keep_spare(handle)
+    push_free_handle(handle)
     return 0
 
 

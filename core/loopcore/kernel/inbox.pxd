@@ -3,7 +3,7 @@ cimport cython
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.ready cimport ReadyQueue
 
-cdef Py_ssize_t _PATIENCE
+cdef Py_ssize_t _POSTS_BEFORE_YIELD
 
 
 @cython.final
@@ -13,8 +13,8 @@ cdef class Inbox:
     cdef object _popleft
     cdef object _wake
     cdef bint _woken
-    cdef bint _pouring
-    cdef Py_ssize_t _unheard
+    cdef bint _draining
+    cdef Py_ssize_t _posts_since_wake
     cdef public long long wakes
 
     cpdef object post(self, Handle handle, bint running)
@@ -24,7 +24,7 @@ cdef class Inbox:
     @cython.locals(batch=list, handle=Handle, _=Py_ssize_t)
     cpdef list take(self)
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
-    cpdef Py_ssize_t pour(self, ReadyQueue ready) except -1
+    cpdef Py_ssize_t drain_into(self, ReadyQueue ready) except -1
     @cython.locals(handles=list, handle=Handle)
     cdef int track_all(self) except -1
     @cython.locals(handle=Handle)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from time import sleep
 
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.limits import GIVING_WAY, PATIENCE
+from loopcore.kernel.limits import POSTS_BEFORE_YIELD, YIELD_SECONDS
 from loopcore.kernel.ready import ReadyQueue
 
 try:
@@ -27,13 +27,13 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.tracking import UNTRACKS, track
 
-_PATIENCE = PATIENCE  # compiled, a number of C
+_POSTS_BEFORE_YIELD = POSTS_BEFORE_YIELD  # compiled, a number of C
 
 
 class Inbox:
     """A queue with many writers and one reader."""
 
-    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_pouring", "_unheard", "wakes")
+    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_draining", "_posts_since_wake", "wakes")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._handles: deque[Handle] = deque()
@@ -42,9 +42,9 @@ class Inbox:
         self._wake: Callable[[], None] = wake
         self._woken: bool = False
         """Up while there may be something that the loop has not heard of; it need not look at anything else."""
-        self._pouring: bool = False
-        """Up while `pour` is at work: what it has in hand is in neither queue."""
-        self._unheard: int = 0
+        self._draining: bool = False
+        """Up while `drain_into` is at work: what it has in hand is in neither queue."""
+        self._posts_since_wake: int = 0
         """How many have come since the flag was raised, about: threads that count at the same time may lose some."""
         self.wakes: int = 0
         """How often the backend was woken; at most once a batch."""
@@ -59,21 +59,21 @@ class Inbox:
 
     def is_clear(self) -> bool:
         """Tell whether nothing waits here that could be overtaken. Thread: any that holds the GIL."""
-        return not self._pouring and len(self._handles) == 0
+        return not self._draining and len(self._handles) == 0
 
     def tell(self, running: bool) -> None:
         """Wake the loop, if it has not been since it looked last. Thread: any; also from a signal handler.
 
-        If it is `running`, let it have the GIL each time that `_PATIENCE` more have come that it has not heard of
-        (docs/adr/0014).
+        If it is `running`, let it have the GIL each time that `_POSTS_BEFORE_YIELD` more have come that it has not
+        heard of (docs/adr/0014).
         """
         if self._woken:
-            self._unheard += 1
-            if running and self._unheard & (_PATIENCE - 1) == 0:
-                sleep(GIVING_WAY)
+            self._posts_since_wake += 1
+            if running and self._posts_since_wake & (_POSTS_BEFORE_YIELD - 1) == 0:
+                sleep(YIELD_SECONDS)
         else:
             self._woken = True
-            self._unheard = 1
+            self._posts_since_wake = 1
             self.wakes += 1
             try:
                 self._wake()
@@ -101,11 +101,11 @@ class Inbox:
             batch.append(handle)
         return batch
 
-    def pour(self, ready: ReadyQueue) -> int:
+    def drain_into(self, ready: ReadyQueue) -> int:
         """Put what has come in on the ready queue, in order; return how much it was. Thread: the loop's own."""
         self._woken = False
         count = len(self._handles)
-        self._pouring = True
+        self._draining = True
         try:
             for _ in range(count):
                 ready.push(self._popleft())
@@ -113,7 +113,7 @@ class Inbox:
             self._woken = True  # for what is left
             raise
         finally:
-            self._pouring = False
+            self._draining = False
         return count
 
     def track_all(self) -> None:

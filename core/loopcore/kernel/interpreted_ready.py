@@ -11,7 +11,7 @@ from loopcore.kernel.interpreted_steps import STEP, WAKEUP, TaskStep
 from loopcore.kernel.sources import READY
 
 if TYPE_CHECKING:
-    from loopcore.kernel.meter import Stopwatch
+    from loopcore.kernel.meter import CallbackSampler
     from loopcore.kernel.runnable import Runnable
 
 
@@ -23,11 +23,11 @@ def as_runnable(entry: Any) -> "Runnable":
 class DequeReadyQueue:
     """First in, first out. The names and contracts of `ReadyQueue`."""
 
-    __slots__ = ("push", "next", "_entries", "_stopwatch")
+    __slots__ = ("push", "next", "_entries", "_sampler")
 
     def __init__(self) -> None:
         self._entries: deque[Runnable] = deque()
-        self._stopwatch: Stopwatch | None = None
+        self._sampler: CallbackSampler | None = None
         self.push = self._entries.append
         """Put a runnable at the end."""
         self.next = self._entries.popleft
@@ -40,15 +40,15 @@ class DequeReadyQueue:
     def _count(self) -> int:
         return len(self._entries)
 
-    def report_to(self, stopwatch: "Stopwatch | None") -> None:
-        """Have `stopwatch` told what is pushed from now on; None ends it."""
-        self._stopwatch = stopwatch
-        self.push = self._entries.append if stopwatch is None else self._push_stamped
+    def report_to(self, sampler: "CallbackSampler | None") -> None:
+        """Have `sampler` told what is pushed from now on; None ends it."""
+        self._sampler = sampler
+        self.push = self._entries.append if sampler is None else self._push_stamped
 
     def _push_stamped(self, runnable: "Runnable") -> None:
         runnable = as_runnable(runnable)
-        if self._stopwatch is not None:
-            self._stopwatch.stamp(runnable, READY)
+        if self._sampler is not None:
+            self._sampler.stamp(runnable, READY)
         self._entries.append(runnable)
 
     def pop(self) -> "Runnable | None":

@@ -35,7 +35,7 @@ class CountedTask(asyncio.Task[Any]):
 
     def _note_destroyed(self) -> None:
         """Count the task, whose end is that it is garbage; called when that is reported."""
-        self.get_loop().tally.tasks_destroyed += 1  # type: ignore[attr-defined]
+        self.get_loop().stats.tasks_destroyed += 1  # type: ignore[attr-defined]
 
 
 class ContextKeepingTask(CountedTask):
@@ -88,7 +88,7 @@ def run_step(callback: Any) -> None:
     """Run a step: `callback` is what asyncio's task gave to `call_soon`."""
     task = callback.__self__
     reactor = task.get_loop()
-    reactor.tally.task_steps += 1
+    reactor.stats.task_steps += 1
     try:
         advance(callback)
     except (SystemExit, KeyboardInterrupt):
@@ -132,13 +132,13 @@ def step_failed(callback: Any, exc: BaseException) -> None:
 
 def note_end(task: Any, reactor: Any) -> None:
     """Count a task that has just ended, and tell who looks on."""
-    tally = reactor.tally
+    stats = reactor.stats
     if task.cancelled():
-        tally.tasks_cancelled += 1
+        stats.tasks_cancelled += 1
     elif task._exception is not None:  # `exception()` would count as looked at
-        tally.tasks_failed += 1
+        stats.tasks_failed += 1
     else:
-        tally.tasks_finished += 1
+        stats.tasks_finished += 1
     if reactor.watching:
         reactor.probes.fire("loopcore_task_done", reactor, task)
 

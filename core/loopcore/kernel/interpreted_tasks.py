@@ -51,13 +51,19 @@ def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
     if context is not None:
         check_context(context)
     task = ChosenTask(coro, loop=loop, name=name, context=context)
-    loop.tally.tasks_created += 1
+    loop.stats.tasks_created += 1
     return task
 
 
 def create_task(self: Any, coro: Any, *, name: Any = None, context: Context | None = None, **kwargs: Any) -> Any:
     """Return a new task that runs `coro`: `Scheduler.create_task`, written out."""
-    if self._attention or kwargs or self._task_factory is not None or not self._own_tasks or self._order is not None:
+    if (
+        self._slow_path_flags
+        or kwargs
+        or self._task_factory is not None
+        or not self._own_tasks
+        or self._order is not None
+    ):
         return self._create_by_rule(coro, name, context, kwargs)
     if name is None and context is None:
         task = ChosenTask(coro, loop=self)
@@ -65,7 +71,7 @@ def create_task(self: Any, coro: Any, *, name: Any = None, context: Context | No
         if context is not None:
             check_context(context)
         task = ChosenTask(coro, loop=self, name=name, context=context)
-    self.tally.tasks_created += 1
+    self.stats.tasks_created += 1
     return task
 
 

@@ -40,11 +40,11 @@ class InterpretedReactor(Reactor):
     __slots__ = ()
 
     def get_debug(self) -> bool:
-        return self._attention & _DEBUG != 0  # each task and future of asyncio's asks
+        return self._slow_path_flags & _DEBUG != 0  # each task and future of asyncio's asks
 
-    def _set_attention(self, flag: int, on: bool) -> None:
-        before = self._attention
-        self._attention = now = before | flag if on else before & ~flag
+    def _set_slow_path_flag(self, flag: int, on: bool) -> None:
+        before = self._slow_path_flags
+        self._slow_path_flags = now = before | flag if on else before & ~flag
         if (before ^ now) & _OBSERVING:
             self._note_observers()
 
@@ -59,12 +59,12 @@ class InterpretedReactor(Reactor):
                 ):
                     if _KEEPS_CONTEXT:
                         task._kept_context = context
-                    if self._attention:
+                    if self._slow_path_flags:
                         self._announce_step(task, callback, args)
                     # With no entry of its own: the task knows its context and what it waits for.
                     self.ready.push(call)
                     return callback
-        if self._attention and (self._attention != _IDLE or self.inbox._handles):
+        if self._slow_path_flags and (self._slow_path_flags != _IDLE or self.inbox._handles):
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
         else:
             handle = _new(Handle)
@@ -90,7 +90,7 @@ class InterpretedReactor(Reactor):
             return Reactor._begin_tick(self)
         if not (
             ready._entries
-            or self._urgent_pending
+            or self._microtasks_pending
             or self._immediates
             or self._flushes
             or self._closing
@@ -99,7 +99,7 @@ class InterpretedReactor(Reactor):
             if self._stopping:
                 return self._poll(0.0)
             if self.timers.earliest == _NEVER:
-                if self._poll_observed or self._stopwatch is not None:
+                if self._poll_observed or self._sampler is not None:
                     return Reactor._poll(self, -1.0)
                 self._waiting = self._rested = True  # `_poll`, written out
                 self.readiness.changed = False
@@ -107,7 +107,7 @@ class InterpretedReactor(Reactor):
                 self._waiting = False
                 self._skipped = 0
                 self.readiness.tick += 1
-                self.tally.events += len(events)
+                self.stats.events += len(events)
                 if self.timers.earliest != _NEVER:  # a signal handler has set it
                     self._collect_due(self._now())
                 return events
@@ -126,13 +126,13 @@ class InterpretedReactor(Reactor):
                 self._skipping_since = now
             elif now - self._skipping_since >= self.poll_skip_time / (_LONG_TICKS if skipped == 2 else 1):
                 return self._poll(0.0)
-        self.tally.polls_skipped += 1
+        self.stats.polls_skipped += 1
         if self.timers.earliest < self._time_read + self._clock_resolution:
             self._collect_due(self._time_read)
         return _NO_EVENTS
 
     def _poll(self, timeout: float) -> Any:
-        if self._poll_observed or self._stopwatch is not None:
+        if self._poll_observed or self._sampler is not None:
             return Reactor._poll(self, timeout)
         self._waiting = True
         self._rested = timeout != 0.0
@@ -141,7 +141,7 @@ class InterpretedReactor(Reactor):
         self._waiting = False
         self._skipped = 0
         self.readiness.tick += 1
-        self.tally.events += len(events)
+        self.stats.events += len(events)
         if self.timers.earliest != _NEVER:
             self._collect_due(self._now())
         return events
@@ -152,7 +152,7 @@ class InterpretedReactor(Reactor):
         try:
             inbox = self.inbox
             ready: Any = self.ready
-            if ready._entries or inbox._woken or inbox._handles or self._urgent_pending:
+            if ready._entries or inbox._woken or inbox._handles or self._microtasks_pending:
                 self._run_pending()
             if self._events:
                 self._run_io()
@@ -165,10 +165,10 @@ class InterpretedReactor(Reactor):
             if self._closing:
                 self._run_closing()
         except (SystemExit, KeyboardInterrupt):
-            self._put_off_timers()
+            self._defer_timers()
             raise
         except BaseException as exc:
-            self._put_off_timers()
+            self._defer_timers()
             self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
         return 0
 
@@ -179,13 +179,13 @@ class InterpretedReactor(Reactor):
         self.unflushed = 0
         flushes = self._flushes
         self._flushes = []
-        tally = self.tally
+        stats = self.stats
         try:
             for runnable in flushes:
-                tally.callbacks += 1
+                stats.callbacks += 1
                 runnable._run()
-                if self._urgent_pending:
-                    self._run_urgent()
+                if self._microtasks_pending:
+                    self._run_microtasks()
         except BaseException:
             self._flushes = flushes + self._flushes  # to run one again that has run does nothing
             raise
@@ -193,24 +193,24 @@ class InterpretedReactor(Reactor):
     def _run_pending(self) -> int:
         if self.inbox._woken or self.inbox._handles:
             self._empty_inbox()
-        if self._urgent_pending:
-            self._run_urgent()
+        if self._microtasks_pending:
+            self._run_microtasks()
         ready: Any = self.ready
         runnable: Any
         context: Any = None
-        tally = self.tally
+        stats = self.stats
         count = len(ready._entries)
         for _ in range(count):
             try:
                 runnable = ready.next()
             except IndexError:
                 break  # a callback ran the loop itself, or closed it
-            tally.callbacks += 1
+            stats.callbacks += 1
             kind = type(runnable)
             if self._observed:
                 self._run_observed(as_runnable(runnable), self._source)
             elif kind is _STEP or kind is _WAKEUP:
-                tally.task_steps += 1
+                stats.task_steps += 1
                 task = runnable.__self__
                 context = task._kept_context if _KEEPS_CONTEXT else task.get_context()
                 try:
@@ -228,7 +228,7 @@ class InterpretedReactor(Reactor):
                     if self.watching or task.cancelled() or task._exception is not None:
                         note_end(task, self)
                     else:
-                        tally.tasks_finished += 1
+                        stats.tasks_finished += 1
             elif kind is not Handle or runnable._takes_turns:
                 runnable._run()
             elif not runnable._cancelled:
@@ -244,8 +244,8 @@ class InterpretedReactor(Reactor):
                 except BaseException as exc:
                     runnable._report(exc)
             runnable = None  # what it alone has kept may set a next-tick as it goes
-            if self._urgent_pending:
-                self._run_urgent()
+            if self._microtasks_pending:
+                self._run_microtasks()
             if self.unflushed > self.flush_limit:
                 self._flush_early()
         runnable = task = context = None  # an error that lives on keeps this frame, and it a task that has ended
@@ -261,7 +261,7 @@ class InterpretedReactor(Reactor):
         readiness = self.readiness
         table = readiness._table
         tick = readiness.tick
-        tally = self.tally
+        stats = self.stats
         reader: Any = None
         for fd, bits in events:
             entry = table.get(fd)
@@ -274,7 +274,7 @@ class InterpretedReactor(Reactor):
                     if self._observed:
                         self._run_one(reader)
                     else:
-                        tally.callbacks += 1
+                        stats.callbacks += 1
                         if kind is _Receiver:
                             if reader.reading:
                                 reader.context.run(_receive, reader)
@@ -290,8 +290,8 @@ class InterpretedReactor(Reactor):
                                 raise
                             except BaseException as exc:
                                 reader._report(exc)
-                        if self._urgent_pending:
-                            self._run_urgent()
+                        if self._microtasks_pending:
+                            self._run_microtasks()
             if bits != _READ and bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
                 self._run_one(entry.writer)
             if self.unflushed and self.unflushed > self.flush_limit:

@@ -17,19 +17,19 @@ RECEIVE_LIMIT = 120 * 1024
 """Bytes that one receive takes at most; also the most that a loop can be told. Below 128 KiB, where malloc turns to
 mmap(2) (docs/adr/0011)."""
 
-ENOUGH_RECEIVED = 64 * 1024
+RECEIVE_BUDGET = 64 * 1024
 """Bytes that a tick receives before it leaves the events that are left to the next one, if somebody is ready: what has
 come in is used while it is in the processor's cache (docs/adr/0003). Compiled, over a readiness port."""
 
 CLOCK_TICKS = 8
 """How many ticks without a poll pass between two looks at the clock, once it was looked at in the first few."""
 
-URGENT_BUDGET = 1000
+MICROTASK_BUDGET = 1000
 """Callbacks of the next-tick and microtask queues that run after one callback before others have their turn."""
 
-PATIENCE = 4096
+POSTS_BEFORE_YIELD = 4096
 """Posts of other threads that a loop has not looked at, after which the thread that posts gives way to it; a power of
 two. With 1024 a post takes a fifth more, for the switches between the threads."""
 
-GIVING_WAY = 10e-6
+YIELD_SECONDS = 10e-6
 """Seconds that it sleeps then, at least: long enough for the loop's thread to take the GIL, which it waits for."""

@@ -17,7 +17,7 @@ cdef int _PHASE
 
 
 @cython.final
-cdef class Stopwatch:
+cdef class CallbackSampler:
     cdef public long long window_ns
     cdef public bint stamping
     cdef public bint running

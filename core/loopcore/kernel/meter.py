@@ -12,8 +12,8 @@ loop. So there are two parts, while a meter is on:
   price: 1/`window` windows a second of so many callbacks each. With `window=0` there is one window, which does not
   end: every callback is measured, and the loop is slower for it.
 
-`Stopwatch` does the measuring, one for a loop, and is shared by all who hold a `Meter` of it. Times are those of the
-machine, also on a loop whose own clock is simulated, except the lateness of timers.
+`CallbackSampler` does the measuring, one for a loop, and is shared by all who hold a `Meter` of it. Times are those of
+the machine, also on a loop whose own clock is simulated, except the lateness of timers.
 """
 
 import time
@@ -81,7 +81,7 @@ class Measurements(NamedTuple):
         return self.active_ns / total if total else 0.0
 
 
-class Stopwatch:
+class CallbackSampler:
     """Measures one loop. Thread: the loop's own, except `stamp` and `snapshot`."""
 
     __slots__ = (
@@ -331,16 +331,16 @@ class Meter:
     shortest `window` among them. Thread: the loop's own, except `snapshot`.
     """
 
-    def __init__(self, stopwatch: Stopwatch, window: float, give_back: Callable[["Meter"], None]) -> None:
+    def __init__(self, sampler: CallbackSampler, window: float, give_back: Callable[["Meter"], None]) -> None:
         if not 0.0 <= window < float("inf"):
             raise UsageError(f"the window of a meter is a number of seconds, 0 or more, not {window!r}")
         self.window: float = window
-        self._stopwatch = stopwatch
+        self._sampler = sampler
         self._give_back: Callable[[Meter], None] | None = give_back
 
     def snapshot(self) -> Measurements:
         """Return what was measured so far; after the last meter was stopped, until then. Thread: any; never blocks."""
-        return self._stopwatch.snapshot()
+        return self._sampler.snapshot()
 
     def stop(self) -> None:
         """Give the meter back; when it was the last, the loop stops measuring. Idempotent."""

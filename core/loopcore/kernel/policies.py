@@ -67,14 +67,14 @@ class PolicyDispatcher(Dispatcher):
     def _run_pending_by_policy(self) -> int:
         if self.inbox._woken:
             self._empty_inbox()
-        if self._urgent_pending:
-            self._run_urgent()
+        if self._microtasks_pending:
+            self._run_microtasks()
         count = self._begin_by_policy()
         order, allowance = self._order, self._allowance
         ran = 0
         while ran < count and self._order is order:  # else a callback has taken its plugin out
             if allowance is not None and ran > 0 and allowance.is_spent(ran):
-                self.tally.budget_yields += 1
+                self.stats.budget_yields += 1
                 self._skipped = _VERY_MANY  # the next tick polls
                 break
             runnable = self.ready.pop() if order is None else self._pop_by_policy(order)
@@ -123,7 +123,7 @@ class PolicyDispatcher(Dispatcher):
 
     def _note_policies(self) -> None:
         """Take on the policies of plugins that have come, give up those of plugins that have gone."""
-        if self._attention & _CLOSED:
+        if self._slow_path_flags & _CLOSED:
             return
         owner = self.probes.owner("loopcore_make_ready_queue")
         if owner is not self._order_owner:

@@ -1,11 +1,11 @@
 cimport cython
 
-from loopcore.kernel.contexts cimport SharedContexts
-from loopcore.kernel.counters cimport Tally
+from loopcore.kernel.contexts cimport ContextPool
 from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.inbox cimport Inbox
-from loopcore.kernel.meter cimport Stopwatch
-from loopcore.kernel.ready cimport ReadyQueue, UrgentQueues
+from loopcore.kernel.loop_stats cimport LoopStats
+from loopcore.kernel.meter cimport CallbackSampler
+from loopcore.kernel.ready cimport MicrotaskQueues, ReadyQueue
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.timers cimport TimerHeap
 
@@ -21,7 +21,7 @@ cdef class Queues:
     cdef readonly ReadyQueue ready
     cdef readonly TimerHeap timers
     cdef readonly Inbox inbox
-    cdef readonly UrgentQueues urgent
+    cdef readonly MicrotaskQueues microtasks
     cdef readonly object phase_callbacks
     cdef readonly object probes
     cdef readonly object clock
@@ -31,13 +31,13 @@ cdef class Queues:
     cdef public long long bytes_received
     cdef public long long bytes_sent
     cdef public Py_ssize_t unflushed
-    cdef readonly Tally tally
-    cdef int _attention
+    cdef readonly LoopStats stats
+    cdef int _slow_path_flags
     cdef bint _observed
     cdef bint _timing
     cdef bint _window_is_open
-    cdef Stopwatch _stopwatch
-    cdef bint _urgent_pending
+    cdef CallbackSampler _sampler
+    cdef bint _microtasks_pending
     cdef bint _has_phase_callbacks
     cdef bint _native_clock
     cdef double _time_read
@@ -47,7 +47,7 @@ cdef class Queues:
     cdef list _immediates
     cdef list _flushes
     cdef list _closing
-    cdef SharedContexts _contexts
+    cdef ContextPool _contexts
     cdef object __weakref__
 
     cdef double _now(self) except? -1
@@ -64,7 +64,7 @@ cdef class Queues:
     cdef int _post(self, Handle handle) except -1
     cdef int _note_late(self, Handle handle) except -1
     cdef object _rest(self)
-    cdef int _set_attention(self, int flag, bint on) except -1
+    cdef int _set_slow_path_flag(self, int flag, bint on) except -1
     cdef int _note_observers(self) except -1
     cdef int _set_timing(self, bint on) except -1
     cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)

@@ -1,7 +1,8 @@
 """Queues: everything a program can schedule, and where it waits for its phase.
 
-The part of a loop that `call_soon` and its relatives belong to. What they have in common costs a test of `_attention`,
-a word of flags that is zero in the ordinary case: the loop runs, is not in debug mode, no plugin watches handles.
+The part of a loop that `call_soon` and its relatives belong to. What they have in common costs a test of
+`_slow_path_flags`, a word of flags that is zero in the ordinary case: the loop runs, is not in debug mode, no plugin
+watches handles.
 """
 
 import threading
@@ -10,14 +11,14 @@ from contextvars import Context
 from typing import Any
 
 from loopcore.clock import Clock, MonotonicClock
-from loopcore.kernel.contexts import SharedContexts
-from loopcore.kernel.counters import Tally
+from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
-from loopcore.kernel.limits import URGENT_BUDGET
+from loopcore.kernel.limits import MICROTASK_BUDGET
+from loopcore.kernel.loop_stats import LoopStats
 from loopcore.kernel.phases import Closeable, PhaseCallbacks
 from loopcore.kernel.probes import Probes
-from loopcore.kernel.ready import ReadyQueue, UrgentQueues
+from loopcore.kernel.ready import MicrotaskQueues, ReadyQueue
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.sources import SOURCES, THREADSAFE
 from loopcore.kernel.timers import TimerHeap
@@ -30,8 +31,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.contexts import snapshot_of
-    from cython.cimports.loopcore.kernel.handle import made_threadsafe, make_handle, make_soon, make_timer
+    from cython.cimports.loopcore.kernel.contexts import template_of
+    from cython.cimports.loopcore.kernel.handle import made_threadsafe, make_handle, make_timer, new_handle
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.native.cpython import get_ident, monotonic
     from cython.cimports.loopcore.native.tracking import UNTRACKS, track
@@ -53,7 +54,7 @@ class Queues:
         "ready",
         "timers",
         "inbox",
-        "urgent",
+        "microtasks",
         "phase_callbacks",
         "probes",
         "clock",
@@ -63,13 +64,13 @@ class Queues:
         "bytes_received",
         "bytes_sent",
         "unflushed",
-        "tally",
-        "_attention",
+        "stats",
+        "_slow_path_flags",
         "_observed",
         "_timing",
         "_window_is_open",
-        "_stopwatch",
-        "_urgent_pending",
+        "_sampler",
+        "_microtasks_pending",
         "_has_phase_callbacks",
         "_native_clock",
         "_time_read",
@@ -87,7 +88,7 @@ class Queues:
         self.ready: ReadyQueue = ReadyQueue()
         self.timers: TimerHeap = TimerHeap()
         self.inbox: Inbox = Inbox(wake)
-        self.urgent: UrgentQueues = UrgentQueues(URGENT_BUDGET)
+        self.microtasks: MicrotaskQueues = MicrotaskQueues(MICROTASK_BUDGET)
         self.phase_callbacks: PhaseCallbacks = PhaseCallbacks()
         self.probes: Probes = probes
         self.clock: Clock = clock
@@ -102,13 +103,13 @@ class Queues:
         """Bytes that the kernel has taken from all transports."""
         self.unflushed: int = 0
         """Bytes that transports have queued since what they had queued was sent, or a little more."""
-        self.tally: Tally = Tally()
-        self._attention: int = _IDLE
+        self.stats: LoopStats = LoopStats()
+        self._slow_path_flags: int = _IDLE
         self._observed: bool = False
         self._timing: bool = False
         self._window_is_open: bool = False
-        self._stopwatch: Any = None
-        self._urgent_pending: bool = False
+        self._sampler: Any = None
+        self._microtasks_pending: bool = False
         self._has_phase_callbacks: bool = False
         self._native_clock: bool = type(clock) is MonotonicClock
         self._time_read: float = 0.0
@@ -123,27 +124,27 @@ class Queues:
     def __cinit__(self) -> None:
         # Compiled only, where attributes are C's: a loop whose `__init__` never ran counts as closed, and cannot crash.
         # What is made here is never None: the tick and what schedules use it without a look.
-        self._attention = _CLOSED
+        self._slow_path_flags = _CLOSED
         self.ready = ReadyQueue()
         self.timers = TimerHeap()
         self.inbox = Inbox.__new__(Inbox)
-        self.urgent = UrgentQueues(URGENT_BUDGET)
-        self.tally = Tally()
-        self._contexts: SharedContexts = SharedContexts()
+        self.microtasks = MicrotaskQueues(MICROTASK_BUDGET)
+        self.stats = LoopStats()
+        self._contexts: ContextPool = ContextPool()
         self._flushes = []
 
     def get_debug(self) -> bool:
         """Tell whether debug mode is on."""
-        return bool(self._attention & _DEBUG)
+        return bool(self._slow_path_flags & _DEBUG)
 
     def set_debug(self, enabled: bool) -> None:
         """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from a wrong thread."""
-        self._set_attention(_DEBUG, bool(enabled))
+        self._set_slow_path_flag(_DEBUG, bool(enabled))
         self.timers.debug = self.get_debug()
 
     def is_closed(self) -> bool:
         """Tell whether the loop was closed."""
-        return bool(self._attention & _CLOSED)
+        return bool(self._slow_path_flags & _CLOSED)
 
     def is_waiting(self) -> bool:
         """Tell whether the loop is in the wait of its backend (or in a hook around it), in no callback. Thread: any."""
@@ -173,10 +174,10 @@ class Queues:
         `context` is what it runs in, by default a copy of the current one. Raises RuntimeError if the
         loop is closed; in debug mode also if this is another thread, and TypeError for what is not callable.
         """
-        if self._attention:
+        if self._slow_path_flags:
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
         elif cython.compiled:
-            handle = make_soon(callback, args, self, context, self._contexts)
+            handle = new_handle(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
         push_last(self.ready, handle)
@@ -207,10 +208,10 @@ class Queues:
         what was posted before that and has not run by then is cancelled, so its handle says that it never will. Who
         posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0014).
         """
-        if self._attention & ~_IDLE:
+        if self._slow_path_flags & ~_IDLE:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
-        elif cython.compiled and not self._attention:
-            handle = make_soon(callback, args, self, context, self._contexts)
+        elif cython.compiled and not self._slow_path_flags:
+            handle = new_handle(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
         made_threadsafe(handle)
@@ -223,17 +224,18 @@ class Queues:
         return handle
 
     def _post(self, handle: Handle) -> None:
-        direct = cython.compiled and UNTRACKS and self._stopwatch is None and self.ready.has_room()
-        if direct and not self._attention and self.inbox.is_clear():
-            # The GIL is kept from the look at `_attention` to the end of the push: the loop runs, its queue is whole.
-            self.tally.threadsafe_posts += 1
+        direct = cython.compiled and UNTRACKS and self._sampler is None and self.ready.has_room()
+        if direct and not self._slow_path_flags and self.inbox.is_clear():
+            # The GIL is kept from the look at `_slow_path_flags` to the end of the push: the loop runs, its queue is
+            # whole.
+            self.stats.threadsafe_posts += 1
             self.ready.push(handle)
             self.inbox.tell(True)
         else:
-            if self._stopwatch is not None:
-                self._stopwatch.stamp(handle, _THREADSAFE)
-            self.inbox.post(handle, not self._attention & _IDLE)
-        if self._attention & (_CLOSED | _IDLE):
+            if self._sampler is not None:
+                self._sampler.stamp(handle, _THREADSAFE)
+            self.inbox.post(handle, not self._slow_path_flags & _IDLE)
+        if self._slow_path_flags & (_CLOSED | _IDLE):
             self._note_late(handle)
 
     # Scheduling, as in Node
@@ -247,15 +249,15 @@ class Queues:
     def next_tick(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
         """Call `callback(*args)` right after the current callback, before any other."""
         handle = self._make(callback, args, context, "next_tick", "next_tick")
-        self.urgent.push_next_tick(handle)
-        self._urgent_pending = True
+        self.microtasks.push_next_tick(handle)
+        self._microtasks_pending = True
         return handle
 
     def queue_microtask(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
         """Call `callback(*args)` right after the current callback and all next-ticks."""
         handle = self._make(callback, args, context, "microtask", "queue_microtask")
-        self.urgent.push_microtask(handle)
-        self._urgent_pending = True
+        self.microtasks.push_microtask(handle)
+        self._microtasks_pending = True
         return handle
 
     def add_phase_callback(
@@ -277,10 +279,10 @@ class Queues:
 
     def schedule(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
         """Do as `call_soon`, for the parts of the loop: what is compiled calls it without unpacking of arguments."""
-        if self._attention:
+        if self._slow_path_flags:
             self.call_soon(callback, *args, context=context)
         elif cython.compiled:
-            self.ready.push(make_soon(callback, args, self, context, self._contexts))
+            self.ready.push(new_handle(callback, args, self, context, self._contexts))
         else:
             self.ready.push(make_handle(callback, args, self, context))
 
@@ -310,26 +312,26 @@ class Queues:
         when = when + 0.0  # what is no number is refused before it is in the heap
         if when != when:
             raise ValueError(f"{method}() was given NaN, which no clock will ever show")
-        if self._attention:
+        if self._slow_path_flags:
             self._check(callback, method)
             timer = TimerHandle(when, callback, args, self, context)
             if self.watching:
                 announce_handle(self, timer, "timer")
         else:
             shares = cython.compiled and context is None
-            timer = make_timer(when, callback, args, self, snapshot_of(self._contexts) if shares else context, shares)
+            timer = make_timer(when, callback, args, self, template_of(self._contexts) if shares else context, shares)
         self.timers.push(timer)
         return timer
 
     def _make(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
     ) -> Handle:
-        if self._attention:
+        if self._slow_path_flags:
             handle = self._make_watched(callback, args, context, source, method)
         else:
             handle = make_handle(callback, args, self, context)
-        if self._stopwatch is not None:
-            self._stopwatch.stamp(handle, SOURCES.index(source))
+        if self._sampler is not None:
+            self._sampler.stamp(handle, SOURCES.index(source))
         return handle
 
     def _make_watched(
@@ -347,22 +349,22 @@ class Queues:
         if method != "call_soon_threadsafe":
             self._check_caller()
             self._empty_inbox_while_idle()
-        if self._attention & _DEBUG:
+        if self._slow_path_flags & _DEBUG:
             check_callback(callback, method)
 
     def _check_closed(self) -> None:
-        if self._attention & _CLOSED:
+        if self._slow_path_flags & _CLOSED:
             raise RuntimeError("Event loop is closed")
 
     def _check_caller(self) -> None:
         """In debug mode, refuse what touches the queues from another thread."""
-        if self._attention & _DEBUG and self._thread_id is not None and self._thread_id != threading.get_ident():
+        if self._slow_path_flags & _DEBUG and self._thread_id is not None and self._thread_id != threading.get_ident():
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
 
     def _note_late(self, handle: Handle) -> None:
         if cython.compiled:
             track(handle)  # the run has ended, maybe during the call
-        if self._attention & _CLOSED:
+        if self._slow_path_flags & _CLOSED:
             # As the loop was, then. It may have run the handle before; what is in the inbox nobody fetches.
             self.inbox.discard()
             if handle.cancelled():
@@ -372,39 +374,41 @@ class Queues:
         """Note that a run has ended: no frame keeps the loop any more, nor what only the loop keeps."""
         self._thread_id = None
         self._owner = 0
-        self._attention |= _IDLE
+        self._slow_path_flags |= _IDLE
         if cython.compiled and self.probes is not None:  # else its constructor has not run
             self.ready.track_all()
             self.inbox.track_all()
             self._contexts.end()
 
     def _empty_inbox_while_idle(self) -> None:
-        if self._attention & _IDLE:  # no tick fetches them, and what is scheduled after them must not overtake them
+        # no tick fetches them, and what is scheduled after them must not overtake them
+        if self._slow_path_flags & _IDLE:
             self._empty_inbox()
 
     def _empty_inbox(self) -> None:
         if not self._window_is_open:
-            self.tally.threadsafe_posts += self.inbox.pour(self.ready)
+            self.stats.threadsafe_posts += self.inbox.drain_into(self.ready)
             return
         handles = self.inbox.take()
-        self.tally.threadsafe_posts += len(handles)
+        self.stats.threadsafe_posts += len(handles)
         for handle in handles:
-            self._stopwatch.stamp_posted(handle)
+            self._sampler.stamp_posted(handle)
             self.ready.push(handle)
 
     def _note_plugins(self) -> None:
         self.watching = self.probes.watching_handles
         self.watching_transports = self.probes.watching_transports
-        self._set_attention(_WATCHING_HANDLES, self.probes.watching_handles)
-        self._set_attention(_WATCHING_TICKS, self.probes.watching_ticks)
+        self._set_slow_path_flag(_WATCHING_HANDLES, self.probes.watching_handles)
+        self._set_slow_path_flag(_WATCHING_TICKS, self.probes.watching_ticks)
 
-    def _set_attention(self, flag: int, on: bool) -> None:
-        self._attention = self._attention | flag if on else self._attention & ~flag
+    def _set_slow_path_flag(self, flag: int, on: bool) -> None:
+        self._slow_path_flags = self._slow_path_flags | flag if on else self._slow_path_flags & ~flag
         self._note_observers()
 
-    def _note_observers(self) -> None:  # kept apart from `_attention`, which sends who schedules the long way round
-        self._observed = self._timing or bool(self._attention & (_DEBUG | _WATCHING_HANDLES))
+    # kept apart from `_slow_path_flags`, which sends who schedules the long way round
+    def _note_observers(self) -> None:
+        self._observed = self._timing or bool(self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES))
 
     def _set_timing(self, on: bool) -> None:
         self._timing = on
-        self._observed = on or bool(self._attention & (_DEBUG | _WATCHING_HANDLES))
+        self._observed = on or bool(self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES))

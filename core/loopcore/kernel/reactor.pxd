@@ -2,7 +2,7 @@ cimport cython
 
 from loopcore.direct cimport how_many, wait_in
 from loopcore.kernel.handle cimport TimerHandle
-from loopcore.kernel.meter cimport Stopwatch
+from loopcore.kernel.meter cimport CallbackSampler
 from loopcore.kernel.policies cimport PolicyDispatcher
 
 cdef int _CLOSED
@@ -41,7 +41,7 @@ cdef class Reactor(PolicyDispatcher):
     cdef double _shorten(self, double timeout) except? -2
     @cython.locals(sooner=double)
     cdef double _as_it_is_now(self, double timeout) except? -2
-    @cython.locals(stopwatch=Stopwatch, was_read=bint, now=double)
+    @cython.locals(sampler=CallbackSampler, was_read=bint, now=double)
     cdef object _poll_measured(self, double timeout)
     @cython.locals(due=list, timer=TimerHandle)
     cdef int _collect_due(self, double now) except -1
@@ -56,16 +56,16 @@ cdef inline bint is_at_rest(Reactor reactor) noexcept:
     return not (
         reactor.ready._count
         or reactor.inbox._woken
-        or reactor._urgent_pending
+        or reactor._microtasks_pending
         or reactor._immediates
         or reactor._flushes
         or reactor._closing
         or reactor._has_phase_callbacks
         or reactor._order is not None
-        or reactor._put_off is not None
-        or reactor._task_left
+        or reactor._deferred_events is not None
+        or reactor._leave_deferred
         or reactor._stopping
         or reactor.timers.earliest != _NEVER
-        or reactor._contexts._snapshot is not None
-        or reactor._contexts._turn is not None
+        or reactor._contexts._template is not None
+        or reactor._contexts._spare is not None
     )

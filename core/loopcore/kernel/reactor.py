@@ -32,10 +32,10 @@ from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.kernel import phases
-from loopcore.kernel.counters import Counters, take_counters
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import CLOCK_TICKS, LONGEST_WAIT, POLL_SKIP_TICKS, POLL_SKIP_TIME
-from loopcore.kernel.meter import Meter, Stopwatch
+from loopcore.kernel.loop_stats import LoopStatsSnapshot, take_loop_stats
+from loopcore.kernel.meter import CallbackSampler, Meter
 from loopcore.kernel.policies import PolicyDispatcher
 from loopcore.kernel.probes import Probes, as_timeout
 from loopcore.kernel.registry import as_running_loop
@@ -103,10 +103,10 @@ class Reactor(PolicyDispatcher):
         try:
             self._thread_id = threading.get_ident()
             self._owner = get_ident()
-            self._attention &= ~_IDLE
+            self._slow_path_flags &= ~_IDLE
             self._skipped = self.poll_skip_ticks
-            if self._stopwatch is not None:
-                self._stopwatch.resume()
+            if self._sampler is not None:
+                self._sampler.resume()
             self.probes.cold("loopcore_run_started", loop=self)
             if cython.compiled:
                 self._contexts.begin()
@@ -124,14 +124,14 @@ class Reactor(PolicyDispatcher):
             raise
         finally:
             self._stopping = False
-            self._put_off = None  # they are told of again
+            self._deferred_events = None  # they are told of again
             try:
-                if self._task_left:
-                    self._hide_task()
+                if self._leave_deferred:
+                    self._leave_current_task()
             finally:
                 self._rest()
-            if self._stopwatch is not None:
-                self._stopwatch.pause()
+            if self._sampler is not None:
+                self._sampler.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)
 
     def stop_ticks(self) -> None:
@@ -147,12 +147,12 @@ class Reactor(PolicyDispatcher):
 
     def close_scheduler(self) -> None:
         """Drop what is queued, close what was given up, release the backend. Idempotent."""
-        if self._attention & _CLOSED:
+        if self._slow_path_flags & _CLOSED:
             return
         try:
             self.flush()  # what was written goes out: asyncio would have sent it at once
         finally:
-            self._set_attention(_CLOSED, True)
+            self._set_slow_path_flag(_CLOSED, True)
             try:
                 if self._closing:
                     self._run_closing()
@@ -168,14 +168,14 @@ class Reactor(PolicyDispatcher):
                     runnable.cancel()  # it may be another thread's, which can ask whether it will ever run
             self.ready.clear()
         self.timers.clear()
-        self.urgent.clear()
+        self.microtasks.clear()
         if self._has_phase_callbacks:
             self.phase_callbacks.clear()
         self._immediates.clear()
         self._flushes.clear()
         self._due.clear()
         self.readiness.clear()
-        if self._stopwatch is not None:
+        if self._sampler is not None:
             self._stop_measuring()
         (self.backend if self.completions is None else self.completions).close()
         self.probes.cold("loopcore_loop_closed", loop=self)
@@ -215,8 +215,8 @@ class Reactor(PolicyDispatcher):
         self._demand_init()
         with as_running_loop(self):
             self._finish_tick()
-            if self._task_left:
-                self._hide_task()
+            if self._leave_deferred:
+                self._leave_current_task()
 
     def _demand_init(self) -> None:
         if cython.compiled and self.probes is None:
@@ -225,23 +225,23 @@ class Reactor(PolicyDispatcher):
     @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _begin_tick(self) -> Any:
         if self._tick_observed or self._has_phase_callbacks:
-            if self._attention & _WATCHING_TICKS:
+            if self._slow_path_flags & _WATCHING_TICKS:
                 self.probes.fire("loopcore_tick_begin", self)
             self._run_phase_observed(_IDLE_PHASE)
             self._run_phase_observed(_PREPARE_PHASE)
         if cython.compiled and is_at_rest(self):
             return self._poll(-1.0)
         if not self._has_work():
-            if self._task_left:
-                self._hide_task()
+            if self._leave_deferred:
+                self._leave_current_task()
             timeout = self._time_to_deadline()
             # Both let go of what nobody else may know, and what goes may have scheduled something.
             return self._poll(0.0 if self._has_work() else timeout)
         self._skipped += 1
-        events, self._put_off = self._put_off, None
+        events, self._deferred_events = self._deferred_events, None
         if self._stopping or (events is None and self._polls_now()):
             return self._poll(0.0)
-        self.tally.polls_skipped += 1
+        self.stats.polls_skipped += 1
         if self.timers.earliest != _NEVER:  # one set without delay is due by the time that was read when it was set
             self._collect_due(self._time_read)
         return _NO_EVENTS if events is None else events
@@ -253,9 +253,9 @@ class Reactor(PolicyDispatcher):
         # First what runs Python code, within which a signal's handler or a finalizer may schedule something.
         if self._has_phase_callbacks and self.phase_callbacks.has(phases.IDLE):
             return True
-        if self.inbox._woken or self._put_off is not None or (self._order is not None and len(self._order)):
+        if self.inbox._woken or self._deferred_events is not None or (self._order is not None and len(self._order)):
             return True
-        return bool(self.ready._count or self._urgent_pending or self._immediates or self._flushes or self._closing)
+        return bool(self.ready._count or self._microtasks_pending or self._immediates or self._flushes or self._closing)
 
     @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _polls_now(self) -> bool:
@@ -285,24 +285,24 @@ class Reactor(PolicyDispatcher):
         return min(max(deadline - self._now(), 0.0), LONGEST_WAIT)
 
     def _poll(self, timeout: float) -> Any:
-        if self._task_left:
-            self._hide_task()
+        if self._leave_deferred:
+            self._leave_current_task()
         self._waiting = True  # for other threads; an interruption leaves it up until the next wait, which is soon
         self._rested = timeout != 0.0
         self.readiness.changed = False  # before the wait: a signal handler may register within it
         if self._poll_observed:
             events = self._poll_as_observed(timeout)
-        elif self._stopwatch is not None:
+        elif self._sampler is not None:
             events = self._poll_measured(timeout)
         else:
             events = self._wait(timeout)
         self._waiting = False
         self._skipped = 0
         self.readiness.tick += 1
-        self.tally.events += how_many(events) if cython.compiled else len(events)
+        self.stats.events += how_many(events) if cython.compiled else len(events)
         if self.timers.earliest != _NEVER:
             # A meter has read the clock just now.
-            self._collect_due(self._now() if self._stopwatch is None or not self._native_clock else self._time_read)
+            self._collect_due(self._now() if self._sampler is None or not self._native_clock else self._time_read)
         return events
 
     def _wait(self, timeout: float) -> Any:
@@ -314,7 +314,7 @@ class Reactor(PolicyDispatcher):
     def _poll_as_observed(self, timeout: float) -> Any:
         if self._shortens_waits and timeout != 0.0:
             timeout = self._as_it_is_now(self._shorten(timeout))
-        if not self._attention & _WATCHING_TICKS:
+        if not self._slow_path_flags & _WATCHING_TICKS:
             return self._poll_measured(timeout)
         self.probes.fire("loopcore_phase_begin", self, phases.POLL)
         self.probes.fire("loopcore_poll_begin", self, None if timeout < 0.0 else timeout)
@@ -338,48 +338,48 @@ class Reactor(PolicyDispatcher):
         return sooner if timeout < 0.0 or 0.0 <= sooner < timeout else timeout
 
     def _poll_measured(self, timeout: float) -> Any:
-        stopwatch = self._stopwatch
-        if stopwatch is None:
+        sampler = self._sampler
+        if sampler is None:
             return self._wait(timeout)
         # Looked at twice: before, so that what other threads post during the wait is stamped; after, because the wait
         # may have been longer than the pause between two windows, and what it brings would never be seen.
         # With a timer set, the clock was read just now, to know how long to wait.
         was_read = timeout != 0.0 and self._native_clock and self.timers.earliest != _NEVER
-        stopwatch.wait_begins(timeout != 0.0, self._time_read if was_read else 0.0)
-        if stopwatch.is_due:
+        sampler.wait_begins(timeout != 0.0, self._time_read if was_read else 0.0)
+        if sampler.is_due:
             self._open_window()
         events = self._wait(timeout)
-        if self._stopwatch is not stopwatch:
+        if self._sampler is not sampler:
             return events  # a signal handler has stopped the meter, inside the wait
-        now = stopwatch.wait_ends()
+        now = sampler.wait_ends()
         if self._native_clock:
             self._time_read = now
-        if stopwatch.is_due:
+        if sampler.is_due:
             self._open_window()
         return events
 
     def _open_window(self) -> None:
-        self._stopwatch.open()
+        self._sampler.open()
         self._set_window(True)
 
     def _collect_due(self, now: float) -> None:
         # What is due within one step of the clock is due now: waiting for it would be a wait of zero.
         if self.timers.earliest < now + self._clock_resolution:
-            if self._task_left:
-                self._hide_task()  # with a cancelled timer may go what looks
+            if self._leave_deferred:
+                self._leave_current_task()  # with a cancelled timer may go what looks
             due = self.timers.pop_due(now + self._clock_resolution)
-            self.tally.timers_fired += len(due)
-            if self._stopwatch is not None:
+            self.stats.timers_fired += len(due)
+            if self._sampler is not None:
                 for timer in due:
-                    self._stopwatch.note_late(now - timer._when)
+                    self._sampler.note_late(now - timer._when)
             # Added to, not replaced: a host may have left out `process_ready`, a callback may tick by itself.
             self._due = self._due + due if self._due else due
 
     # Figures
 
-    def counters(self) -> Counters:
-        """Return what the loop has counted so far. Thread: any; `loopcore.kernel.counters` says what holds then."""
-        return take_counters(self)
+    def counters(self) -> LoopStatsSnapshot:
+        """Return what the loop has counted so far. Thread: any; `loopcore.kernel.loop_stats` says what holds then."""
+        return take_loop_stats(self)
 
     def meter(self, window: float = 0.001) -> Meter:
         """Have the loop's time measured until `stop` of what this returns is called, or the loop is closed.
@@ -389,32 +389,32 @@ class Reactor(PolicyDispatcher):
         """
         self._check_closed()
         self._check_caller()
-        stopwatch = Stopwatch() if self._stopwatch is None else self._stopwatch
-        meter: Meter = stopwatch.lend(window, self._give_back)
-        if self._stopwatch is None:
-            self._stopwatch = stopwatch
+        sampler = CallbackSampler() if self._sampler is None else self._sampler
+        meter: Meter = sampler.lend(window, self._give_back)
+        if self._sampler is None:
+            self._sampler = sampler
             if self._thread_id is not None:
-                stopwatch.resume()
+                sampler.resume()
                 self._skipped = self.poll_skip_ticks  # the next tick polls, and opens the first window
             self._note_observers()
         return meter
 
     def _give_back(self, meter: Meter) -> None:
-        if self._stopwatch is not None and self._stopwatch.take_back(meter):
+        if self._sampler is not None and self._sampler.take_back(meter):
             self._stop_measuring()
 
     def _stop_measuring(self) -> None:
-        self._stopwatch.pause()
+        self._sampler.pause()
         self._set_timing(False)
-        self._stopwatch.close()
+        self._sampler.close()
         self._set_window(False)
-        self._stopwatch = None
+        self._sampler = None
         self._note_observers()
 
     def _note_observers(self) -> None:
         PolicyDispatcher._note_observers(self)
         self._shortens_waits = self.probes.owner("loopcore_poll_timeout") is not None
-        self._poll_observed = self._shortens_waits or bool(self._attention & _WATCHING_TICKS)
+        self._poll_observed = self._shortens_waits or bool(self._slow_path_flags & _WATCHING_TICKS)
 
     def _note_plugins(self) -> None:
         if self._thread_id is None or self._thread_id == threading.get_ident():

@@ -2,7 +2,7 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.native.near cimport find_near, find_near_for
+from loopcore.native.fd_table cimport find_by_event, find_by_fd
 
 cdef int _SWEEPS_KEPT
 cdef int _NEAR, _READ, _WRITE
@@ -31,7 +31,7 @@ cdef class Readiness:
     cdef public bint parks
     cdef object _backend
     cdef dict _table
-    cdef list _near
+    cdef list _by_fd
     cdef list _kept
     cdef long long _sweeps
 
@@ -67,7 +67,7 @@ cdef class Readiness:
     cpdef list watched(self)
     @cython.locals(entry=Registration, wanted=int)
     cpdef Registration _entry(self, object fd, int interest)
-    @cython.locals(near=list)
+    @cython.locals(by_fd=list)
     cdef int _put_in(self, object fd, Registration entry) except -1
     cdef int _take_out(self, object fd) except -1
     cpdef object _shrink(self, object fd, int interest)
@@ -76,7 +76,7 @@ cdef class Readiness:
 # An entry out of the list for small descriptors, or None. Nothing but entries and None is in there.
 @cython.nonecheck(False)
 cdef inline Registration near_entry(Readiness readiness, object fd):
-    cdef PyObject *found = find_near(<PyObject *>readiness._near, <PyObject *>fd)
+    cdef PyObject *found = find_by_fd(<PyObject *>readiness._by_fd, <PyObject *>fd)
     return None if found is NULL else <Registration>found
 
 
@@ -84,7 +84,7 @@ cdef inline Registration near_entry(Readiness readiness, object fd):
 # before this tick. None: `lookup` has to tell.
 @cython.nonecheck(False)
 cdef inline Runnable near_reader(Readiness readiness, object event, int bits, long long tick):
-    cdef PyObject *found = find_near_for(<PyObject *>readiness._near, <PyObject *>event, bits)
+    cdef PyObject *found = find_by_event(<PyObject *>readiness._by_fd, <PyObject *>event, bits)
     if found is NULL or (<Registration>found).reader_tick >= tick:
         return None
     return (<Registration>found).reader

@@ -78,7 +78,7 @@ class Registration:
 class Readiness:
     """The table of a loop. Thread: the loop's own."""
 
-    __slots__ = ("tick", "changed", "keeps", "parks", "_backend", "_table", "_near", "_kept", "_sweeps")
+    __slots__ = ("tick", "changed", "keeps", "parks", "_backend", "_table", "_by_fd", "_kept", "_sweeps")
 
     def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
@@ -91,7 +91,7 @@ class Readiness:
         """Whether the backend is told to watch for nothing while a registration is kept."""
         self._backend: Registrar = backend
         self._table: dict[int, Registration] = {}
-        self._near: list[Registration | None] = []
+        self._by_fd: list[Registration | None] = []
         self._kept: list[int] = []
         """Descriptors that may have a registration that is kept; perhaps twice, perhaps no longer."""
         self._sweeps: int = 0
@@ -222,7 +222,7 @@ class Readiness:
     def clear(self) -> None:
         """Forget everything without telling the backend, which is being closed."""
         self._table.clear()
-        self._near.clear()
+        self._by_fd.clear()
 
     def use(self, backend: Registrar) -> None:
         """Tell `backend` from now on; the one before is closed."""
@@ -313,12 +313,12 @@ class Readiness:
     def _put_in(self, fd: int, entry: Registration) -> None:
         self._table[fd] = entry
         if cython.compiled and 0 <= fd < _NEAR:
-            near = self._near
-            while len(near) <= fd:
-                near.append(None)
-            near[fd] = entry
+            by_fd = self._by_fd
+            while len(by_fd) <= fd:
+                by_fd.append(None)
+            by_fd[fd] = entry
 
     def _take_out(self, fd: int) -> None:
         del self._table[fd]
-        if cython.compiled and 0 <= fd < len(self._near):
-            self._near[fd] = None
+        if cython.compiled and 0 <= fd < len(self._by_fd):
+            self._by_fd[fd] = None

@@ -1,7 +1,7 @@
 cimport cython
 
 from loopcore.kernel.handle cimport Handle
-from loopcore.kernel.meter cimport Stopwatch
+from loopcore.kernel.meter cimport CallbackSampler
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.ring cimport put_item, take_item
 
@@ -21,10 +21,10 @@ cdef class ReadyQueue:
     cdef Py_ssize_t _first
     cdef Py_ssize_t _count
     cdef bint _is_large
-    cdef Stopwatch _stopwatch
+    cdef CallbackSampler _sampler
 
     cpdef object push(self, Runnable runnable)
-    cpdef object report_to(self, Stopwatch stopwatch)
+    cpdef object report_to(self, CallbackSampler sampler)
     cdef bint has_room(self) except -1
     cdef int _prepare_for(self, Runnable runnable) except -1
     @cython.locals(runnable=Runnable)
@@ -70,7 +70,7 @@ cdef inline Runnable pop_first(ReadyQueue ready):
 
 
 @cython.final
-cdef class UrgentQueues:
+cdef class MicrotaskQueues:
     cdef public Py_ssize_t budget
     cdef object _next_ticks
     cdef object _microtasks

@@ -1,7 +1,7 @@
 """The queues of a loop's own thread: what is ready, and what goes before everything else.
 
 A tick runs as many entries of ReadyQueue as were in it when the wait returned, so what they schedule belongs
-to the next tick. UrgentQueues is looked at after every single callback.
+to the next tick. MicrotaskQueues is looked at after every single callback.
 
 `push` may come in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that the
 garbage collector runs. So neither calls anything between reading its indices and writing them. For the same reason
@@ -11,7 +11,7 @@ another thread may push, compiled and while it holds the GIL; and `pop` may come
 from collections import deque
 
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.meter import Stopwatch
+from loopcore.kernel.meter import CallbackSampler
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.sources import READY
 
@@ -41,7 +41,7 @@ class ReadyQueue:
     allocations. A ring that a burst made large is given back once it is empty.
     """
 
-    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_is_large", "_stopwatch")
+    __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_is_large", "_sampler")
 
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
@@ -51,7 +51,7 @@ class ReadyQueue:
         self._first: int = 0
         self._count: int = 0
         self._is_large: bool = False
-        self._stopwatch: Stopwatch | None = None
+        self._sampler: CallbackSampler | None = None
 
     def __cinit__(self) -> None:
         self._ring = [None] * SMALL_RING  # compiled only: `push` writes into it without a look
@@ -72,10 +72,10 @@ class ReadyQueue:
         self._ring[(self._first + self._count) & self._mask] = runnable
         self._count += 1
 
-    def report_to(self, stopwatch: Stopwatch | None) -> None:
-        """Have `stopwatch` told what is pushed from now on; None ends it."""
-        self._stopwatch = stopwatch
-        self._limit = self._mask if stopwatch is None else -1
+    def report_to(self, sampler: CallbackSampler | None) -> None:
+        """Have `sampler` told what is pushed from now on; None ends it."""
+        self._sampler = sampler
+        self._limit = self._mask if sampler is None else -1
 
     def has_room(self) -> bool:
         """Make room for one more; return whether `push` has only to write it now; not under a meter."""
@@ -84,18 +84,18 @@ class ReadyQueue:
         return self._count <= self._limit
 
     def _prepare_for(self, runnable: Runnable) -> None:
-        if self._stopwatch is not None:
-            self._stopwatch.stamp(runnable, _READY)
+        if self._sampler is not None:
+            self._sampler.stamp(runnable, _READY)
         while self._count > self._mask:
             self._grow()
 
     def pop(self) -> Runnable | None:
         """Take out what has waited longest, or None if the queue is empty."""
         runnable = self.pop_as_is()
-        return None if runnable is None else runnable._shown()
+        return None if runnable is None else runnable._as_public_handle()
 
     def pop_as_is(self) -> Runnable | None:
-        """Do as `pop`, for who runs it, or shows it by `_shown`."""
+        """Do as `pop`, for who runs it, or shows it by `_as_public_handle`."""
         if cython.compiled:
             return pop_first(self)  # type: ignore[no-any-return]
         if self._count == 0:
@@ -151,7 +151,7 @@ class ReadyQueue:
         self._ring = small
         self._mask = SMALL_RING - 1
         self._is_large = False
-        self._limit = self._mask if self._stopwatch is None else -1
+        self._limit = self._mask if self._sampler is None else -1
         self._first = 0
         self._count = 0
         del dropped
@@ -171,11 +171,11 @@ class ReadyQueue:
         self._ring = grown
         self._mask = 2 * size - 1
         self._is_large = self._mask >= LARGE_RING
-        self._limit = self._mask if self._stopwatch is None else -1
+        self._limit = self._mask if self._sampler is None else -1
         self._first = 0
 
 
-class UrgentQueues:
+class MicrotaskQueues:
     """The next-tick queue and the microtask queue, which run after the current callback, before the next one.
 
     Node's rule: all next-ticks, then all microtasks, and again until both are empty; what either adds to its own

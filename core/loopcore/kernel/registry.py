@@ -125,7 +125,7 @@ def delist_elsewhere(task: Any) -> None:
         _tasks._unregister_task(task)
 
 
-class ShownTasks(set[Any]):
+class TaskSetView(set[Any]):
     """The weak references of asyncio's set of tasks, and after them one to each task of loopcore's own list."""
 
     def __init__(self, references: set[Any], listed: Callable[[], list[Any]]) -> None:
@@ -148,4 +148,4 @@ class ShownTasks(set[Any]):
 
 def show_tasks(listed: Callable[[], list[Any]]) -> None:
     """Have whoever iterates over asyncio's set of tasks shown what `listed` returns as well."""
-    _known.data = ShownTasks(_known.data, listed)
+    _known.data = TaskSetView(_known.data, listed)

@@ -1,6 +1,6 @@
 cdef class Runnable:
     cdef object _run(self)
-    cdef Runnable _shown(self)
+    cdef Runnable _as_public_handle(self)
     cdef bint _takes_note(self, object result) except -1
 
 

@@ -38,7 +38,7 @@ class Runnable:
         # A copy would be a second task of the same coroutine, a second future that nobody ends.
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
-    def _shown(self) -> "Runnable":
+    def _as_public_handle(self) -> "Runnable":
         """Return what others get to see, and run, in its place. To be called when it has left the ready queue."""
         return self
 

@@ -14,6 +14,6 @@ cdef class Scheduler(Reactor):
 # The ordinary call of `create_task`, as it is written out in scheduler.py; `loop` is a Scheduler.
 cdef inline object create_plainly(object loop, object coro, object name, object context):
     cdef Scheduler scheduler = <Scheduler>loop
-    if scheduler._attention or scheduler._task_factory is not None or not scheduler._own_tasks:
+    if scheduler._slow_path_flags or scheduler._task_factory is not None or not scheduler._own_tasks:
         return scheduler._create_by_rule(coro, name, context, {})
     return make_task(scheduler, coro, name, context)

@@ -80,7 +80,7 @@ class Scheduler(Reactor):
 
     def create_future(self) -> Any:
         """Return a new pending future of this loop."""
-        if (self._attention and (cython.compiled or self._attention != _IDLE)) or not self._own_tasks:
+        if (self._slow_path_flags and (cython.compiled or self._slow_path_flags != _IDLE)) or not self._own_tasks:
             return self._future_class(loop=self)
         return make_future(self)
 
@@ -92,7 +92,7 @@ class Scheduler(Reactor):
         `kwargs` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is
         closed, TypeError if `coro` is no coroutine.
         """
-        if self._attention or kwargs or self._task_factory is not None or not self._own_tasks:
+        if self._slow_path_flags or kwargs or self._task_factory is not None or not self._own_tasks:
             return self._create_by_rule(coro, name, context, kwargs)
         return make_task(self, coro, name, context)
 
@@ -101,7 +101,7 @@ class Scheduler(Reactor):
         self._check_caller()
         self._empty_inbox_while_idle()
         if self._task_factory is None:
-            if not cython.compiled and self._own_tasks and self._attention & ~_IDLE == 0 and not options:
+            if not cython.compiled and self._own_tasks and self._slow_path_flags & ~_IDLE == 0 and not options:
                 return make_task(self, coro, name, context)
             return self._task_class(coro, loop=self, name=name, context=context, **options)
         if context is not None:

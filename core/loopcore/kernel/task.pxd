@@ -6,7 +6,7 @@ from loopcore.kernel.future cimport Future, deliver, empty_future
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere, enter_task, replace_left
 from loopcore.native.cpython cimport PYGEN_ERROR, PYGEN_RETURN, PySendResult, send
-from loopcore.native.reuse cimport reuse
+from loopcore.native.task_freelist cimport use_freelist
 from loopcore.native.tasks cimport list_task, unlist_task
 from loopcore.native.tracking cimport untrack
 
@@ -86,13 +86,13 @@ cdef inline int deliver_ended(Task task) except -1:
     cdef Reactor reactor = task._reactor
     if reactor is not None:  # else `__init__` was called again, for a loop that is not loopcore's
         reactor._steps_task = False
-        if reactor._task_left:
-            reactor._hide_task()
+        if reactor._leave_deferred:
+            reactor._leave_current_task()
     return deliver(task)
 
 
 cdef inline object set_class_up():
-    reuse(Task, end_task)
+    use_freelist(Task, end_task)
 
 
 # Here and below, attributes are read where they are used: a variable of C would be a reference, taken and given back.
@@ -105,7 +105,7 @@ cdef inline bint went_well(Future future) noexcept:
 
 # Whether the next step is one without an exception, as nearly all are; what it has waited for is let go of then.
 @cython.nonecheck(False)
-cdef inline bint resumes_plainly(Task task) noexcept:
+cdef inline bint needs_no_throw(Task task) noexcept:
     if task._thrown is not None or task._must_cancel:
         return False
     if task._fut_waiter is not None:
@@ -119,9 +119,9 @@ cdef inline bint resumes_plainly(Task task) noexcept:
 @cython.nonecheck(False)
 cdef inline object enter_after(Task task):
     task._reactor._steps_task = False
-    if not task._reactor._task_left:
+    if not task._reactor._leave_deferred:
         return enter_task(task._loop, task)
-    task._reactor._task_left = False
+    task._reactor._leave_deferred = False
     replace_left(task._loop, task)
     return None
 
@@ -132,14 +132,14 @@ cdef inline bint may_stay(Reactor reactor) noexcept:
 
 
 @cython.nonecheck(False)
-cdef inline void leave_late(Task task) noexcept:
-    task._reactor._task_left = True
+cdef inline void defer_leave_task(Task task) noexcept:
+    task._reactor._leave_deferred = True
     task._reactor._left = <PyObject *>task
 
 
 # Whether the task may be left as the current one: it is not done, or has nothing to tell.
 @cython.nonecheck(False)
-cdef inline bint ends_quietly(Task task) noexcept:
+cdef inline bint can_defer_leave(Task task) noexcept:
     return task._status == _PENDING or (task._result is None and task._exception is None and task._status == _FINISHED)
 
 

@@ -17,7 +17,7 @@ from contextvars import Context
 from types import CoroutineType
 from typing import Any
 
-from loopcore.kernel.exceptions import error_of_yield
+from loopcore.kernel.exceptions import bad_yield_error
 from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
@@ -35,18 +35,18 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
     from cython.cimports.loopcore.kernel.task import (
+        can_defer_leave,
+        defer_leave_task,
         deliver_ended,
-        ends_quietly,
         enter_after,
-        leave_late,
         may_stay,
+        needs_no_throw,
         resume,
-        resumes_plainly,
         set_class_up,
     )
     from cython.cimports.loopcore.native.contexts import enter, leave
     from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
-    from cython.cimports.loopcore.native.reuse import has_reusable, take_reusable
+    from cython.cimports.loopcore.native.task_freelist import has_free_object, pop_free_object
     from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
     from contextvars import copy_context
@@ -110,7 +110,7 @@ class Task(Future):
         self._num_cancels_requested: int = 0
         enlist(self)
         if self._reactor is not None:
-            self._reactor.tally.tasks_created += 1
+            self._reactor.stats.tasks_created += 1
         self._announce("loopcore_task_spawned")
         try:
             if eager_start and self._loop.is_running():
@@ -234,9 +234,9 @@ class Task(Future):
         """Run the coroutine until it suspends or ends. The task's context is the current one."""
         if self._status != _PENDING:
             raise asyncio.InvalidStateError(f"step(): already done: {self!r}")
-        thrown = None if cython.compiled and resumes_plainly(self) else self._take_thrown()
+        thrown = None if cython.compiled and needs_no_throw(self) else self._take_thrown()
         if self._reactor is not None:
-            self._reactor.tally.task_steps = self._reactor.tally.task_steps + 1  # `+=` would take a reference
+            self._reactor.stats.task_steps = self._reactor.stats.task_steps + 1  # `+=` would take a reference
         by_tick = cython.compiled and self._reactor is not None and self._reactor._steps_task
         previous = enter_after(self) if by_tick else enter_task(self._loop, self)
         try:
@@ -245,8 +245,8 @@ class Task(Future):
             else:
                 self._advance(thrown)
         finally:
-            if by_tick and previous is None and ends_quietly(self) and may_stay(self._reactor):
-                leave_late(self)
+            if by_tick and previous is None and can_defer_leave(self) and may_stay(self._reactor):
+                defer_leave_task(self)
             else:
                 leave_task(self._loop, previous)
             if not cython.compiled:
@@ -310,7 +310,7 @@ class Task(Future):
             self._must_cancel = False
 
     def _wait_for_other(self, yielded: Any) -> None:
-        error = error_of_yield(self, self._loop, yielded)
+        error = bad_yield_error(self, self._loop, yielded)
         if error is None:
             yielded._asyncio_future_blocking = False
             yielded.add_done_callback(self._wakeup, context=self._context)
@@ -345,11 +345,11 @@ class Task(Future):
             delist(self)
         if self._reactor is not None:
             if self._status == _CANCELLED:
-                self._reactor.tally.tasks_cancelled += 1
+                self._reactor.stats.tasks_cancelled += 1
             elif self._exception is not None:
-                self._reactor.tally.tasks_failed += 1
+                self._reactor.stats.tasks_failed += 1
             else:
-                self._reactor.tally.tasks_finished += 1
+                self._reactor.stats.tasks_finished += 1
             if self._reactor.watching:
                 self._announce("loopcore_task_done")
         Future._schedule_callbacks(self)
@@ -377,7 +377,7 @@ class Task(Future):
         if self._registration:
             delist(self)
             if self._status == _PENDING and self._reactor is not None:
-                self._reactor.tally.tasks_destroyed += 1
+                self._reactor.stats.tasks_destroyed += 1
         if self._status == _PENDING and self._log_destroy_pending:
             report_destroyed(self)
         if self._log_traceback_flag:
@@ -394,7 +394,7 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
         raise TypeError(f"a coroutine was expected, got {coro!r}")
     if context is not None:
         check_context(context)
-    task: Task = take_reusable() if has_reusable() else Task.__new__(Task)
+    task: Task = pop_free_object() if has_free_object() else Task.__new__(Task)
     task._loop = task._reactor = loop  # what is not set here is zero or None already
     task._coro = coro
     task._context = copy_context() if context is None else context
@@ -404,7 +404,7 @@ def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> T
         task._name = str(name)
     task._log_destroy_pending = True
     enlist(task)
-    loop.tally.tasks_created += 1
+    loop.stats.tasks_created += 1
     push_last(loop.ready, task)
     return task
 

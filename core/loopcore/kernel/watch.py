@@ -66,12 +66,12 @@ def _describe(shown: Runnable) -> str:
 
 def report_starvation(reactor: "Dispatcher") -> None:
     """Tell plugins that the urgent queues used up their budget; say so in the log the first time."""
-    left = len(reactor.urgent)
+    left = len(reactor.microtasks)
     if reactor.starvations == 1:
         own_logger.warning(
             "next_tick or queue_microtask ran %d callbacks in a row and %d wait; others go first now. "
             "Further cases are counted in loop.starvations.",
-            reactor.urgent.budget,
+            reactor.microtasks.budget,
             left,
         )
     reactor.probes.cold("loopcore_starvation", loop=reactor, left=left)

@@ -30,7 +30,7 @@ cdef extern from *:
     /* Whether there is another reference to an object than the one that the caller holds. Without the GIL nobody can say,
      * so the answer is yes. */
     static inline int
-    loopcore_is_known_elsewhere(PyObject *object)
+    loopcore_has_other_references(PyObject *object)
     {
     #ifdef Py_GIL_DISABLED
         return 1;
@@ -42,4 +42,4 @@ cdef extern from *:
     bint UNTRACKS "LOOPCORE_UNTRACKS"
     void track "loopcore_track" (object object) noexcept
     void untrack "loopcore_untrack" (object object) noexcept
-    bint is_known_elsewhere "loopcore_is_known_elsewhere" (object object) noexcept
+    bint has_other_references "loopcore_has_other_references" (object object) noexcept

@@ -55,7 +55,7 @@ class ForkHost(Protocol):
     def use_backend(self, backend: ReadinessBackend | CompletionBackend) -> None: ...
 
 
-class Heritage:
+class AtForkState:
     """One loop's share in what a child inherits; lives as long as the loop."""
 
     __slots__ = ("__weakref__", "_host", "_make_backend")
@@ -97,8 +97,8 @@ class Heritage:
 class _Unmade:
     """A backend that is made when somebody uses it: most children never touch the loops they inherit."""
 
-    def __init__(self, heritage: Heritage, before: ReadinessBackend) -> None:
-        self._heritage = heritage
+    def __init__(self, state: AtForkState, before: ReadinessBackend) -> None:
+        self._at_fork_state = state
         self._made: ReadinessBackend | None = None
         self._woken = False
         self.name = before.name
@@ -109,16 +109,16 @@ class _Unmade:
         return ProbeResult(True)
 
     def register(self, fd: int, interest: int) -> None:
-        self._heritage.move().register(fd, interest)
+        self._at_fork_state.move().register(fd, interest)
 
     def modify(self, fd: int, interest: int) -> None:
-        self._heritage.move().modify(fd, interest)
+        self._at_fork_state.move().modify(fd, interest)
 
     def unregister(self, fd: int) -> None:
         """Do nothing: it has left the table already, and so will not be registered."""
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        self._made = self._heritage.move()
+        self._made = self._at_fork_state.move()
         if self._woken:
             self._made.wake()
         return self._made.wait(timeout)
@@ -140,8 +140,8 @@ class _UnmadePort:
     kernel had no room for. A connection that is being made is made once, for both.
     """
 
-    def __init__(self, heritage: Heritage, before: CompletionBackend, in_flight: Sequence[Operation]) -> None:
-        self._heritage = heritage
+    def __init__(self, state: AtForkState, before: CompletionBackend, in_flight: Sequence[Operation]) -> None:
+        self._at_fork_state = state
         self._made: CompletionBackend | None = None
         self._woken = False
         self._in_flight = in_flight
@@ -163,7 +163,7 @@ class _UnmadePort:
             self._cancelled.append(operation)
 
     def wait(self, timeout: float | None) -> Sequence[Completion]:
-        made: CompletionBackend = self._heritage.move()
+        made: CompletionBackend = self._at_fork_state.move()
         self._made = made
         for operation in self._to_submit:
             if operation.code == CONNECT and operation in self._in_flight:
@@ -204,23 +204,23 @@ class _Connecting(Runnable):
             run(target)
 
 
-_all: Final[dict[weakref.ref[Heritage], None]] = {}
+_all: Final[dict[weakref.ref[AtForkState], None]] = {}
 """Those of all loops, in the order of their making. A WeakSet does the same in Python, for each loop that is made."""
 
 
-def _living() -> list[Heritage]:
+def _living() -> list[AtForkState]:
     # Taken at one moment: other threads may be making loops.
-    return [heritage for reference in list(_all) if (heritage := reference()) is not None]
+    return [state for reference in list(_all) if (state := reference()) is not None]
 
 
 def _before() -> None:
-    for heritage in _living():
-        heritage.settle()
+    for state in _living():
+        state.settle()
 
 
 def _after_in_child() -> None:
-    for heritage in _living():
-        heritage.renew()
+    for state in _living():
+        state.renew()
 
 
 if hasattr(os, "register_at_fork"):

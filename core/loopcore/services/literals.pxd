@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.services.attempts cimport Settled, settled
+from loopcore.services.socket_future cimport ImmediateResult, immediate_result
 
 cdef dict _KINDS
 cdef object _ASK_NOBODY
@@ -15,4 +15,4 @@ cpdef object numeric_host(object host, object family)
 cpdef object numeric_info(object address, object family, object kind, object proto)
 @cython.locals(known=tuple, numbers=bint)
 cpdef list resolve_literal(object host, object port, object family, object kind, object proto, object flags)
-cpdef Settled settle_literal(object host, object port, object family, object kind, object proto, object flags)
+cpdef ImmediateResult settle_literal(object host, object port, object family, object kind, object proto, object flags)

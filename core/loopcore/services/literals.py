@@ -9,7 +9,7 @@ import socket
 from socket import AF_INET, AF_INET6, AF_UNSPEC, SOCK_DGRAM, SOCK_STREAM
 from typing import Any, TypeAlias
 
-from loopcore.services.attempts import Settled, settled
+from loopcore.services.socket_future import ImmediateResult, immediate_result
 
 try:
     import cython
@@ -98,7 +98,7 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
         return None
 
 
-def settle_literal(host: Any, port: Any, family: int, kind: int, proto: int, flags: int) -> Settled | None:
+def settle_literal(host: Any, port: Any, family: int, kind: int, proto: int, flags: int) -> ImmediateResult | None:
     """Return what `resolve_literal` answers, to be awaited, or None if somebody must be asked."""
     answer = resolve_literal(host, port, family, kind, proto, flags)
-    return None if answer is None else settled(answer)
+    return None if answer is None else immediate_result(answer)

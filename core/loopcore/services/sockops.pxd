@@ -4,8 +4,8 @@ from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.services.attempts cimport Attempt, Sweeper, accept_from, begin
-from loopcore.services.owners cimport Owners
+from loopcore.services.socket_future cimport SocketFuture, Sweeper, accept_from, begin
+from loopcore.services.transport_table cimport TransportTable
 
 cdef int _READING, _WRITING, _RECV, _RECV_INTO
 cdef object _Socket
@@ -17,9 +17,9 @@ cdef class SockOps:
     cdef Reactor _loop
     cdef Readiness _readiness
     cdef Sweeper _sweeper
-    cdef Owners _transports
+    cdef TransportTable _transports
 
-    cdef Attempt _read_later(self, int kind, object sock, object argument)
+    cdef SocketFuture _read_later(self, int kind, object sock, object argument)
     cdef object _add(self, object fd, int direction, object callback, object args)
     cdef object _remove(self, object fd, int direction)
     cdef object _watch(self, object fd, int direction, Runnable runnable)

@@ -1,11 +1,12 @@
 """Socket operations: add_reader and its relatives, and the sock_* coroutines over plain sockets.
 
-Every sock_* call tries first and waits only if the kernel says "not now"; it then puts an Attempt into the readiness
-table, which tries again whenever the descriptor is ready, until it succeeds, fails, or is called off. One exception: a
-read that follows another within a tick or two does not try what must fail, if that one got less than it asked for.
+Every sock_* call tries first and waits only if the kernel says "not now"; it then puts a SocketFuture into the
+readiness table, which tries again whenever the descriptor is ready, until it succeeds, fails, or is called off. One
+exception: a read that follows another within a tick or two does not try what must fail, if that one got less than it
+asked for.
 
 The methods for what servers do with every message (recv, recv_into, accept, sendall) are no coroutines: they try at
-once, and return what came of it, or the Attempt that is to be awaited at once.
+once, and return what came of it, or the SocketFuture that is to be awaited at once.
 
 As in asyncio one operation a direction and descriptor can wait; a second one takes the first one's place, and
 the first then waits for ever. That is the caller's mistake, and it is not detected.
@@ -25,21 +26,21 @@ from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.operations import Connect
-from loopcore.services.attempts import (
+from loopcore.services.call import OperationCall
+from loopcore.services.literals import numeric_host
+from loopcore.services.socket_future import (
     ACCEPT,
     CALL,
     READING,
     RECV,
     RECV_INTO,
     WRITING,
-    Attempt,
+    SocketFuture,
     Sweeper,
     accept_from,
     begin,
 )
-from loopcore.services.call import OperationCall
-from loopcore.services.literals import numeric_host
-from loopcore.services.owners import Owners
+from loopcore.services.transport_table import TransportTable
 
 FileDescriptorLike: TypeAlias = Any
 """An int, or an object with `fileno()`."""
@@ -77,9 +78,9 @@ class SockOps:
 
     __slots__ = ("_host", "_loop", "_readiness", "_sweeper", "_transports")
 
-    def __init__(self, host: SockHost, loop: Reactor, transports: Owners) -> None:
+    def __init__(self, host: SockHost, loop: Reactor, transports: TransportTable) -> None:
         self._host = host
-        self._loop = loop  # for the handles and attempts, which belong to it, and for whether it is in debug mode
+        self._loop = loop  # for the handles and futures, which belong to it, and for whether it is in debug mode
         self._readiness: Readiness = host.readiness
         self._sweeper = Sweeper(loop)
         self._transports = transports
@@ -154,8 +155,8 @@ class SockOps:
 
     # --- operations ---------------------------------------------------------------------------------
 
-    def recv(self, sock: socket.socket, n: int) -> bytes | Attempt:
-        """Receive at most `n` bytes, or return an Attempt at it; b"" means the peer has ended. Raises as `recv(2)`."""
+    def recv(self, sock: socket.socket, n: int) -> bytes | SocketFuture:
+        """Receive at most `n` bytes, or return a SocketFuture; b"" means the peer has ended. Raises as `recv(2)`."""
         self.check_socket(sock)
         if not (type(n) is int and n > 0 and self._readiness.is_drained(sock)):
             try:
@@ -164,8 +165,8 @@ class SockOps:
                 pass
         return self._read_later(_RECV, sock, n)
 
-    def recv_into(self, sock: socket.socket, buf: Any) -> int | Attempt:
-        """Receive into `buf`; return the number of bytes, or an Attempt at it. Raises as `recv(2)`."""
+    def recv_into(self, sock: socket.socket, buf: Any) -> int | SocketFuture:
+        """Receive into `buf`; return the number of bytes, or a SocketFuture. Raises as `recv(2)`."""
         self.check_socket(sock)
         if not (self._readiness.is_drained(sock) and _has_room(buf)):
             try:
@@ -174,22 +175,22 @@ class SockOps:
                 pass
         return self._read_later(_RECV_INTO, sock, buf)
 
-    def accept(self, sock: socket.socket) -> tuple[socket.socket, Any] | Attempt:
-        """Accept a connection; return its socket, made non-blocking, and the peer's address, or an Attempt at it."""
+    def accept(self, sock: socket.socket) -> tuple[socket.socket, Any] | SocketFuture:
+        """Accept a connection; return its socket, made non-blocking, and the peer's address, or a SocketFuture."""
         self.check_socket(sock)
         try:
             return accept_from(sock)
         except (BlockingIOError, InterruptedError):
             return self._read_later(ACCEPT, sock, None)
 
-    def _read_later(self, kind: int, sock: socket.socket, argument: Any) -> Attempt:
+    def _read_later(self, kind: int, sock: socket.socket, argument: Any) -> SocketFuture:
         fd = sock.fileno()
         self._check_free(fd, fd)
         self._check_closed()
-        attempt = begin(self._sweeper, fd, _READING, kind, sock, argument)
-        if not self._readiness.resume_reader(fd, sock, attempt):
-            self._watch(fd, _READING, attempt)
-        return attempt
+        future = begin(self._sweeper, fd, _READING, kind, sock, argument)
+        if not self._readiness.resume_reader(fd, sock, future):
+            self._watch(fd, _READING, future)
+        return future
 
     async def recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
         """Receive a datagram; return it and who sent it."""
@@ -212,8 +213,8 @@ class SockOps:
         received: tuple[int, Any] = await self._until(sock, READING, lambda: sock.recvfrom_into(buf, limit))
         return received
 
-    def sendall(self, sock: socket.socket, data: Any) -> Attempt | None:
-        """Send all of `data`, or return an Attempt at the rest: cancelled, nobody can tell how much has been sent."""
+    def sendall(self, sock: socket.socket, data: Any) -> SocketFuture | None:
+        """Send all of `data`, or return a SocketFuture: cancelled, nobody can tell how much has been sent."""
         self.check_socket(sock)
         try:
             sent = sock.send(data)
@@ -299,13 +300,13 @@ class SockOps:
         direction: int,
         again: Callable[[], Any],
         lend: Callable[[asyncio.Future[Any]], object] | None,
-    ) -> Attempt:
+    ) -> SocketFuture:
         self._check_closed()
-        attempt = begin(self._sweeper, fd, direction, CALL, None, again)
+        future = begin(self._sweeper, fd, direction, CALL, None, again)
         if lend is not None:
-            lend(attempt)  # type: ignore[arg-type]  # a future through `__class__`
-        self._watch(fd, direction, attempt)
-        return attempt
+            lend(future)  # type: ignore[arg-type]  # a future through `__class__`
+        self._watch(fd, direction, future)
+        return future
 
     async def _resolved(self, sock: socket.socket, address: Any) -> Any:
         host, port = address[:2]
@@ -318,7 +319,7 @@ class SockOps:
         """Raise TypeError for a TLS socket and, in debug mode, ValueError for one that blocks."""
         if type(sock) is not _Socket and isinstance(sock, ssl.SSLSocket):
             raise TypeError("Socket cannot be of type SSLSocket")
-        if self._loop._attention & _DEBUG and sock.gettimeout() != 0:
+        if self._loop._slow_path_flags & _DEBUG and sock.gettimeout() != 0:
             raise ValueError("the socket must be non-blocking")
 
 
@@ -360,7 +361,7 @@ def descriptor_of(fd: FileDescriptorLike) -> int:
 
 
 def _call_off(previous: Runnable) -> None:
-    if isinstance(previous, Attempt):
+    if isinstance(previous, SocketFuture):
         previous.displaced()
         return
     cancel = getattr(previous, "cancel", None)

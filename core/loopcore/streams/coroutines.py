@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from loopcore.streams.writer import StreamWriter
 
 
-async def read_in_vain(reader: "StreamReader", count: int) -> bytes:
+async def read_until_incomplete(reader: "StreamReader", count: int) -> bytes:
     """Read exactly `count` bytes, more than fit in any memory: read to the end, and raise IncompleteReadError."""
     raise asyncio.IncompleteReadError(await reader.read(-1), count)
 

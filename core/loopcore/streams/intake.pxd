@@ -37,6 +37,11 @@ cdef class Intake:
 # `loop.create_future()` without a lookup, if that would find loopcore's own method and debug mode is off.
 cdef inline object make_waiter(Intake intake):
     cdef Scheduler scheduler = intake._scheduler
-    if scheduler is None or scheduler._attention or not scheduler._own_tasks or has_itself(scheduler, "create_future"):
+    if (
+        scheduler is None
+        or scheduler._slow_path_flags
+        or not scheduler._own_tasks
+        or has_itself(scheduler, "create_future")
+    ):
         return intake._make_future()
     return make_future(scheduler)

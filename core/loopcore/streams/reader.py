@@ -11,7 +11,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from loopcore.streams.coroutines import read_in_vain
+from loopcore.streams.coroutines import read_until_incomplete
 from loopcore.streams.intake import DEFAULT_LIMIT, Intake
 from loopcore.streams.reading import NEWLINE, NextLine, ReadLine, ReadUntil
 
@@ -83,7 +83,7 @@ class StreamReader(Intake):
         try:
             call = new_readexactly(self, n)
         except OverflowError:  # as in `read`
-            call = read_in_vain(self, n) if n > 0 else new_readexactly(self, -1)
+            call = read_until_incomplete(self, n) if n > 0 else new_readexactly(self, -1)
         return call
 
     def readuntil(self, separator: Any = NEWLINE) -> Coroutine[Any, Any, bytes]:

@@ -19,7 +19,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.ended import has_ended, keep_ended, take_ended
+    from cython.cimports.loopcore.native.call_freelist import has_free_call, pop_free_call, push_free_call
 
 # The kinds of calls whose objects are reused.
 _READ = 0
@@ -82,7 +82,7 @@ class Read(Reading):
     def _retire(self) -> None:
         Reading._retire(self)
         if cython.compiled:
-            keep_ended(_READ, self)
+            push_free_call(_READ, self)
 
 
 class ReadExactly(Reading):
@@ -116,7 +116,7 @@ class ReadExactly(Reading):
     def _retire(self) -> None:
         Reading._retire(self)
         if cython.compiled:
-            keep_ended(_READEXACTLY, self)
+            push_free_call(_READEXACTLY, self)
 
 
 class ReadUntil(Reading):
@@ -221,7 +221,7 @@ class ReadLine(ReadUntil):
     def _retire(self) -> None:
         Reading._retire(self)
         if cython.compiled:
-            keep_ended(_READLINE, self)
+            push_free_call(_READLINE, self)
 
 
 class NextLine(ReadLine):
@@ -246,7 +246,7 @@ class NextLine(ReadLine):
 
 def new_read(intake: Intake, count: int) -> Any:
     """Return `Read(intake, count)`."""
-    call = take_ended(_READ) if has_ended(_READ) else Read.__new__(Read)
+    call = pop_free_call(_READ) if has_free_call(_READ) else Read.__new__(Read)
     call._state = 0
     call._intake = intake
     call._count = count
@@ -255,7 +255,7 @@ def new_read(intake: Intake, count: int) -> Any:
 
 def new_readexactly(intake: Intake, count: int) -> Any:
     """Return `ReadExactly(intake, count)`."""
-    call = take_ended(_READEXACTLY) if has_ended(_READEXACTLY) else ReadExactly.__new__(ReadExactly)
+    call = pop_free_call(_READEXACTLY) if has_free_call(_READEXACTLY) else ReadExactly.__new__(ReadExactly)
     call._state = 0
     call._intake = intake
     call._count = count
@@ -264,7 +264,7 @@ def new_readexactly(intake: Intake, count: int) -> Any:
 
 def new_readline(intake: Intake) -> Any:
     """Return `ReadLine(intake, NEWLINE)`."""
-    call = take_ended(_READLINE) if has_ended(_READLINE) else ReadLine.__new__(ReadLine)
+    call = pop_free_call(_READLINE) if has_free_call(_READLINE) else ReadLine.__new__(ReadLine)
     call._state = 0
     call._intake = intake
     call._separators = NEWLINE

@@ -23,7 +23,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.ended import has_ended, keep_ended, take_ended
+    from cython.cimports.loopcore.native.call_freelist import has_free_call, pop_free_call, push_free_call
     from cython.cimports.loopcore.streams.writer import give_instance_dicts, write_plainly
 else:
     from loopcore.streams import interpreted_calls
@@ -194,12 +194,12 @@ class Drain(StreamCall):
     def _retire(self) -> None:
         self._writer = self._control = None  # type: ignore[assignment]
         if cython.compiled:
-            keep_ended(_DRAIN, self)
+            push_free_call(_DRAIN, self)
 
 
 def new_drain(writer: StreamWriter, control: WriteControl) -> Any:
     """Return `Drain(writer, control)` without the cost of a constructor call. Compiled only."""
-    call = take_ended(_DRAIN) if has_ended(_DRAIN) else Drain.__new__(Drain)
+    call = pop_free_call(_DRAIN) if has_free_call(_DRAIN) else Drain.__new__(Drain)
     call._state = 0
     call._step = _BEGIN
     call._writer = writer

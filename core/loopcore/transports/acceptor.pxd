@@ -22,7 +22,7 @@ cdef class Acceptor(Runnable):
     cpdef object start(self)
     cpdef object stop(self)
     cpdef object _listen(self)
-    cpdef object _look_away(self)
+    cpdef object _pause_accepting(self)
     cpdef object _forget(self)
     cdef object _run(self)
     cdef object _socket_of(self, object fd)
@@ -38,7 +38,7 @@ cdef class CompletionAcceptor(Acceptor):
     cdef public Accept operation
 
     cpdef object _listen(self)
-    cpdef object _look_away(self)
+    cpdef object _pause_accepting(self)
     cpdef object _forget(self)
     cdef object _run(self)
     cdef object _take_or_close(self, object fd)

@@ -21,7 +21,7 @@ from loopcore.native.interpreted_accepting import accept_one as accept_any
 from loopcore.operations import Accept
 from loopcore.transports.accepted import AcceptedSocket, real_socket
 from loopcore.transports.clients import note_no_delay
-from loopcore.transports.lifecycle import PresumedName, disable_nagle, has_no_delay, presumed_name
+from loopcore.transports.lifecycle import InheritedSockname, disable_nagle, has_no_delay, inherited_sockname
 
 try:
     import cython
@@ -74,7 +74,7 @@ class Acceptor(Runnable):
         # The context that started the server; each connection is made in a copy of it.
         self.context: Context = copy_context()
         self.retry: Any = None
-        self.name: PresumedName | None = presumed_name(sock)
+        self.name: InheritedSockname | None = inherited_sockname(sock)
         self._accepts_natively: bool = cython.compiled and sock.family in INTERNET
         self._inherits: bool = False
         """Whether TCP_NODELAY was seen to go over to connections from the listening socket."""
@@ -97,7 +97,7 @@ class Acceptor(Runnable):
     def _listen(self) -> None:
         self.server._loop.readiness.set_reader(self.fd, self)
 
-    def _look_away(self) -> None:
+    def _pause_accepting(self) -> None:
         # The socket stays readable, and the loop would spin.
         self.server._loop.readiness.clear_reader(self.fd)
 
@@ -156,9 +156,9 @@ class Acceptor(Runnable):
             or probes.owner("loopcore_admit_connection") is None
             or probes.ask("loopcore_admit_connection", loop, server, real_socket(connection)) is not False
         ):
-            loop.tally.connections_accepted += 1
+            loop.stats.connections_accepted += 1
             return True
-        loop.tally.connections_refused += 1
+        loop.stats.connections_refused += 1
         try:
             # Not lingering, it is reset: no memory of it stays, and the peer knows at once.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -176,7 +176,7 @@ class Acceptor(Runnable):
         loop = server._loop
         protocol = waiter = None
         try:
-            debug = loop._attention and loop.get_debug()
+            debug = loop._slow_path_flags and loop.get_debug()
             if debug:
                 connection = real_socket(connection)
                 logger.debug("%r got a new connection from %r: %r", server, extra["peername"], connection)
@@ -199,7 +199,7 @@ class Acceptor(Runnable):
         """Accept nothing for a while."""
         loop = self.server._loop
         cause = "out of system resource" if exc.errno in OUT_OF_RESOURCES else "failed"
-        self._look_away()
+        self._pause_accepting()
         self.retry = loop.call_later(RETRY_DELAY, self.start)
         loop.call_exception_handler(
             {"message": f"socket.accept() {cause}", "exception": exc, "socket": TransportSocket(self.sock)}
@@ -219,7 +219,7 @@ class CompletionAcceptor(Acceptor):
         self.operation.target = self
         self.server._loop.completions.submit(self.operation)
 
-    def _look_away(self) -> None:
+    def _pause_accepting(self) -> None:
         """Do nothing: the operation has ended with the error."""
 
     def _forget(self) -> None:

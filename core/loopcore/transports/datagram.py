@@ -22,7 +22,7 @@ from loopcore.kernel.formatting import describe_callback
 from loopcore.log import logger
 from loopcore.transports.driver import DatagramDriver
 from loopcore.transports.driver_datagram import WRITE_FAILED
-from loopcore.transports.flow import tell_of
+from loopcore.transports.flow import fire_transport_hook
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection
 from loopcore.transports.ports import make_datagram_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
@@ -110,7 +110,7 @@ class DatagramTransport(Connection):
             self._paused = True
             self._driver.stop_reading()
             if self._loop.watching_transports:
-                tell_of(self, "paused", "reading")
+                fire_transport_hook(self, "paused", "reading")
             if self._loop.get_debug():
                 logger.debug("%r pauses reading", self)
 
@@ -120,13 +120,13 @@ class DatagramTransport(Connection):
             self._paused = False
             self._driver.start_reading()
             if self._loop.watching_transports:
-                tell_of(self, "resumed", "reading")
+                fire_transport_hook(self, "resumed", "reading")
             if self._loop.get_debug():
                 logger.debug("%r resumes reading", self)
 
     def _start_reading(self) -> None:
         if self._loop.watching_transports:
-            tell_of(self, "opened")
+            fire_transport_hook(self, "opened")
         if self._state != OPEN or self._paused:
             return
         try:
@@ -211,10 +211,10 @@ class DatagramTransport(Connection):
         item = bytes(data)  # what can change must not be kept
         self._driver.queue(item, addr, connected, len(item) + HEADER)
         if self._driver.unsent > self._join_limit:
-            self._relieve()
+            self._maybe_pause_writing()
 
     def _run(self) -> None:
-        self._driver.take_turn()
+        self._driver.run_flush()
 
     def _written(self) -> None:
         self._on_written()

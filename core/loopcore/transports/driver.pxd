@@ -37,7 +37,7 @@ cdef class Driver(Runnable):
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     cpdef object flush(self)
-    cpdef object take_turn(self)
+    cpdef object run_flush(self)
     cpdef object discard(self)
     cpdef object release(self)
     cpdef object _arrived(self, object result)

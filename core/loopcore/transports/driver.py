@@ -11,12 +11,12 @@ Neither knows the other's half, so one transport stands on every port:
                            datagrams: _datagram  _refused
 
 Writes to a stream are joined: `write` only queues, and asks the scheduler to run the sink once near the end of the
-tick; the sink then calls `take_turn`, and what was queued leaves in one vectored send. Datagrams leave at once, one
+tick; the sink then calls `run_flush`, and what was queued leaves in one vectored send. Datagrams leave at once, one
 by one; only what the kernel has no room for is queued.
 
 Guaranteed by a driver: nothing is called back from inside `start_reading`, `stop_reading`, `write`, `send`,
 `queue` or `release`; nothing at all after `release`; nothing of what comes in after `stop_reading`, not even
-within the event at hand. `flush` and `take_turn` may call `_written`, `_refused` or `_failed`.
+within the event at hand. `flush` and `run_flush` may call `_written`, `_refused` or `_failed`.
 Guaranteed by a sink: it raises nothing but SystemExit and KeyboardInterrupt, and asks for nothing after
 `release`.
 
@@ -146,7 +146,7 @@ class Driver(Runnable):
         """Send what is queued now, as far as the kernel takes it. The rest goes when it takes more."""
         raise NotImplementedError
 
-    def take_turn(self) -> None:
+    def run_flush(self) -> None:
         """The sink's turn has come, near the end of a tick or because the kernel takes more: send what is queued."""
         raise NotImplementedError
 

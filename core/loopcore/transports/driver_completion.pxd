@@ -1,16 +1,16 @@
 cimport cython
 
-from loopcore.operations cimport Send
 from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.operations cimport Send
 from loopcore.transports.accepted cimport close_socket
 from loopcore.transports.driver cimport Sink
-from loopcore.transports.driver_inflow cimport InflowDriver
+from loopcore.transports.driver_completion_reader cimport CompletionReader
 
 cdef Py_ssize_t _VECTOR_LIMIT, _AWAITED_LIMIT, _DIRECT
 cdef int _FAILED, _UNTRIED
 
 
-cdef class CompletionDriver(InflowDriver):
+cdef class CompletionDriver(CompletionReader):
     cdef Send _sending
     cdef Py_ssize_t _in_flight
     cdef bint _is_sending
@@ -25,7 +25,7 @@ cdef class CompletionDriver(InflowDriver):
     @cython.locals(sent=Py_ssize_t)
     cpdef object flush(self)
     cdef object _answer(self)
-    cpdef object take_turn(self)
+    cpdef object run_flush(self)
     cdef bint _submit_or_fail(self) except -1
     cdef object _submit(self)
     @cython.locals(sending=Send, first=list, in_flight=Py_ssize_t)

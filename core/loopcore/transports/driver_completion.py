@@ -1,4 +1,4 @@
-"""The driver for completion ports: what InflowDriver receives with, and one operation that sends.
+"""The driver for completion ports: what CompletionReader receives with, and one operation that sends.
 
 Where polls are cheap what was written is sent by send(2) near the end of its tick, or, compiled, after the
 result that it answers (docs/adr/0011); only what is refused becomes a Send. Elsewhere little leaves as one Send. While
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.operations import Send
 from loopcore.transports.accepted import close_socket
 from loopcore.transports.driver import Buffer, Sink
-from loopcore.transports.driver_inflow import InflowDriver
-from loopcore.transports.driver_queue import VECTOR_LIMIT, WRITE_FAILED
+from loopcore.transports.driver_buffered import VECTOR_LIMIT, WRITE_FAILED
+from loopcore.transports.driver_completion_reader import CompletionReader
 
 try:
     import cython
@@ -45,13 +45,13 @@ _VECTOR_LIMIT, _AWAITED_LIMIT, _DIRECT = VECTOR_LIMIT, AWAITED_LIMIT, DIRECT
 _FAILED, _UNTRIED = -2, -3
 
 
-class CompletionDriver(InflowDriver):
+class CompletionDriver(CompletionReader):
     """One connected, non-blocking socket over a completion port. The contract is StreamDriver's."""
 
     __slots__ = ("_sending", "_in_flight", "_is_sending", "_is_counted", "_is_dropped", "_is_awaited")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        InflowDriver._prepare(self, scheduler, sink, sock, context)
+        CompletionReader._prepare(self, scheduler, sink, sock, context)
         self._sending: Send = Send(self.fd)
         self._in_flight: int = 0
         """Bytes that `_sending` is about; 0 if nobody wants to know any more what becomes of them."""
@@ -72,8 +72,8 @@ class CompletionDriver(InflowDriver):
             self._sending.quiet = False
             return
         self.scheduler.unflushed += size
-        if not self._turn_asked:
-            self._turn_asked = True
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
             self.scheduler._flush_soon(self.sink)
 
     def write_some(self, item: Buffer) -> int:
@@ -110,16 +110,16 @@ class CompletionDriver(InflowDriver):
         self.sink._on_written()
 
     def _answer(self) -> None:
-        if not self._turn_asked or not self._completions.polls_cheaply or self.scheduler._observed:
+        if not self._flush_scheduled or not self._completions.polls_cheaply or self.scheduler._observed:
             return
         if not take_only(self.scheduler._flushes, self.sink):  # None after `release`
             return
-        self.scheduler.tally.callbacks += 1
+        self.scheduler.stats.callbacks += 1
         self.scheduler.unflushed = 0
-        self.take_turn()
+        self.run_flush()
 
-    def take_turn(self) -> None:
-        self._turn_asked = False
+    def run_flush(self) -> None:
+        self._flush_scheduled = False
         if self._is_sending or self.unsent == 0:
             return
         if self.unsent < _DIRECT and not self._completions.polls_cheaply:
@@ -252,7 +252,7 @@ class CompletionDriver(InflowDriver):
             return
         self.reading = False
         self.discard()
-        self._inflow.release()
+        self._receiver.release()
         self.sock = None  # type: ignore[assignment]
         self.sink = None  # type: ignore[assignment]
         close_socket(sock)

@@ -1,6 +1,6 @@
 """The datagram driver for completion ports: what comes in is an operation's, what goes out is a system call.
 
-Receiving is an Inflow's; an error of the socket (ICMP) ends the operation, is told, and it begins anew.
+Receiving is a MultishotReceiver's; an error of the socket (ICMP) ends the operation, is told, and it begins anew.
 
 Sending is the readiness driver's: at once, because asyncio's `sendto` raises or reports a datagram's error inside the
 call, and because nothing can be joined. Only when the kernel has no room is anything waited for, and that through POLL.
@@ -16,7 +16,7 @@ from loopcore.native.interpreted_datagrams import DATAGRAM_LIMIT
 from loopcore.operations import ReceiveFrom
 from loopcore.transports.driver import Sink
 from loopcore.transports.driver_datagram import READ_FAILED, ReadinessDatagramDriver
-from loopcore.transports.inflow import Inflow
+from loopcore.transports.multishot_receiver import MultishotReceiver
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 class CompletionDatagramDriver(ReadinessDatagramDriver):
     """One datagram socket, non-blocking, over a completion port. The contract is DatagramDriver's."""
 
-    __slots__ = ("_inflow",)
+    __slots__ = ("_receiver",)
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         ReadinessDatagramDriver._prepare(self, scheduler, sink, sock, context)
-        self._inflow: Inflow = Inflow(scheduler, self, ReceiveFrom(self.fd, DATAGRAM_LIMIT))
+        self._receiver: MultishotReceiver = MultishotReceiver(scheduler, self, ReceiveFrom(self.fd, DATAGRAM_LIMIT))
 
     def start_reading(self) -> None:
         if not self.reading:
             self.reading = True
-            self._inflow.start()
+            self._receiver.start()
 
     def stop_reading(self) -> None:
         if self.reading:
             self.reading = False
-            self._inflow.stop()
+            self._receiver.stop()
 
     def _arrived(self, result: Any) -> None:
         if isinstance(result, tuple):
@@ -53,5 +53,5 @@ class CompletionDatagramDriver(ReadinessDatagramDriver):
             self.sink._refused(result)
 
     def release(self) -> None:
-        self._inflow.release()
+        self._receiver.release()
         ReadinessDatagramDriver.release(self)

@@ -4,9 +4,9 @@ Beside what `loopcore.transports.driver_pipe` says of pipes. Terminals and other
 drivers there, which work through POLL: a read that is called off has taken nothing then, and a terminal is often
 shared.
 
-Reading is an Inflow's. Writes leave at once, by write(2); what the pipe has no room for goes as one Write after the
-other. That the reader of a pipe leaves is noticed through POLL. On Windows, where a pipe can neither be polled nor
-written to but by operations, every write is a Write, and a small Read notices that the reader leaves.
+Reading is a MultishotReceiver's. Writes leave at once, by write(2); what the pipe has no room for goes as one Write
+after the other. That the reader of a pipe leaves is noticed through POLL. On Windows, where a pipe can neither be
+polled nor written to but by operations, every write is a Write, and a small Read notices that the reader leaves.
 
 Thread: the loop's own.
 """
@@ -27,7 +27,7 @@ from loopcore.transports.driver_pipe import (
     PipeDriver,
     PipeWriter,
 )
-from loopcore.transports.inflow import Inflow
+from loopcore.transports.multishot_receiver import MultishotReceiver
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -44,21 +44,21 @@ LOOK_LIMIT: Final = 16
 class CompletionPipeReader(PipeDriver):
     """The end that is read."""
 
-    __slots__ = ("_inflow",)
+    __slots__ = ("_receiver",)
 
     def __init__(self, scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context") -> None:
         PipeDriver.__init__(self, scheduler, sink, pipe, context)
-        self._inflow = Inflow(scheduler, self, Read(self.fd, READ_LIMIT))
+        self._receiver = MultishotReceiver(scheduler, self, Read(self.fd, READ_LIMIT))
 
     def start_reading(self) -> None:
         if not self.reading:
             self.reading = True
-            self._inflow.start()
+            self._receiver.start()
 
     def stop_reading(self) -> None:
         if self.reading:
             self.reading = False
-            self._inflow.stop()
+            self._receiver.stop()
 
     def _arrived(self, result: Any) -> None:
         if isinstance(result, OSError):
@@ -70,36 +70,38 @@ class CompletionPipeReader(PipeDriver):
             self.sink._end_of_file()
 
     def _let_go(self) -> None:
-        self._inflow.release()
+        self._receiver.release()
         PipeDriver._let_go(self)
 
 
 class CompletionPipeWriter(PipeWriter):
     """The end that is written. `_blocked` says that a Write is in flight."""
 
-    __slots__ = ("_completions", "_inflow", "_writing")
+    __slots__ = ("_completions", "_receiver", "_writing")
 
     def __init__(
         self, scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", *, is_socket: bool = False
     ) -> None:
         PipeWriter.__init__(self, scheduler, sink, pipe, context, is_socket=is_socket)
         self._completions: Completions = scheduler.completions
-        self._inflow: Inflow | None = None if HAS_DESCRIPTORS else Inflow(scheduler, self, Read(self.fd, LOOK_LIMIT))
+        self._receiver: MultishotReceiver | None = (
+            None if HAS_DESCRIPTORS else MultishotReceiver(scheduler, self, Read(self.fd, LOOK_LIMIT))
+        )
         self._writing = Write(self.fd)
 
     def start_reading(self) -> None:
-        if self._inflow is None:
+        if self._receiver is None:
             PipeWriter.start_reading(self)
         elif not self.reading:
             self.reading = True
-            self._inflow.start()
+            self._receiver.start()
 
     def stop_reading(self) -> None:
-        if self._inflow is None:
+        if self._receiver is None:
             PipeWriter.stop_reading(self)
         elif self.reading:
             self.reading = False
-            self._inflow.stop()
+            self._receiver.stop()
 
     def _arrived(self, result: Any) -> None:
         if isinstance(result, bytes) and result:
@@ -136,7 +138,7 @@ class CompletionPipeWriter(PipeWriter):
                 break
         return first
 
-    def take_turn(self) -> None:
+    def run_flush(self) -> None:
         writing = self._writing
         result = writing.result
         writing.result = writing.target = None
@@ -160,6 +162,6 @@ class CompletionPipeWriter(PipeWriter):
             self._completions.cancel(self._writing)  # it stays blocked until that has ended
 
     def _let_go(self) -> None:
-        if self._inflow is not None:
-            self._inflow.release()
+        if self._receiver is not None:
+            self._receiver.release()
         PipeWriter._let_go(self)

@@ -28,7 +28,7 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cpdef bint send(self, object item, object address, bint connected) except -1
     cpdef object queue(self, object item, object address, bint connected, Py_ssize_t size)
     cpdef object flush(self)
-    cpdef object take_turn(self)
+    cpdef object run_flush(self)
     @cython.locals(sent=int, size=Py_ssize_t)
     cdef bint _send_one(self, object item, object address, bint connected) except -1
     @cython.locals(gone=int, sent=bint, size=Py_ssize_t)

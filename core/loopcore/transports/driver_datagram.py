@@ -171,7 +171,7 @@ class ReadinessDatagramDriver(DatagramDriver):
     def flush(self) -> None:
         pass  # what is queued is what the kernel has refused
 
-    def take_turn(self) -> None:
+    def run_flush(self) -> None:
         if self._blocked:
             self._send_queue()
 

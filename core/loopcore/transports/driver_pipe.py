@@ -200,7 +200,7 @@ class PipeWriter(PipeDriver):
     def flush(self) -> None:
         """Do nothing: what is queued is what the kernel has refused."""
 
-    def take_turn(self) -> None:
+    def run_flush(self) -> None:
         if not self.unsent:
             return
         try:

@@ -6,13 +6,13 @@ from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.native.flushes cimport add_borrowed, take_only_borrowed
 from loopcore.transports.accepted cimport close_socket, number_of
 from loopcore.transports.driver cimport Sink
-from loopcore.transports.driver_queue cimport QueueingDriver
+from loopcore.transports.driver_buffered cimport BufferedStreamDriver
 
 cdef int _FAILED
 cdef int _UNTRIED
 
 
-cdef class ReadinessDriver(QueueingDriver):
+cdef class ReadinessDriver(BufferedStreamDriver):
     cdef Readiness _readiness
     cdef object _fileno
     cdef bint _blocked
@@ -26,7 +26,7 @@ cdef class ReadinessDriver(QueueingDriver):
     @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)
-    cpdef object take_turn(self)
+    cpdef object run_flush(self)
     @cython.locals(sent=Py_ssize_t)
     cdef object _send(self)
     cdef object _send_rest(self, Py_ssize_t sent)
@@ -37,10 +37,10 @@ cdef class ReadinessDriver(QueueingDriver):
     cpdef object describe(self)
 
 
-cdef inline bint take_turn_alone(ReadinessDriver driver) noexcept:
+cdef inline bint unschedule_sole_flush(ReadinessDriver driver) noexcept:
     return take_only_borrowed(<PyObject *>driver.scheduler._flushes, <PyObject *>driver.sink)
 
 
 # As the scheduler's `_flush_soon`, of the sink.
-cdef inline int ask_for_turn(ReadinessDriver driver) except -1:
+cdef inline int schedule_flush(ReadinessDriver driver) except -1:
     return add_borrowed(<PyObject *>driver.scheduler._flushes, <PyObject *>driver.sink)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from loopcore.kernel.readiness import Readiness
 from loopcore.transports.accepted import close_socket, number_of
 from loopcore.transports.driver import Buffer, Sink
-from loopcore.transports.driver_queue import WRITE_FAILED, QueueingDriver
+from loopcore.transports.driver_buffered import WRITE_FAILED, BufferedStreamDriver
 
 try:
     import cython
@@ -29,7 +29,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.contexts import enter, leave
     from cython.cimports.loopcore.native.cpython import raise_pending
-    from cython.cimports.loopcore.transports.driver_readiness import ask_for_turn, take_turn_alone
+    from cython.cimports.loopcore.transports.driver_readiness import schedule_flush, unschedule_sole_flush
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 _FAILED, _UNTRIED = -2, -3
 
 
-class ReadinessDriver(QueueingDriver):
+class ReadinessDriver(BufferedStreamDriver):
     """One connected, non-blocking socket over a readiness port. The contract is StreamDriver's."""
 
     __slots__ = ("_readiness", "_fileno", "_blocked")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        QueueingDriver._prepare(self, scheduler, sink, sock, context)
+        BufferedStreamDriver._prepare(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are
         self._blocked: bool = False
@@ -71,7 +71,7 @@ class ReadinessDriver(QueueingDriver):
                 self._receive()
             finally:
                 leave(thread, self.context)
-            if self._turn_asked:
+            if self._flush_scheduled:
                 self._answer()
         else:
             self.context.run(self._receive)
@@ -84,10 +84,10 @@ class ReadinessDriver(QueueingDriver):
         send as a callback of its own, then.
         """
         scheduler = self.scheduler
-        if scheduler._observed or not take_turn_alone(self):
+        if scheduler._observed or not unschedule_sole_flush(self):
             return
-        self._turn_asked = False
-        scheduler.tally.callbacks = scheduler.tally.callbacks + 1
+        self._flush_scheduled = False
+        scheduler.stats.callbacks = scheduler.stats.callbacks + 1
         scheduler.unflushed = 0
         if self.unsent and not self._blocked:
             self._send()
@@ -101,10 +101,10 @@ class ReadinessDriver(QueueingDriver):
         if self._blocked:
             return
         self.scheduler.unflushed = self.scheduler.unflushed + size
-        if not self._turn_asked:
-            self._turn_asked = True
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
             if cython.compiled:
-                ask_for_turn(self)
+                schedule_flush(self)
             else:
                 self.scheduler._flush_soon(self.sink)
 
@@ -117,10 +117,10 @@ class ReadinessDriver(QueueingDriver):
         if self.unsent and not self._blocked:
             self._send()
 
-    def take_turn(self) -> None:
-        if self._turn_asked:
+    def run_flush(self) -> None:
+        if self._flush_scheduled:
             # The turn at the end of the tick. If an earlier flush was refused, it is too early to try again.
-            self._turn_asked = False
+            self._flush_scheduled = False
             if self._blocked:
                 return
         if self.unsent:

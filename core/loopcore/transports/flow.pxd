@@ -22,6 +22,6 @@ cdef class FlowControl(Sink):
 
     cdef object _begin_flow(self, Scheduler loop)
     cdef object _set_limits(self, object high, object low)
-    cpdef object _relieve(self)
+    cpdef object _maybe_pause_writing(self)
     cpdef object _resume_protocol(self)
     cpdef object _report(self, object exc, object message)

@@ -61,13 +61,13 @@ def whole_bytes(marks: tuple[Any, Any]) -> tuple[int, int]:
     return int(min(low, sys.maxsize)), int(min(high, sys.maxsize))
 
 
-def tell_of(transport: Any, what: str, *argument: object) -> None:
+def fire_transport_hook(transport: Any, what: str, *argument: object) -> None:
     """Tell plugins that a transport has opened, closed, paused or resumed."""
     loop = transport._loop
     loop.probes.fire(f"loopcore_transport_{what}", loop, transport, *argument)
 
 
-def tell_of_dropped(transport: Any) -> None:
+def fire_dropped_hook(transport: Any) -> None:
     """Tell plugins, in the next tick, that a transport has ended which nobody has closed.
 
     To be called by its finalizer, and so in whatever thread lets go of it or collects. Until then it lives again, as
@@ -76,7 +76,7 @@ def tell_of_dropped(transport: Any) -> None:
     loop = transport._loop
     if loop.watching_transports and not loop.is_closed():
         try:
-            loop.call_soon_threadsafe(tell_of, transport, "closed", None)
+            loop.call_soon_threadsafe(fire_transport_hook, transport, "closed", None)
         except RuntimeError:
             pass  # closed meanwhile, by its own thread
 
@@ -125,21 +125,21 @@ class FlowControl(Sink):
         One that is not given follows from the other: low is a quarter of high, high is four times low.
         """
         self._set_limits(high, low)
-        self._relieve()
+        self._maybe_pause_writing()
 
     def _set_limits(self, high: Any, low: Any) -> None:
         self._limits = water_marks(high, low, HIGH_WATER)
         self._low_water, self._high_water = whole_bytes(self._limits)
         self._join_limit = min(self._high_water, JOIN_LIMIT)
 
-    def _relieve(self) -> None:
+    def _maybe_pause_writing(self) -> None:
         """Offer to the kernel what is queued, and pause the protocol if too much is left."""
         if self._driver.unsent > self._join_limit:
             self._driver.flush()
         if self._driver.unsent > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
             if self._loop.watching_transports:
-                tell_of(self, "paused", "writing")
+                fire_transport_hook(self, "paused", "writing")
             try:
                 self._protocol.pause_writing()
             except (SystemExit, KeyboardInterrupt):
@@ -151,7 +151,7 @@ class FlowControl(Sink):
         """Tell the paused protocol that it may write again. Runs outside of any callback, so the context is free."""
         self._protocol_paused = False
         if self._loop.watching_transports:
-            tell_of(self, "resumed", "writing")
+            fire_transport_hook(self, "resumed", "writing")
         try:
             run_in_context(self._context, self._protocol.resume_writing, ())
         except (SystemExit, KeyboardInterrupt):

@@ -10,7 +10,7 @@ from typing import Any
 from loopcore.kernel.interpreted_tick import receive_directly
 from loopcore.native.interpreted_sockets import RECEIVE_LIMIT
 from loopcore.transports import driver_readiness
-from loopcore.transports.driver_queue import READ_FAILED, WRITE_FAILED
+from loopcore.transports.driver_buffered import READ_FAILED, WRITE_FAILED
 
 
 class ReadinessDriver(driver_readiness.ReadinessDriver):
@@ -49,17 +49,17 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
                 raise
             except BaseException as exc:
                 sink._protocol_failed(exc, "data_received")
-        if self._turn_asked and not scheduler._observed:  # `_answer`, written out
+        if self._flush_scheduled and not scheduler._observed:  # `_answer`, written out
             flushes: Any = scheduler._flushes
             if len(flushes) == 1 and flushes[0] is sink and not self._blocked:
                 try:
                     flushes.clear()
                     scheduler.unflushed = 0
-                    scheduler.tally.callbacks += 1
+                    scheduler.stats.callbacks += 1
                     if self._single is None or self._head:
-                        self.take_turn()
+                        self.run_flush()
                         return nbytes
-                    self._turn_asked = False
+                    self._flush_scheduled = False
                     try:
                         sent = self.sock.send(self._single)
                     except (SystemExit, KeyboardInterrupt):

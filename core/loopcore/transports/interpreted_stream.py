@@ -28,26 +28,26 @@ class StreamTransport(stream.StreamTransport):
         driver._single = data
         driver.unsent = size = len(data)
         scheduler: Any = self._loop
-        if size > self._join_limit:  # `_relieve`, written out
+        if size > self._join_limit:  # `_maybe_pause_writing`, written out
             try:
                 self._run()
             except BaseException:
                 scheduler._flushes.append(self)  # what an interruption has left has its turn yet
                 raise
             if driver.unsent:
-                self._relieve()
+                self._maybe_pause_writing()
             return
         scheduler.unflushed = scheduler.unflushed + size if scheduler.unflushed else size  # not to add costs less
-        if not driver._turn_asked:
-            driver._turn_asked = True
+        if not driver._flush_scheduled:
+            driver._flush_scheduled = True
             scheduler._flushes.append(self)
 
     def _run(self) -> None:
         driver: Any = self._driver
         if driver._single is None or driver._head or driver._blocked:
-            driver.take_turn()
+            driver.run_flush()
             return
-        driver._turn_asked = False
+        driver._flush_scheduled = False
         try:
             sent = driver.sock.send(driver._single)
         except (SystemExit, KeyboardInterrupt):

@@ -1,7 +1,7 @@
 cimport cython
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.services.owners cimport Owners
+from loopcore.services.transport_table cimport TransportTable
 from loopcore.transports.accepted cimport AcceptedSocket
 from loopcore.transports.clients cimport detach
 from loopcore.transports.flow cimport FlowControl
@@ -13,12 +13,12 @@ cdef int _LOST
 cdef int _CLOSED
 
 
-cpdef dict known_facts(object sock, dict extra)
+cpdef dict initial_extra_info(object sock, dict extra)
 
 cdef class Connection(FlowControl):
     cdef public dict _extra
     cdef public object _server
-    cdef object _owners
+    cdef object _transport_table
     cdef public int _state
     cdef public bint _refuses
     cdef public bint _awaits_drain
@@ -28,7 +28,7 @@ cdef class Connection(FlowControl):
     cdef object _own_descriptor(self)
     cdef object _open_soon(self, object connection_made, object start_reading, object waiter)
     cpdef object set_protocol(self, object protocol)
-    cdef object _find_out(self, object name)
+    cdef object _resolve_extra(self, object name)
     cpdef object close(self)
     cpdef object _finish_closing(self)
     cpdef object _abort(self, bint is_open)
@@ -36,5 +36,5 @@ cdef class Connection(FlowControl):
     cpdef object _force_close(self, object exc)
     cdef object _stop_reading(self)
     cpdef object _lose(self, object exc)
-    @cython.locals(owners=Owners)
+    @cython.locals(table=TransportTable)
     cpdef object _let_go(self)

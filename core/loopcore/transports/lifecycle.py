@@ -27,11 +27,11 @@ from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.services.owners import Owners
+from loopcore.services.transport_table import TransportTable
 from loopcore.transports.accepted import AcceptedSocket, real_socket
 from loopcore.transports.clients import detach
-from loopcore.transports.flow import FlowControl, tell_of, tell_of_dropped
-from loopcore.transports.shown import ShownSocket
+from loopcore.transports.flow import FlowControl, fire_dropped_hook, fire_transport_hook
+from loopcore.transports.transport_socket import TransportSocket
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -69,7 +69,7 @@ def has_no_delay(sock: socket.socket) -> bool:
         return False  # not TCP
 
 
-class PresumedName:
+class InheritedSockname:
     """The address that a connection has if its listening socket has one: what is said once the socket is closed.
 
     While it is open the kernel is asked: a filter there may have led a connection for another address here.
@@ -81,15 +81,15 @@ class PresumedName:
         self.name: Final = name
 
 
-def presumed_name(sock: socket.socket) -> PresumedName | None:
+def inherited_sockname(sock: socket.socket) -> InheritedSockname | None:
     """Return the name of the connections that `sock` will accept; None if each will have its own."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return None
     name = sock.getsockname()
-    return None if name[0] in ANY_ADDRESS else PresumedName(name)
+    return None if name[0] in ANY_ADDRESS else InheritedSockname(name)
 
 
-def known_facts(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, Any]:
+def initial_extra_info(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, Any]:
     """Return what `get_extra_info` knows; what the caller found out already (accept, TLS) is not asked again."""
     facts: dict[str, Any] = {} if extra is None else extra
     facts["socket"] = sock  # shown as a TransportSocket, which is made for who asks
@@ -118,7 +118,7 @@ class Connection(FlowControl):
     __slots__ = (
         "_extra",
         "_server",
-        "_owners",
+        "_transport_table",
         "_state",
         "_refuses",
         "_awaits_drain",
@@ -128,9 +128,9 @@ class Connection(FlowControl):
     def _begin(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
         """Set the attributes; what the `__init__` of a subclass does first."""
         self._begin_flow(loop)
-        self._extra: dict[str, Any] = known_facts(sock, extra)
+        self._extra: dict[str, Any] = initial_extra_info(sock, extra)
         self._server: Server | None = None
-        self._owners: Any = None
+        self._transport_table: Any = None
         self._state: int = _OPEN
         self._refuses: bool = False
         """Whether `write` has to look closer: the end was written, the connection lost, or a file is being sent."""
@@ -140,9 +140,9 @@ class Connection(FlowControl):
 
     def _own_descriptor(self) -> None:
         """Enter the driver's descriptor where add_reader and sock_recv look, which refuse a transport's."""
-        self._owners = getattr(self._loop, "_transports", None)  # the facade's
-        if self._owners is not None:
-            self._owners[self._driver.fd] = self
+        self._transport_table = getattr(self._loop, "_transports", None)  # the facade's
+        if self._transport_table is not None:
+            self._transport_table[self._driver.fd] = self
 
     def _open_soon(self, connection_made: Any, start_reading: Any, waiter: "asyncio.Future[None] | None") -> None:
         """Enter the descriptor and schedule what a connection begins with; if that fails, give up the socket."""
@@ -177,7 +177,7 @@ class Connection(FlowControl):
         driver.sock.close()
         if self._server is not None:
             detach(self._server, self)
-        tell_of_dropped(self)
+        fire_dropped_hook(self)
 
     # What asyncio's own code and its libraries look up.
 
@@ -198,15 +198,15 @@ class Connection(FlowControl):
         if name == "loopcore.bytes":
             return (self._driver.received, self._driver.sent)
         if name == "socket" or name == "sockname":
-            self._find_out(name)
+            self._resolve_extra(name)
         return self._extra.get(name, default)
 
-    def _find_out(self, name: str) -> None:
+    def _resolve_extra(self, name: str) -> None:
         """Make what was only noted what a program gets."""
         fact = self._extra.get(name)
         if name == "socket" and isinstance(fact, (socket.socket, AcceptedSocket)):
-            self._extra[name] = ShownSocket(real_socket(fact), self)
-        elif isinstance(fact, PresumedName):
+            self._extra[name] = TransportSocket(real_socket(fact), self)
+        elif isinstance(fact, InheritedSockname):
             try:
                 self._extra[name] = self._driver.sock.getsockname()
             except (AttributeError, OSError):  # closed, by us or by somebody else
@@ -307,7 +307,7 @@ class Connection(FlowControl):
 
     def _call_connection_lost(self, exc: BaseException | None) -> None:
         if self._loop.watching_transports:
-            tell_of(self, "closed", exc)
+            fire_transport_hook(self, "closed", exc)
         try:
             self._protocol.connection_lost(exc)  # type: ignore[arg-type]
         finally:
@@ -322,7 +322,7 @@ class Connection(FlowControl):
             self._server = None
         if self._empty_waiter is not None and not self._empty_waiter.done():
             self._empty_waiter.set_exception(ConnectionError("Connection is closed by peer"))
-        if isinstance(self._owners, Owners):
-            owners = self._owners
-            owners.discard(self._driver.fd, self)
+        if isinstance(self._transport_table, TransportTable):
+            table = self._transport_table
+            table.discard(self._driver.fd, self)
         self._driver.release()  # raises if somebody else has closed the descriptor

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.log import logger
 from loopcore.transports.buffers import immutable
 from loopcore.transports.driver import Sink
-from loopcore.transports.flow import FlowControl, tell_of, tell_of_dropped
+from loopcore.transports.flow import FlowControl, fire_dropped_hook, fire_transport_hook
 from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES, resolve
 from loopcore.transports.ports import make_pipe_reader, make_pipe_writer
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
@@ -108,7 +108,7 @@ class PipeEnd:
 
     def _open(self) -> None:
         if self._loop.watching_transports:
-            tell_of(self, "opened")
+            fire_transport_hook(self, "opened")
         self._start_reading()
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ class PipeEnd:
         if driver is not None and driver.sock is not None:
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
             driver.abandon()
-            tell_of_dropped(self)
+            fire_dropped_hook(self)
 
     @property
     def _pipe(self) -> Any:
@@ -203,7 +203,7 @@ class PipeEnd:
 
     def _call_connection_lost(self, exc: BaseException | None) -> None:
         if self._loop.watching_transports:
-            tell_of(self, "closed", exc)
+            fire_transport_hook(self, "closed", exc)
         try:
             self._protocol.connection_lost(exc)
         finally:
@@ -248,7 +248,7 @@ class ReadPipeTransport(PipeEnd, Sink):
             self._paused = True
             self._driver.stop_reading()
             if self._loop.watching_transports:
-                tell_of(self, "paused", "reading")
+                fire_transport_hook(self, "paused", "reading")
             if self._loop.get_debug():
                 logger.debug("%r pauses reading", self)
 
@@ -258,7 +258,7 @@ class ReadPipeTransport(PipeEnd, Sink):
             self._paused = False
             self._driver.start_reading()
             if self._loop.watching_transports:
-                tell_of(self, "resumed", "reading")
+                fire_transport_hook(self, "resumed", "reading")
             if self._loop.get_debug():
                 logger.debug("%r resumes reading", self)
 
@@ -350,7 +350,7 @@ class WritePipeTransport(PipeEnd, FlowControl):
         except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
             self._failed(exc, "Fatal error on pipe transport")
             return
-        self._relieve()
+        self._maybe_pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:
         """Write the buffers one after the other."""
@@ -392,7 +392,7 @@ class WritePipeTransport(PipeEnd, FlowControl):
         return isinstance(exc, OSError)
 
     def _run(self) -> None:
-        self._driver.take_turn()
+        self._driver.run_flush()
 
     def _written(self) -> None:
         driver = self._driver

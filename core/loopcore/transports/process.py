@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from loopcore.log import logger
 from loopcore.services.children import Children, Process
-from loopcore.transports.flow import tell_of
+from loopcore.transports.flow import fire_transport_hook
 from loopcore.transports.lifecycle import resolve
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         """The child's descriptors whose pipes have not ended."""
         # What cannot be a protocol is refused here, before anything is done.
         self._connection_made = protocol.connection_made
-        self._put_off: list[Callable[[], object]] | None = []
+        self._deferred_calls: list[Callable[[], object]] | None = []
         """What else the protocol is told once the pipes are connected; None from then on."""
         self._survivors = children.survivors
         self._survives = False  # is among them
@@ -139,9 +139,9 @@ class ProcessTransport(asyncio.SubprocessTransport):
 
         If awaiting that raises, the caller closes the transport and waits for the end of the process.
         """
-        put_off, self._put_off = self._put_off or (), None
+        deferred, self._deferred_calls = self._deferred_calls or (), None
         self._call(self._open)
-        for call in put_off:
+        for call in deferred:
             self._call(call)
         told: asyncio.Future[None] = self._loop.create_future()
         self._call(resolve, told)
@@ -239,10 +239,10 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._loop.call_soon(callback, *args, context=self._context)
 
     def _tell(self, callback: Callable[..., object], *args: Any) -> None:
-        if self._put_off is None:
+        if self._deferred_calls is None:
             self._loop.call_soon(callback, *args, context=self._context)
         else:
-            self._put_off.append(partial(callback, *args))
+            self._deferred_calls.append(partial(callback, *args))
 
     def _pipe_received(self, fd: int, data: bytes) -> None:
         self._tell(self._protocol.pipe_data_received, fd, data)
@@ -260,7 +260,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._tell(self._protocol.process_exited)
         if not self._alive:
             self._tell(self._call_connection_lost)
-            if self._put_off is None:
+            if self._deferred_calls is None:
                 return  # it comes at once, and wakes them
         elif not self._closed:
             self._survives = True
@@ -269,7 +269,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
 
     def _call_connection_lost(self) -> None:
         if self._loop.watching_transports:
-            tell_of(self, "closed", None)
+            fire_transport_hook(self, "closed", None)
         try:
             self._protocol.connection_lost(None)
         finally:
@@ -289,7 +289,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         finally:
             del self._connection_made
             if self._loop.watching_transports:
-                tell_of(self, "opened")
+                fire_transport_hook(self, "opened")
 
     def _stand_back(self, ticks: int) -> None:
         """Wake who waits when all is over, or these many ticks have gone by."""

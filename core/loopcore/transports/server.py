@@ -17,7 +17,7 @@ from asyncio.trsock import TransportSocket
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-from loopcore.kernel.counters import Tally
+from loopcore.kernel.loop_stats import LoopStats
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.transports.acceptor import Acceptor
@@ -36,9 +36,9 @@ class ServingLoop(Protocol):
 
     readiness: Readiness
     completions: Any
-    tally: Tally
+    stats: LoopStats
     probes: Probes
-    _attention: int
+    _slow_path_flags: int
     """0 where nothing out of the ordinary is to be done."""
 
     def create_future(self) -> "asyncio.Future[Any]": ...

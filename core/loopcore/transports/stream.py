@@ -21,7 +21,7 @@ from loopcore.log import logger
 from loopcore.transports.buffers import MANY, immutable, join_small
 from loopcore.transports.clients import attach, needs_no_delay
 from loopcore.transports.driver import StreamDriver
-from loopcore.transports.flow import tell_of
+from loopcore.transports.flow import fire_transport_hook
 from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle, resolve
 from loopcore.transports.reader_feed import ReaderFeed, feed_of
 
@@ -130,7 +130,7 @@ class StreamTransport(Connection):
             self._paused = True
             self._driver.stop_reading()
             if self._loop.watching_transports:
-                tell_of(self, "paused", "reading")
+                fire_transport_hook(self, "paused", "reading")
             if self._loop.get_debug():
                 logger.debug("%r pauses reading", self)
 
@@ -141,13 +141,13 @@ class StreamTransport(Connection):
             if not self._eof_received:
                 self._driver.start_reading()
             if self._loop.watching_transports:
-                tell_of(self, "resumed", "reading")
+                fire_transport_hook(self, "resumed", "reading")
             if self._loop.get_debug():
                 logger.debug("%r resumes reading", self)
 
     def _start_reading(self) -> None:
         if self._loop.watching_transports:
-            tell_of(self, "opened")
+            fire_transport_hook(self, "opened")
         if self._state != OPEN or self._paused or self._eof_received:
             return
         try:
@@ -225,7 +225,7 @@ class StreamTransport(Connection):
             self._protocol_failed(exc, "buffer_updated")
 
     def _end_of_file(self) -> None:
-        if self._loop._attention and self._loop.get_debug():
+        if self._loop._slow_path_flags and self._loop.get_debug():
             logger.debug("%r received EOF", self)
         self._eof_received = True
         try:
@@ -260,7 +260,7 @@ class StreamTransport(Connection):
         else:
             self._driver.write(data, size)
         if self._driver.unsent > self._join_limit:
-            self._relieve()
+            self._maybe_pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:
         """Send the buffers one after the other, together. Otherwise as `write`."""
@@ -273,7 +273,7 @@ class StreamTransport(Connection):
             if size:
                 driver.write(item, size)
         if driver.unsent > self._join_limit:
-            self._relieve()
+            self._maybe_pause_writing()
 
     def _write_other(self, data: Any) -> None:
         """Write what is bytes-like but not exactly bytes: what can change must not be kept."""
@@ -291,7 +291,7 @@ class StreamTransport(Connection):
         if size:
             driver.write(item, size)
             if driver.unsent > self._join_limit:
-                self._relieve()
+                self._maybe_pause_writing()
 
     def _refuse(self, name: str, verb: str, size: int) -> bool:
         """Raise RuntimeError if writing is an error now; otherwise tell whether it goes nowhere.
@@ -330,7 +330,7 @@ class StreamTransport(Connection):
             self._driver.shut_down_writing()
 
     def _run(self) -> None:
-        self._driver.take_turn()
+        self._driver.run_flush()
 
     def _written(self) -> None:
         self._on_written()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.log import logger
 from loopcore.transports.buffers import immutable
 from loopcore.transports.clients import attach, detach
-from loopcore.transports.flow import tell_of, tell_of_dropped, water_marks, whole_bytes
+from loopcore.transports.flow import fire_dropped_hook, fire_transport_hook, water_marks, whole_bytes
 from loopcore.transports.reader_feed import feed_of
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 from loopcore.transports.tls_connection import TlsConnection
@@ -95,7 +95,7 @@ class SSLTransport(TlsConnection):
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
             self._cancel_timer()
             if self._engine.agreed:
-                tell_of_dropped(self)
+                fire_dropped_hook(self)
 
     @property
     def _ssl_protocol(self) -> "SSLTransport":
@@ -145,7 +145,7 @@ class SSLTransport(TlsConnection):
             self._paused = True
             self._limit_received()
             if self._loop.watching_transports:
-                tell_of(self, "paused", "reading")
+                fire_transport_hook(self, "paused", "reading")
 
     def resume_reading(self) -> None:
         """Take back `pause_reading`. Without effect if closing or not paused."""
@@ -154,7 +154,7 @@ class SSLTransport(TlsConnection):
             if self._carrier is not None:
                 self._carrier.resume_reading()
             if self._loop.watching_transports:
-                tell_of(self, "resumed", "reading")
+                fire_transport_hook(self, "resumed", "reading")
             # What has come before waits as ciphertext; it must not be delivered from inside this call.
             self._loop.call_soon(self._read_on, context=self._context)
 
@@ -200,7 +200,7 @@ class SSLTransport(TlsConnection):
         self._limits = water_marks(high, low, HIGH_WATER)
         self._low_water, self._high_water = whole_bytes(self._limits)
         self._join_limit = min(self._high_water, JOIN_LIMIT)
-        self._relieve()
+        self._maybe_pause_writing()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt and send `data`, near the end of this tick at the latest.
@@ -220,9 +220,9 @@ class SSLTransport(TlsConnection):
             return
         engine.write(data, size)
         if engine.unencrypted > self._join_limit:
-            self._relieve()
-        elif not self._turn_asked and not self._carrier_full:
-            self._turn_asked = True
+            self._maybe_pause_writing()
+        elif not self._flush_scheduled and not self._carrier_full:
+            self._flush_scheduled = True
             self._loop._flush_soon(self)
 
     def writelines(self, list_of_data: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from loopcore.log import logger
 from loopcore.transports.clients import detach
-from loopcore.transports.flow import tell_of
+from loopcore.transports.flow import fire_transport_hook
 from loopcore.transports.stream import StreamTransport
 from loopcore.transports.tls_sending import HANDSHAKE_FAILED, TlsSending
 
@@ -82,7 +82,7 @@ class TlsConnection(TlsSending):
                 self._deliver()
             else:
                 self._limit_received()
-            if self._turn_asked:
+            if self._flush_scheduled:
                 self._answer()
         elif state == _SHUTDOWN:
             self._await_close_notify()
@@ -129,7 +129,7 @@ class TlsConnection(TlsSending):
         self._on_data = self._on_get_buffer = self._on_buffer_updated = None
         server, self._server = self._server, None
         if self._engine.agreed and self._loop.watching_transports:
-            tell_of(self, "closed", exc)
+            fire_transport_hook(self, "closed", exc)
         try:
             if self._connected:
                 protocol.connection_lost(exc)
@@ -151,7 +151,7 @@ class TlsConnection(TlsSending):
             return
         self._agreed()
         if self._loop.watching_transports:
-            tell_of(self, "opened")
+            fire_transport_hook(self, "opened")
         # As asyncio: what came along is handed over first. If sending fails, the carrier's `connection_lost` is
         # scheduled, and what the protocol schedules for its data is to run before that.
         if self._engine.state == _OPEN and not self._paused:
@@ -207,7 +207,7 @@ class TlsConnection(TlsSending):
             if engine.peer_closed and not self._paused:
                 self._end_of_stream()
                 return
-        if not self._turn_asked and engine.sendable():  # a turn sends what TLS itself has to say, too
+        if not self._flush_scheduled and engine.sendable():  # a turn sends what TLS itself has to say, too
             self._flush()
 
     def _answer(self) -> None:
@@ -215,12 +215,12 @@ class TlsConnection(TlsSending):
         loop = self._loop
         if loop._observed or not take_only(loop._flushes, self):
             return
-        loop.tally.callbacks = loop.tally.callbacks + 1
-        self._turn_asked = False
+        loop.stats.callbacks = loop.stats.callbacks + 1
+        self._flush_scheduled = False
         try:
             self._flush()
         except BaseException:
-            self._turn_asked = True
+            self._flush_scheduled = True
             loop._flush_soon(self)
             raise
 

@@ -33,8 +33,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore.native.bytes_buffer import new_buffer, truncated, writable_view
     from cython.cimports.loopcore.native.flushes import take_only
-    from cython.cimports.loopcore.native.rooms import make_room, open_room, shortened
 else:
     from loopcore.native.interpreted import take_only
 
@@ -220,13 +220,13 @@ class TlsEngine:
 
     def _read_together(self) -> bytes:
         """Read several records into one object, so that they need not be joined; nearly always all. Compiled only."""
-        room = make_room(min(self._unread + _RECORD, _ROOM))  # OpenSSL may hold the beginning of a record
-        view = open_room(room)
+        room = new_buffer(min(self._unread + _RECORD, _ROOM))  # OpenSSL may hold the beginning of a record
+        view = writable_view(room)
         try:
             filled = self.read_into(view)
         finally:
             view.release()
-        whole: bytes = shortened(room, filled)
+        whole: bytes = truncated(room, filled)
         return whole
 
     def read_into(self, view: memoryview) -> int:

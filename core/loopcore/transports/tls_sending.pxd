@@ -37,7 +37,7 @@ cdef class TlsSending(Runnable):
     cdef public bint _paused
     cdef public Py_ssize_t _read_high_water
     cdef public bint _buffered
-    cdef public bint _turn_asked
+    cdef public bint _flush_scheduled
     cdef public bint _protocol_paused
     cdef public tuple _limits
     cdef public Py_ssize_t _high_water
@@ -57,7 +57,7 @@ cdef class TlsSending(Runnable):
     cdef object _flush(self)
     @cython.locals(plain=StreamTransport, sent=Py_ssize_t)
     cdef object _send(self, bytes data)
-    cdef object _relieve(self)
+    cdef object _maybe_pause_writing(self)
     cdef object _resume_protocol(self)
     cdef object _call_flow(self, object method, object message)
     @cython.locals(engine=TlsEngine, state=int)

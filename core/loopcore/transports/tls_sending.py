@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
-from loopcore.transports.flow import tell_of
+from loopcore.transports.flow import fire_transport_hook
 from loopcore.transports.lifecycle import LOST, resolve
 from loopcore.transports.stream import StreamTransport
 from loopcore.transports.tls_engine import TlsEngine
@@ -97,7 +97,7 @@ class TlsSending(Runnable):
         "_paused",
         "_read_high_water",
         "_buffered",
-        "_turn_asked",
+        "_flush_scheduled",
         "_protocol_paused",
         "_limits",
         "_high_water",
@@ -140,7 +140,7 @@ class TlsSending(Runnable):
         self._paused: bool = False
         self._read_high_water: int = 0
         self._buffered: bool = False
-        self._turn_asked: bool = False
+        self._flush_scheduled: bool = False
         self._protocol_paused: bool = False
         self._limits: tuple[Any, Any] = (HIGH_WATER // 4, HIGH_WATER)
         self._high_water: int = HIGH_WATER
@@ -154,14 +154,14 @@ class TlsSending(Runnable):
     # Writing
 
     def _run(self) -> None:
-        self._turn_asked = False
+        self._flush_scheduled = False
         if self._protocol_paused:
             # The protocol will be called. This runs outside of any callback, so the context is free.
-            run_in_context(self._context, self._take_turn, ())
+            run_in_context(self._context, self._run_flush, ())
         else:
             self._flush()
 
-    def _take_turn(self) -> None:
+    def _run_flush(self) -> None:
         self._flush()
 
     def _flush(self) -> None:
@@ -199,19 +199,19 @@ class TlsSending(Runnable):
                 return
         self._carrier.write(data)
 
-    def _relieve(self) -> None:
+    def _maybe_pause_writing(self) -> None:
         """Offer to the carrier what is queued, and pause the protocol if too much is left."""
         self._flush()
         if self._engine.unencrypted > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
             if self._loop.watching_transports:
-                tell_of(self, "paused", "writing")
+                fire_transport_hook(self, "paused", "writing")
             self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
 
     def _resume_protocol(self) -> None:
         self._protocol_paused = False
         if self._loop.watching_transports:
-            tell_of(self, "resumed", "writing")
+            fire_transport_hook(self, "resumed", "writing")
         self._call_flow(self._protocol.resume_writing, "protocol.resume_writing() failed")
 
     def _call_flow(self, method: Callable[[], object], message: str) -> None:

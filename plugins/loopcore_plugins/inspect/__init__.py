@@ -6,8 +6,8 @@
     loopcore top PID                              live figures; --html FILE writes them to a page
 
 In the process: `plugin` (opens the socket), `server` (its thread), `subject` (the answers), `observer`, `stalls`
-and `births` (measurements). In the command: `client`, `commands`, `listing`, `figures`, `screen`, `top`, `page`.
-Both use `places` and `protocol`.
+and `creation_times` (measurements). In the command: `client`, `commands`, `listing`, `figures`, `screen`, `top`,
+`page`. Both use `places` and `protocol`.
 """
 
 from loopcore_plugins.inspect.plugin import Inspect

@@ -11,7 +11,7 @@ import loopcore
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
 from loopcore_plugins.inspect import places
-from loopcore_plugins.inspect.births import Births
+from loopcore_plugins.inspect.creation_times import CreationTimes
 from loopcore_plugins.inspect.server import Server
 from loopcore_plugins.inspect.subject import Subject
 
@@ -35,15 +35,15 @@ class Inspect:
             raise UsageError("inspect needs Unix sockets, which Python does not have on this platform")
         self._ages = ages
         self._inspected: dict[int, tuple[Server, Subject]] = {}
-        self._births: dict[int, Births] = {}
+        self._creation_times: dict[int, CreationTimes] = {}
         self._complaints: dict[int, str] = {}
 
     @loopcore.hookimpl
     def loopcore_plugin_registered(self, loop: Any) -> None:
         """Begin with `loop`; at once if it is already running, in this thread."""
         if self._ages:
-            births = self._births[id(loop)] = Births()
-            loop.probes.register(births)
+            creation_times = self._creation_times[id(loop)] = CreationTimes()
+            loop.probes.register(creation_times)
         if loop.is_running():
             self.loopcore_run_started(loop)
 
@@ -54,7 +54,7 @@ class Inspect:
             self._inspected[id(loop)][1].moved()
             return
         number = next(_numbers)
-        subject = Subject(loop, number, self._births.get(id(loop)))
+        subject = Subject(loop, number, self._creation_times.get(id(loop)))
         try:
             listener = places.Listener(os.getpid(), number)
             try:
@@ -80,16 +80,16 @@ class Inspect:
         if server is not None and subject is not None:
             server.stop()
             subject.dismiss()
-        self._births.pop(id(loop), None)
+        self._creation_times.pop(id(loop), None)
         self._complaints.pop(id(loop), None)
 
     @loopcore.hookimpl
     def loopcore_plugin_unregistered(self, loop: Any) -> None:
         """Remove the socket, and the plugins that were registered for it."""
-        births = self._births.get(id(loop))
+        creation_times = self._creation_times.get(id(loop))
         self.loopcore_loop_closing(loop)
-        if births is not None:
-            loop.probes.unregister(births)
+        if creation_times is not None:
+            loop.probes.unregister(creation_times)
 
     @loopcore.hookimpl
     def loopcore_fork_child(self, loop: Any) -> None:

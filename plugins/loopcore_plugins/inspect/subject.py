@@ -21,7 +21,7 @@ from collections import Counter
 from typing import Any, Final
 
 from loopcore_plugins._tasktree import TaskView, view_tasks
-from loopcore_plugins.inspect.births import Births
+from loopcore_plugins.inspect.creation_times import CreationTimes
 from loopcore_plugins.inspect.observer import PARTS, Observer, name_of
 from loopcore_plugins.inspect.protocol import VERSION, Message, ProtocolError
 from loopcore_plugins.inspect.stalls import PACE, Stalls
@@ -34,10 +34,10 @@ MOST_TASKS: Final = 10_000
 class Subject:
     """Answers for `loop`, the `number`th of this process, which runs in the thread that makes this."""
 
-    def __init__(self, loop: Any, number: int, births: Births | None) -> None:
+    def __init__(self, loop: Any, number: int, creation_times: CreationTimes | None) -> None:
         self._loop = loop
         self._number = number
-        self._births = births
+        self._creation_times = creation_times
         self._thread_id = threading.get_ident()
         self._observer = Observer(loop)
         self._stalls = Stalls(loop, self._thread_id)
@@ -126,7 +126,7 @@ class Subject:
         }
 
     def _describe(self, view: TaskView) -> Message:
-        age = None if self._births is None else self._births.age(view.id)
+        age = None if self._creation_times is None else self._creation_times.age(view.id)
         return {**view._asdict(), "stack": [list(place) for place in view.stack], "age": age}
 
     def _cancel(self, question: Message) -> Message:

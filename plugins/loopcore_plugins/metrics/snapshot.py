@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from loopcore import Counters, HistogramSnapshot, Measurements
+from loopcore import HistogramSnapshot, LoopStatsSnapshot, Measurements
 from loopcore_plugins.metrics.delay import loop_delay
 
 PRESENT = (
@@ -67,7 +67,7 @@ class LoopSnapshot:
     """Seconds that this covers."""
     recent_utilization: float
     """The share of time spent working since a snapshot taken at least a second before this one, 0.0 to 1.0."""
-    counters: Counters
+    counters: LoopStatsSnapshot
     measurements: Measurements
     """Times, as measured by the loop's meter."""
     pools: dict[str, PoolSnapshot]
@@ -110,7 +110,7 @@ def _subtract(later: Any, earlier: Any) -> Any:
     if dataclasses.is_dataclass(later) and not isinstance(later, type):
         names = [field.name for field in dataclasses.fields(later)]
         return dataclasses.replace(later, **_subtract_fields(later, earlier, names))
-    if isinstance(later, Counters | Measurements):
+    if isinstance(later, LoopStatsSnapshot | Measurements):
         return later._replace(**_subtract_fields(later, earlier, later._fields))
     return later - earlier
 

@@ -7,10 +7,10 @@ from typing import Any
 import loopcore
 from loopcore.errors import UsageError
 from loopcore.log import plugin_logger
-from loopcore_plugins.watchdog.patrol import patrol
 from loopcore_plugins.watchdog.report import describe, summarize
 from loopcore_plugins.watchdog.stall import Stall
 from loopcore_plugins.watchdog.watch import Watch
+from loopcore_plugins.watchdog.watch_thread import watch_thread
 
 logger = plugin_logger.getChild("watchdog")
 
@@ -67,9 +67,9 @@ class Watchdog:
     def loopcore_run_started(self, loop: Any) -> None:
         """Start watching `loop`, which runs in this thread."""
         if id(loop) not in self._watches:
-            watch = Watch(loop, self.threshold, self._note, patrol().hurry, self._ignore)
+            watch = Watch(loop, self.threshold, self._note, watch_thread().hurry, self._ignore)
             self._watches[id(loop)] = watch
-            patrol().add(watch)
+            watch_thread().add(watch)
 
     @loopcore.hookimpl
     def loopcore_run_stopped(self, loop: Any) -> None:
@@ -77,7 +77,7 @@ class Watchdog:
         watch = self._watches.pop(id(loop), None)
         if watch is not None:
             watch.gone = True
-            patrol().hurry()
+            watch_thread().hurry()
 
     def counters(self) -> dict[str, float]:
         """Return the counters. Thread: any.

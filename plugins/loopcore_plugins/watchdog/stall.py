@@ -25,7 +25,7 @@ BUSY = 0.1
 
 
 @dataclass(slots=True)
-class Evidence:
+class StallSample:
     """Measurements of a stall, in seconds, and whether the loop was seen inside a callback."""
 
     seconds: float

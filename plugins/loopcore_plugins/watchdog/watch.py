@@ -18,7 +18,7 @@ from typing import Any
 from loopcore_plugins._tasktree import awaiting, running_task, view_tasks
 from loopcore_plugins.watchdog.clocks import Collections, Moment, own_clock
 from loopcore_plugins.watchdog.stacks import Stack, callback_of, common, innermost_of_program, stack_of
-from loopcore_plugins.watchdog.stall import Evidence, Holder, Stall
+from loopcore_plugins.watchdog.stall import Holder, Stall, StallSample
 
 Listener = Callable[[str, Any, Stall], None]
 
@@ -53,7 +53,7 @@ class Where:
 
 
 class Watch:
-    """One run of `loop`, in the thread that creates this. Afterwards: the patrol's thread, except `_note_end`."""
+    """One run of `loop`, in the thread that creates this. Afterwards: the watch thread, except `_note_end`."""
 
     def __init__(
         self, loop: Any, threshold: float, listener: Listener, hurry: Callable[[], None], ignored: Callable[[], None]
@@ -96,8 +96,8 @@ class Watch:
         self.suspicious = not waiting
 
     def _begin(self, moment: Moment, collections: Collections) -> None:
-        evidence = self._evidence(self._moved, moment, collections, in_callback=True)
-        stall = self._make(evidence, self._moved, moment, self._where)
+        sample = self._sample(self._moved, moment, collections, in_callback=True)
+        stall = self._make(sample, self._moved, moment, self._where)
         if stall is None or self.loop.is_waiting() or self.loop.counters().ticks != self._ticks:
             return  # it continued during this check
         self._stall, self._ended = stall, None
@@ -116,9 +116,9 @@ class Watch:
     def _follow(self, stall: Stall, moment: Moment, collections: Collections, stuck: bool) -> None:
         ended = self._ended
         if stuck and ended is None:
-            evidence = self._evidence(self._moved, moment, collections, in_callback=True)
-            stall.seconds, stall.cpu_seconds = evidence.seconds, evidence.cpu
-            stall.cause = evidence.cause() or stall.cause
+            sample = self._sample(self._moved, moment, collections, in_callback=True)
+            stall.seconds, stall.cpu_seconds = sample.seconds, sample.cpu
+            stall.cause = sample.cause() or stall.cause
             if self._where.stack:
                 self._where.write_to(stall)
             return
@@ -128,12 +128,12 @@ class Watch:
         self._listener("end", self.loop, stall)
 
     def _report_late(self, previous: Moment, moment: Moment, collections: Collections, waiting: bool) -> None:
-        evidence = self._evidence(previous, moment, collections, in_callback=not waiting)
-        evidence.seconds = evidence.late = moment.late
+        sample = self._sample(previous, moment, collections, in_callback=not waiting)
+        sample.seconds = sample.late = moment.late
         where = Where()
         if not waiting:
             where.sample(self.loop, self.thread_id)
-        stall = self._make(evidence, previous, moment, where)
+        stall = self._make(sample, previous, moment, where)
         if stall is None:
             self._ignored()
             return
@@ -141,12 +141,12 @@ class Watch:
         self._listener("begin", self.loop, stall)
         self._listener("end", self.loop, stall)
 
-    def _evidence(self, begin: Moment, end: Moment, collections: Collections, *, in_callback: bool) -> Evidence:
+    def _sample(self, begin: Moment, end: Moment, collections: Collections, *, in_callback: bool) -> StallSample:
         process = end.process_since(begin)
         cpu = end.cpu_since(begin, self.thread_id)
         if cpu is None:  # then the owner of the process's CPU time is only a guess
             cpu = process if in_callback else 0.0
-        return Evidence(
+        return StallSample(
             seconds=end.now - begin.now,
             late=self._late,
             gc=collections.seconds_between(begin.now, end.now),
@@ -155,11 +155,11 @@ class Watch:
             in_callback=in_callback,
         )
 
-    def _make(self, evidence: Evidence, begin: Moment, end: Moment, where: Where) -> Stall | None:
-        cause = evidence.cause()
+    def _make(self, sample: StallSample, begin: Moment, end: Moment, where: Where) -> Stall | None:
+        cause = sample.cause()
         if cause is None:
             return None
-        stall = Stall(cause, evidence.seconds, evidence.cpu)
+        stall = Stall(cause, sample.seconds, sample.cpu)
         where.write_to(stall)
         if where.task is not None:
             views = view_tasks(self.loop)

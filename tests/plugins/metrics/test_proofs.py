@@ -115,7 +115,7 @@ def test_ticks_polls_and_events_are_as_many_as_hooks_tell(loop: Any, reader: Rea
 
 @proves("loopcore.eventloop.starvations")
 def test_a_starvation_is_counted(loop: Any, reader: Reader) -> None:
-    loop.urgent.budget = 1
+    loop.microtasks.budget = 1
 
     async def main() -> None:
         loop.next_tick(loop.next_tick, int)

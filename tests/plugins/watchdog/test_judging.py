@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loopcore_plugins.watchdog.clocks import Collections, Moment
-from loopcore_plugins.watchdog.stall import Evidence, Stall
+from loopcore_plugins.watchdog.stall import Stall, StallSample
 from loopcore_plugins.watchdog.watch import Watch
 
 
@@ -27,7 +27,7 @@ from loopcore_plugins.watchdog.watch import Watch
     ],
 )
 def test_causes(late: float, gc: float, cpu: float, other_cpu: float, in_callback: bool, cause: str | None) -> None:
-    assert Evidence(1.0, late, gc, cpu, other_cpu, in_callback).cause() == cause
+    assert StallSample(1.0, late, gc, cpu, other_cpu, in_callback).cause() == cause
 
 
 class FakeLoop:

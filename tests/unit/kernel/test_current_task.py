@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.kernel.exceptions import error_of_yield
+from loopcore.kernel.exceptions import bad_yield_error
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend
 
@@ -257,11 +257,11 @@ def test_what_cannot_be_waited_for_is_told_why(loop: Loop) -> None:
         _loop = loop
 
     future = loop.create_future()
-    texts = [str(error_of_yield("task", loop, each)) for each in (1, (_ for _ in ()), future)]
+    texts = [str(bad_yield_error("task", loop, each)) for each in (1, (_ for _ in ()), future)]
     assert texts[0] == "Task got bad yield: 1"
     assert texts[1].startswith("yield was used instead of yield from for generator in task 'task' with")
     assert texts[2].startswith("yield was used instead of yield from in task 'task' with")
     foreign = Foreign()
-    assert error_of_yield("task", loop, foreign) is None
-    assert "attached to a different loop" in str(error_of_yield("task", None, foreign))
-    assert str(error_of_yield(foreign, loop, foreign)).startswith("Task cannot await on itself")
+    assert bad_yield_error("task", loop, foreign) is None
+    assert "attached to a different loop" in str(bad_yield_error("task", None, foreign))
+    assert str(bad_yield_error(foreign, loop, foreign)).startswith("Task cannot await on itself")

@@ -9,7 +9,7 @@ import pytest
 from loopcore.kernel import inbox as inbox_module
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.inbox import Inbox
-from loopcore.kernel.limits import GIVING_WAY, PATIENCE
+from loopcore.kernel.limits import POSTS_BEFORE_YIELD, YIELD_SECONDS
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.ready import ReadyQueue
 from loopcore.kernel.scheduler import Scheduler
@@ -49,8 +49,8 @@ def test_what_is_poured_out_is_ready_in_order_and_the_next_one_wakes_again() -> 
     handles = [handle() for _ in range(5)]
     for one in handles:
         inbox.post(one, running=False)
-    assert inbox.pour(ready) == 5
-    assert inbox.pour(ready) == 0
+    assert inbox.drain_into(ready) == 5
+    assert inbox.drain_into(ready) == 0
     assert ready.take() == handles
     inbox.post(handles[0], running=False)
     assert inbox.wakes == 2
@@ -76,14 +76,14 @@ def test_a_thread_gives_way_to_a_loop_that_runs_after_so_many_it_has_not_heard_o
     monkeypatch.setattr(inbox_module, "sleep", slept.append)
     inbox, one = Inbox(lambda: None), handle()
     for _ in range(2):
-        for _ in range(PATIENCE - 1):
+        for _ in range(POSTS_BEFORE_YIELD - 1):
             inbox.post(one, running)
         assert not slept
         inbox.take()  # it has heard of them: the count begins anew
     for times in range(1, 4):
-        for _ in range(PATIENCE):
+        for _ in range(POSTS_BEFORE_YIELD):
             inbox.post(one, running)
-        assert slept == [GIVING_WAY] * times * running
+        assert slept == [YIELD_SECONDS] * times * running
 
 
 def test_a_wake_that_is_interrupted_is_made_all_the_same() -> None:
@@ -114,7 +114,7 @@ def test_what_an_interrupt_leaves_in_the_inbox_is_looked_for() -> None:
         inbox.post(handle(), running=False)
     ready = ReadyQueue()
     with pytest.raises(KeyboardInterrupt):
-        inbox.pour(ready)
+        inbox.drain_into(ready)
     assert (len(ready), len(inbox), inbox._woken) == (1, 1, True)
 
 

@@ -13,7 +13,7 @@ import loopcore
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.kernel import meter as meter_module
-from loopcore.kernel.meter import WINDOW_RUNS, Measurements, Stopwatch
+from loopcore.kernel.meter import WINDOW_RUNS, CallbackSampler, Measurements
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.sources import SOURCES
 from loopcore.testing import ScriptedBackend, VirtualClock
@@ -40,7 +40,7 @@ def counts(histograms: dict[str, Any]) -> dict[str, int]:
 
 def run(reactor: Reactor) -> None:
     """Run until what is ready, and what that makes ready, has run."""
-    while reactor.counters().ready or len(reactor.urgent) or len(reactor.inbox):
+    while reactor.counters().ready or len(reactor.microtasks) or len(reactor.inbox):
         reactor.tick()
 
 
@@ -108,17 +108,17 @@ def test_cancelled_callbacks_are_not_timed(reactor: Reactor) -> None:
 
 def test_waits_are_idle_time_and_the_rest_is_active(monkeypatch: pytest.MonkeyPatch) -> None:
     now = scripted_clock(monkeypatch)
-    stopwatch = Stopwatch()
-    stopwatch.resume()
+    sampler = CallbackSampler()
+    sampler.resume()
     now[0] += 3 * SECOND
-    stopwatch.wait_begins(True, 0.0)
+    sampler.wait_begins(True, 0.0)
     now[0] += 5 * SECOND
-    stopwatch.wait_ends()
+    sampler.wait_ends()
     now[0] += 1 * SECOND
-    stopwatch.wait_begins(False, 0.0)
+    sampler.wait_begins(False, 0.0)
     now[0] += 2 * SECOND
-    stopwatch.wait_ends()
-    measured = stopwatch.snapshot()
+    sampler.wait_ends()
+    measured = sampler.snapshot()
     assert (measured.idle_ns, measured.active_ns) == (5 * SECOND, 6 * SECOND)
     assert (measured.tick.count, measured.tick.sum_ns) == (2, 6 * SECOND)  # a wait that cannot block is work
     assert measured.utilization == 6 / 11
@@ -126,39 +126,39 @@ def test_waits_are_idle_time_and_the_rest_is_active(monkeypatch: pytest.MonkeyPa
 
 def test_a_wait_in_progress_counts_as_far_as_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     now = scripted_clock(monkeypatch)
-    stopwatch = Stopwatch()
-    stopwatch.resume()
-    stopwatch.wait_begins(True, 0.0)
+    sampler = CallbackSampler()
+    sampler.resume()
+    sampler.wait_begins(True, 0.0)
     now[0] += 4 * SECOND
-    assert stopwatch.snapshot().idle_ns == 4 * SECOND
+    assert sampler.snapshot().idle_ns == 4 * SECOND
     now[0] += 4 * SECOND
-    stopwatch.wait_ends()
-    assert stopwatch.snapshot().idle_ns == 8 * SECOND
+    sampler.wait_ends()
+    assert sampler.snapshot().idle_ns == 8 * SECOND
 
 
 def test_between_two_runs_time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     now = scripted_clock(monkeypatch)
-    stopwatch = Stopwatch()
-    stopwatch.resume()
+    sampler = CallbackSampler()
+    sampler.resume()
     now[0] += SECOND
-    stopwatch.pause()
+    sampler.pause()
     now[0] += 100 * SECOND
-    stopwatch.resume()
+    sampler.resume()
     now[0] += SECOND
-    measured = stopwatch.snapshot()
+    measured = sampler.snapshot()
     assert (measured.idle_ns, measured.active_ns) == (0, 2 * SECOND)
 
 
 def test_the_last_tick_of_a_run_is_measured_as_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     now = scripted_clock(monkeypatch)
-    stopwatch = Stopwatch()
-    stopwatch.resume()
-    stopwatch.wait_begins(True, 0.0)
+    sampler = CallbackSampler()
+    sampler.resume()
+    sampler.wait_begins(True, 0.0)
     now[0] += 2 * SECOND
-    stopwatch.wait_ends()
+    sampler.wait_ends()
     now[0] += 5 * SECOND
-    stopwatch.pause()
-    measured = stopwatch.snapshot()
+    sampler.pause()
+    measured = sampler.snapshot()
     assert (measured.tick.max_ns, measured.tick.sum_ns) == (5 * SECOND, measured.active_ns)
 
 
@@ -365,7 +365,7 @@ def test_snapshots_of_another_thread_never_go_back() -> None:
     loop = loopcore.new_event_loop()
     meter = loop.meter(window=0)
     snapshots: list[Measurements] = []
-    counters: list[loopcore.Counters] = []
+    counters: list[loopcore.LoopStatsSnapshot] = []
     done = threading.Event()
 
     def look() -> None:

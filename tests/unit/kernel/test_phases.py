@@ -237,7 +237,7 @@ def test_a_budget_that_runs_out_is_reported_once_and_io_and_timers_still_run(
             told.append(left)
 
     reactor.probes.register(Plugin())
-    reactor.urgent.budget = 10
+    reactor.microtasks.budget = 10
     count = [0]
 
     def again() -> None:
@@ -329,7 +329,7 @@ def test_closing_the_loop_closes_what_was_given_up_and_drops_the_rest(
     assert log == ["closed"]
     assert backend.is_closed
     assert reactor.is_closed()
-    assert (len(reactor.ready), len(reactor.timers), len(reactor.urgent), len(reactor.inbox)) == (0, 0, 0, 0)
+    assert (len(reactor.ready), len(reactor.timers), len(reactor.microtasks), len(reactor.inbox)) == (0, 0, 0, 0)
 
 
 def test_a_phase_callback_may_run_once(reactor: Reactor, log: list[Any]) -> None:

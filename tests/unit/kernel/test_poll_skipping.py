@@ -181,7 +181,7 @@ def test_events_and_timers_run_beside_an_endless_next_tick(
     reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock
 ) -> None:
     ran: list[str] = []
-    reactor.urgent.budget = 10
+    reactor.microtasks.budget = 10
 
     def again() -> None:
         reactor.next_tick(again)

@@ -15,7 +15,7 @@ import pytest
 
 from loopcore import hookimpl
 from loopcore.kernel import inbox
-from loopcore.kernel.limits import PATIENCE
+from loopcore.kernel.limits import POSTS_BEFORE_YIELD
 
 Loop = asyncio.AbstractEventLoop
 WRITERS = 6
@@ -67,7 +67,7 @@ def test_posts_of_many_threads_run_once_each_and_in_the_order_of_their_thread(lo
 def test_a_flood_of_posts_lets_the_loop_run_although_nobody_takes_the_gil_from_the_thread(loop: Loop) -> None:
     ran: list[int] = []
     ran_at_the_end: list[int] = []
-    posts = 40 * PATIENCE
+    posts = 40 * POSTS_BEFORE_YIELD
     runs = threading.Event()
     loop.call_soon(runs.set)
 
@@ -87,7 +87,7 @@ def test_a_flood_of_posts_lets_the_loop_run_although_nobody_takes_the_gil_from_t
     finally:
         sys.setswitchinterval(interval)
     assert ran == list(range(posts))
-    assert ran_at_the_end[0] >= PATIENCE
+    assert ran_at_the_end[0] >= POSTS_BEFORE_YIELD
 
 
 @pytest.mark.loopcore_only
@@ -95,7 +95,7 @@ def test_posts_of_the_own_thread_and_to_a_loop_that_does_not_run_never_sleep(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def post() -> None:
-        for _ in range(2 * PATIENCE):
+        for _ in range(2 * POSTS_BEFORE_YIELD):
             loop.call_soon_threadsafe(ran.append, 1)
 
     ran: list[int] = []
@@ -107,7 +107,7 @@ def test_posts_of_the_own_thread_and_to_a_loop_that_does_not_run_never_sleep(
     loop.run_forever()
     loop.call_soon(loop.stop)
     loop.run_forever()
-    assert len(ran) == 4 * PATIENCE
+    assert len(ran) == 4 * POSTS_BEFORE_YIELD
     assert not slept
 
 
@@ -128,7 +128,7 @@ def test_what_a_thread_posts_before_it_gives_way_is_run_later_or_cancelled_if_th
     def flood() -> None:
         runs.wait()
         try:
-            for number in range(PATIENCE):
+            for number in range(POSTS_BEFORE_YIELD):
                 handles.append(loop.call_soon_threadsafe(ran.append, number))
         except RuntimeError as exc:
             refused.append(exc)
@@ -153,7 +153,7 @@ def test_what_a_thread_posts_before_it_gives_way_is_run_later_or_cancelled_if_th
     else:
         loop.call_soon(loop.stop)
         loop.run_forever()
-    assert ran == ([] if closes else list(range(PATIENCE)))
+    assert ran == ([] if closes else list(range(POSTS_BEFORE_YIELD)))
 
 
 def test_threads_that_hand_a_turn_round_are_never_left_waiting(loop: Loop) -> None:

@@ -25,7 +25,7 @@ cdef extern from *:
     /* What stands in `table` at the place that the int `number` names; NULL if it is None, or there is no such place. The
      * table itself is None if `__init__` has not run. */
     static inline PyObject *
-    loopcore_find_near(PyObject *table, PyObject *number)
+    loopcore_find_by_fd(PyObject *table, PyObject *number)
     {
         Py_ssize_t place = loopcore_small(number);
         PyObject *found;
@@ -38,15 +38,15 @@ cdef extern from *:
 
     /* The same for the number in `event`, (number, bits), if its bits are those and no more. */
     static inline PyObject *
-    loopcore_find_near_for(PyObject *table, PyObject *event, int bits)
+    loopcore_find_by_event(PyObject *table, PyObject *event, int bits)
     {
         if (!PyTuple_CheckExact(event) || PyTuple_GET_SIZE(event) != 2
             || loopcore_small(PyTuple_GET_ITEM(event, 1)) != bits) {
             return NULL;
         }
-        return loopcore_find_near(table, PyTuple_GET_ITEM(event, 0));
+        return loopcore_find_by_fd(table, PyTuple_GET_ITEM(event, 0));
     }
     """
     # Of an attribute, and borrowed: no temporary references are taken.
-    PyObject *find_near "loopcore_find_near" (PyObject *table, PyObject *number) noexcept
-    PyObject *find_near_for "loopcore_find_near_for" (PyObject *table, PyObject *event, int bits) noexcept
+    PyObject *find_by_fd "loopcore_find_by_fd" (PyObject *table, PyObject *number) noexcept
+    PyObject *find_by_event "loopcore_find_by_event" (PyObject *table, PyObject *event, int bits) noexcept

@@ -1,9 +1,9 @@
 """The receiving half of the driver for completion ports: one operation, used again and again.
 
-Receiving is an Inflow's. Large messages are better received one after the other, each before the next, straight into a
-buffer that is in the processor's cache: while they come, and where that costs no system call of its own, the Inflow
-polls, and the driver receives for itself, as the one for readiness does. What is lent stays in the port's memory
-until it is copied into a BufferedProtocol's buffer, in several rounds if that is smaller.
+Receiving is a MultishotReceiver's. Large messages are better received one after the other, each before the next,
+straight into a buffer that is in the processor's cache: while they come, and where that costs no system call of its
+own, the MultishotReceiver polls, and the driver receives for itself, as the one for readiness does. What is lent stays
+in the port's memory until it is copied into a BufferedProtocol's buffer, in several rounds if that is smaller.
 
 A Poll for edges tells of what arrives, not of what is still there. A receive that had room for more has emptied the
 socket; after one that had not, or once the peer's end was seen, the driver goes on in the next tick. That is so for
@@ -22,8 +22,8 @@ from loopcore.interest import ERROR, HANGUP, READ
 from loopcore.kernel.completions import Completions
 from loopcore.operations import Poll, Receive
 from loopcore.transports.driver import Sink
-from loopcore.transports.driver_queue import READ_FAILED, QueueingDriver
-from loopcore.transports.inflow import Inflow
+from loopcore.transports.driver_buffered import READ_FAILED, BufferedStreamDriver
+from loopcore.transports.multishot_receiver import MultishotReceiver
 
 try:
     import cython
@@ -56,16 +56,16 @@ _INTERNET: Final = (socket.AF_INET, socket.AF_INET6)
 _UNIX: Final = getattr(socket, "AF_UNIX", None)
 
 
-class InflowDriver(QueueingDriver):
+class CompletionReader(BufferedStreamDriver):
     """One connected, non-blocking socket that is read over a completion port. The contract is StreamDriver's."""
 
-    __slots__ = ("_completions", "_receiving", "_inflow", "_polling", "_small_ones", "_is_ending")
+    __slots__ = ("_completions", "_receiving", "_receiver", "_polling", "_small_ones", "_is_ending")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        QueueingDriver._prepare(self, scheduler, sink, sock, context)
+        BufferedStreamDriver._prepare(self, scheduler, sink, sock, context)
         self._completions: Completions = scheduler.completions
         self._receiving: Receive = Receive(self.fd, RECEIVE_LIMIT)
-        self._inflow: Inflow = Inflow(scheduler, self, self._receiving)
+        self._receiver: MultishotReceiver = MultishotReceiver(scheduler, self, self._receiving)
         self._polling: Poll | None = None  # asked for instead of `_receiving` while messages are large
         self._small_ones: int = 0
         self._is_ending: bool = False  # whether a poll has seen an error or the end, and perhaps no receive yet
@@ -75,12 +75,12 @@ class InflowDriver(QueueingDriver):
             if not self._receiving.pending:
                 self._receiving.lend = self.buffered and not self._completions.polls_cheaply
             self.reading = True
-            self._inflow.start()
+            self._receiver.start()
 
     def stop_reading(self) -> None:
         if self.reading:
             self.reading = False
-            self._inflow.stop()
+            self._receiver.stop()
 
     def _arrived(self, result: Any) -> None:
         sink = self.sink
@@ -93,7 +93,7 @@ class InflowDriver(QueueingDriver):
                 size = len(result)
                 self.count_received(size)
                 sink._on_received(result)
-                self._weigh(size)
+                self._adapt_receive_mode(size)
         elif isinstance(result, OSError):
             sink._failed(result, READ_FAILED)
         elif isinstance(result, int):
@@ -114,14 +114,14 @@ class InflowDriver(QueueingDriver):
             size = self._receive()
         except BaseException:
             if self.reading:
-                self._inflow.go_on()  # SystemExit or KeyboardInterrupt: nobody knows what is left
+                self._receiver.rearm()  # SystemExit or KeyboardInterrupt: nobody knows what is left
             raise
         is_left = size > 0 and (size >= room or self._is_ending or self._cut > 0)
-        self._weigh(size)
+        self._adapt_receive_mode(size)
         if is_left and self._polling is not None and self._polling.edges and self.reading:
-            self._inflow.go_on()
+            self._receiver.rearm()
 
-    def _weigh(self, size: int) -> None:
+    def _adapt_receive_mode(self, size: int) -> None:
         """Decide, by the size of what has come in, who receives what comes next."""
         if self._polling is None:
             if size >= _LARGE and self.reading and self._completions.polls_cheaply:
@@ -134,7 +134,7 @@ class InflowDriver(QueueingDriver):
             if self._small_ones >= _SMALL_ONES and self.reading:
                 self._polling = None
                 self._receiving.lend = False
-                self._inflow.use(self._receiving)
+                self._receiver.use(self._receiving)
 
     def _poll(self) -> None:
         """Have the port poll from now on: for edges, if a receive can tell that it has emptied the socket."""
@@ -146,7 +146,7 @@ class InflowDriver(QueueingDriver):
                 is_edged = True
                 self._cut = 0
         self._polling = Poll(self.fd, READ, edges=is_edged)
-        self._inflow.use(self._polling)
+        self._receiver.use(self._polling)
 
     def _fill(self, data: Any, lent: Any) -> None:
         """Copy `data` into the protocol's buffers. What it does not want any more is held, or goes where it does."""
@@ -174,6 +174,6 @@ class InflowDriver(QueueingDriver):
             if rest is not None and self.reading and not self.buffered:
                 self._arrived(rest)  # the protocol was changed in the middle
             elif rest is not None:
-                self._inflow.hold_first(rest)
+                self._receiver.push_back(rest)
         # Straight into small buffers it would take a system call for each of them.
-        self._weigh(largest if largest < _SMALL else size)
+        self._adapt_receive_mode(largest if largest < _SMALL else size)

@@ -20,7 +20,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import raise_pending, size_of
     from cython.cimports.loopcore.native.sockets import send_many, send_one
-    from cython.cimports.loopcore.transports.driver_queue import (
+    from cython.cimports.loopcore.transports.driver_buffered import (
         keep_received,
         let_go_of_single,
         receive_next,
@@ -46,17 +46,17 @@ READ_FAILED = "Fatal read error on socket transport"
 WRITE_FAILED = "Fatal write error on socket transport"
 
 
-class QueueingDriver(StreamDriver):
+class BufferedStreamDriver(StreamDriver):
     """A StreamDriver that has a write queue, and can make the system calls itself."""
 
-    __slots__ = ("_single", "_queue", "_head", "_turn_asked", "_expected", "_steady", "_peak", "_cut")
+    __slots__ = ("_single", "_queue", "_head", "_flush_scheduled", "_expected", "_steady", "_peak", "_cut")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         StreamDriver._prepare(self, scheduler, sink, sock, context)
         self._single: Buffer | None = None
         self._queue: list[Buffer] = []
         self._head: int = 0  # bytes of the first item that have gone
-        self._turn_asked: bool = False
+        self._flush_scheduled: bool = False
         self._expected: int = 0
         """Bytes that the next message is likely to have, if that is worth `bytes` of its own; else 0."""
         self._steady: bool = False

@@ -12,7 +12,7 @@ cdef int _READING, _WRITING
 
 @cython.final
 @cython.freelist(16)
-cdef class Settled:
+cdef class ImmediateResult:
     cdef object _result
 
 
@@ -22,7 +22,7 @@ cdef class Sweeper(Runnable):
     cdef object _run(self)
 
 
-cdef class Attempt(Future):
+cdef class SocketFuture(Future):
     cdef int _kind
     cdef object _sock
     cdef object _argument
@@ -42,10 +42,10 @@ cdef class Attempt(Future):
     cdef bint _cancel(self, object msg) except -1
 
 
-@cython.locals(done=Settled)
-cpdef Settled settled(object result)
+@cython.locals(done=ImmediateResult)
+cpdef ImmediateResult immediate_result(object result)
 
-@cython.locals(attempt=Attempt, reactor=Reactor)
-cpdef Attempt begin(Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)
+@cython.locals(future=SocketFuture, reactor=Reactor)
+cpdef SocketFuture begin(Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)
 
 cpdef tuple accept_from(object sock)

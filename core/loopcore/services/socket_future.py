@@ -1,8 +1,10 @@
-"""What an operation on a plain socket is while it lasts, an Attempt; and Settled, what a look-up is that need not wait.
+"""What an operation on a plain socket is while it lasts, a SocketFuture; and ImmediateResult, what a look-up is that
+need not wait.
 
-Both are what `await` wants, and nothing more: they are awaited once, by the coroutine that asked for them. An Attempt
-is three things in one object, because a request of a socket program waits once: the runnable in the readiness table,
-which tries again whenever the descriptor is ready; the future that the task waits for; and the iterator between them.
+Both are what `await` wants, and nothing more: they are awaited once, by the coroutine that asked for them. A
+SocketFuture is three things in one object, because a request of a socket program waits once: the runnable in the
+readiness table, which tries again whenever the descriptor is ready; the future that the task waits for; and the
+iterator between them.
 
 The watch ends with the operation, at the latest when the waiting coroutine is left (cancelled, closed). A read that has
 succeeded leaves its registration for a moment to the next one on the same socket; `loopcore.kernel.readiness`
@@ -34,7 +36,7 @@ READING = 0
 WRITING = 1
 
 CALL = 0
-"""The kinds of an attempt: to call its argument, which says what is tried; ..."""
+"""The kinds of a SocketFuture: to call its argument, which says what is tried; ..."""
 RECV = 1
 """... `recv(argument)`; ..."""
 RECV_INTO = 2
@@ -45,7 +47,7 @@ _CALL, _RECV, _RECV_INTO, _ACCEPT = CALL, RECV, RECV_INTO, ACCEPT
 _READING, _WRITING = READING, WRITING
 
 
-class Settled:
+class ImmediateResult:
     """An operation that has succeeded without waiting."""
 
     __slots__ = ("_result",)
@@ -56,7 +58,7 @@ class Settled:
     def __await__(self) -> Generator[Any, None, Any]:
         return self  # type: ignore[return-value]
 
-    def __iter__(self) -> "Settled":
+    def __iter__(self) -> "ImmediateResult":
         return self
 
     def __next__(self) -> Any:
@@ -79,7 +81,7 @@ class Sweeper(Runnable):
             self._reactor.flush_soon(self)
 
 
-class Attempt(Future):
+class SocketFuture(Future):
     """An operation that is tried again whenever its descriptor is ready; made by `begin`."""
 
     __slots__ = ("_kind", "_sock", "_argument", "_fd", "_direction", "_watching", "_asked", "_sweeper")
@@ -201,24 +203,26 @@ class Attempt(Future):
         self._leave()
 
 
-def settled(result: Any) -> Settled:
+def immediate_result(result: Any) -> ImmediateResult:
     """Return what gives `result` when it is awaited."""
-    done = Settled.__new__(Settled)
+    done = ImmediateResult.__new__(ImmediateResult)
     done._result = result
     return done
 
 
-def begin(sweeper: Sweeper, fd: int, direction: int, kind: int, sock: socket.socket | None, argument: Any) -> Attempt:
-    """Return an attempt that is not in the table yet. Only reads of `sock` may leave their registration to the next."""
-    attempt = Attempt.__new__(Attempt)
+def begin(
+    sweeper: Sweeper, fd: int, direction: int, kind: int, sock: socket.socket | None, argument: Any
+) -> SocketFuture:
+    """Return a future that is not in the table yet. Only reads of `sock` may leave their registration to the next."""
+    future = SocketFuture.__new__(SocketFuture)
     reactor = sweeper._reactor
     if cython.compiled and not reactor.get_debug():
-        attempt._loop = reactor  # everything else is zero and None
-        attempt._reactor = reactor
+        future._loop = reactor  # everything else is zero and None
+        future._reactor = reactor
     else:
-        Future.__init__(attempt, loop=reactor)
-    attempt._set_out(sweeper, fd, direction, kind, sock, argument)
-    return attempt
+        Future.__init__(future, loop=reactor)
+    future._set_out(sweeper, fd, direction, kind, sock, argument)
+    return future
 
 
 def accept_from(sock: socket.socket) -> tuple[socket.socket, Any]:

@@ -7,20 +7,20 @@ from loopcore.operations cimport Operation
 from loopcore.transports.driver cimport Driver
 
 
-cdef class Inflow(Runnable):
+cdef class MultishotReceiver(Runnable):
     cdef Completions _completions
     cdef Scheduler _scheduler
     cdef Driver _driver
     cdef Operation _operation
     cdef Operation _next
     cdef object _held
-    cdef bint _turn_asked
+    cdef bint _run_scheduled
     cdef bint _cancelled
     cdef bint _is_more
 
     cpdef object use(self, Operation operation)
     cpdef object start(self)
-    cpdef object go_on(self)
+    cpdef object rearm(self)
     cpdef object stop(self)
     cpdef object release(self)
     cdef object _submit(self)
@@ -29,5 +29,5 @@ cdef class Inflow(Runnable):
     @cython.locals(thread=cython.p_void)
     cdef object _hand_over(self, Driver driver, object result)
     cdef object _run_seldom(self, Driver driver, object result)
-    cpdef object hold_first(self, object result)
-    cdef bint _says_nothing(self, object error) except -1
+    cpdef object push_back(self, object result)
+    cdef bint _is_expected_termination(self, object error) except -1

@@ -1,4 +1,4 @@
-cdef class Owners:
+cdef class TransportTable:
     cdef dict _references
 
     cpdef object get(self, object fd, object default=*)

@@ -13,7 +13,7 @@ from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
 
 cdef extern from *:
     """
-    #define LOOPCORE_REUSED 4096
+    #define LOOPCORE_FREELIST_SIZE 4096
 
     typedef int (*loopcore_emptier)(PyObject *);
 
@@ -22,8 +22,8 @@ cdef extern from *:
         destructor dealloc;
         loopcore_emptier empty;
         int count;
-        PyObject *objects[LOOPCORE_REUSED];
-    } loopcore_reused;
+        PyObject *objects[LOOPCORE_FREELIST_SIZE];
+    } loopcore_freelist;
 
     /* Have an attribute hold nothing, as a new one. */
     #define loopcore_let_go(place) \
@@ -39,7 +39,7 @@ cdef extern from *:
     loopcore_is_plain(PyObject *self)
     {
         PyTypeObject *type = Py_TYPE(self);
-        return type == loopcore_reused.type && loopcore_reused.count < LOOPCORE_REUSED
+        return type == loopcore_freelist.type && loopcore_freelist.count < LOOPCORE_FREELIST_SIZE
             && *(PyObject **)((char *)self + type->tp_weaklistoffset) == NULL
             && *(PyObject **)((char *)self + type->tp_dictoffset) == NULL && !PyObject_GC_IsFinalized(self);
     }
@@ -50,10 +50,11 @@ cdef extern from *:
         if (loopcore_is_plain(self)) {
             int is_empty;
             Py_SET_REFCNT(self, 1);  /* for what follows to take references, and give them back */
-            is_empty = loopcore_reused.empty(self);
+            is_empty = loopcore_freelist.empty(self);
             Py_SET_REFCNT(self, 0);
-            if (is_empty && loopcore_reused.count < LOOPCORE_REUSED) {  /* what has gone may have ended others */
-                loopcore_reused.objects[loopcore_reused.count++] = self;
+            /* what has gone may have ended others */
+            if (is_empty && loopcore_freelist.count < LOOPCORE_FREELIST_SIZE) {
+                loopcore_freelist.objects[loopcore_freelist.count++] = self;
                 return;
             }
         }
@@ -62,42 +63,42 @@ cdef extern from *:
         if (Py_TYPE(self)->tp_dealloc == loopcore_end && PyObject_CallFinalizerFromDealloc(self) < 0) {
             return;
         }
-        loopcore_reused.dealloc(self);
+        loopcore_freelist.dealloc(self);
     }
 
     /* `empty` tells whether an object has nothing to say at its end; then it has taken it from the collector and emptied
      * it. */
     static void
-    loopcore_reuse(PyObject *reused, loopcore_emptier empty)
+    loopcore_use_freelist(PyObject *reused, loopcore_emptier empty)
     {
     #ifndef Py_GIL_DISABLED
         PyTypeObject *type = (PyTypeObject *)reused;
         if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
             return;  /* whose instances count as references to it */
         }
-        loopcore_reused.type = type;
-        loopcore_reused.dealloc = type->tp_dealloc;
-        loopcore_reused.empty = empty;
+        loopcore_freelist.type = type;
+        loopcore_freelist.dealloc = type->tp_dealloc;
+        loopcore_freelist.empty = empty;
         type->tp_dealloc = loopcore_end;
     #endif
     }
 
     static inline int
-    loopcore_has_reusable(void)
+    loopcore_has_free_object(void)
     {
-        return loopcore_reused.count > 0;
+        return loopcore_freelist.count > 0;
     }
 
     static inline PyObject *
-    loopcore_take_reusable(void)
+    loopcore_pop_free_object(void)
     {
-        PyObject *object = loopcore_reused.objects[--loopcore_reused.count];
-        PyObject_Init(object, loopcore_reused.type);
+        PyObject *object = loopcore_freelist.objects[--loopcore_freelist.count];
+        PyObject_Init(object, loopcore_freelist.type);
         PyObject_GC_Track(object);
         return object;
     }
     """
     ctypedef bint (*emptier "loopcore_emptier")(PyObject *) noexcept
-    void reuse "loopcore_reuse" (object type, emptier empty) noexcept
-    bint has_reusable "loopcore_has_reusable" () noexcept
-    object take_reusable "loopcore_take_reusable" ()
+    void use_freelist "loopcore_use_freelist" (object type, emptier empty) noexcept
+    bint has_free_object "loopcore_has_free_object" () noexcept
+    object pop_free_object "loopcore_pop_free_object" ()

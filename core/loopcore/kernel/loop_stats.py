@@ -1,8 +1,8 @@
 """Counters: how often what happened in a loop, and how much stands in its queues.
 
-They are always there, because they cost nothing worth mentioning: `Tally` is plain integers of the loop, each
+They are always there, because they cost nothing worth mentioning: `LoopStats` is plain integers of the loop, each
 incremented where the thing happens (one instruction, compiled), and what is known anyway is not counted twice.
-`Counters` is a snapshot of them.
+`LoopStatsSnapshot` is a snapshot of them.
 
 Snapshots from another thread: only the loop's thread writes, except for `tasks_destroyed` and `threadsafe_wakes`, and
 nothing is locked. A snapshot is therefore not one moment of the loop, but it is never impossible: every counter
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from loopcore.kernel.reactor import Reactor
 
 
-class Tally:
-    """The integers of one loop. Written by the parts of the loop where things happen; read by `Counters`."""
+class LoopStats:
+    """The integers of one loop. Written by the parts of the loop where things happen; read by `LoopStatsSnapshot`."""
 
     __slots__ = (
         "callbacks",
@@ -53,7 +53,7 @@ class Tally:
         self.connections_refused: int = 0
 
 
-class Counters(NamedTuple):
+class LoopStatsSnapshot(NamedTuple):
     """What `loop.counters()` returns. All count from the making of the loop and only grow, except the last three.
 
     Tasks are loopcore's own; those that another class makes (a task factory, `LOOPCORE_TASKS=asyncio`) are not counted.
@@ -115,34 +115,34 @@ class Counters(NamedTuple):
         return self.tasks_created - ended
 
 
-def take_counters(reactor: "Reactor") -> Counters:
+def take_loop_stats(reactor: "Reactor") -> LoopStatsSnapshot:
     """Return the counters of `reactor` as they are now. Thread: any."""
-    tally = reactor.tally
+    stats = reactor.stats
     # Ends before beginnings, see above.
-    destroyed = tally.tasks_destroyed
-    cancelled, failed, finished = tally.tasks_cancelled, tally.tasks_failed, tally.tasks_finished
-    polls, polls_skipped = reactor.readiness.tick, tally.polls_skipped
+    destroyed = stats.tasks_destroyed
+    cancelled, failed, finished = stats.tasks_cancelled, stats.tasks_failed, stats.tasks_finished
+    polls, polls_skipped = reactor.readiness.tick, stats.polls_skipped
     timers_cancelled = reactor.timers.cancelled_count
     timers = len(reactor.timers)
-    return Counters(
+    return LoopStatsSnapshot(
         ticks=polls + polls_skipped,
         polls=polls,
         polls_skipped=polls_skipped,
-        events=tally.events,
-        callbacks=tally.callbacks,
-        timers_fired=tally.timers_fired,
-        threadsafe_posts=tally.threadsafe_posts,
+        events=stats.events,
+        callbacks=stats.callbacks,
+        timers_fired=stats.timers_fired,
+        threadsafe_posts=stats.threadsafe_posts,
         threadsafe_wakes=reactor.inbox.wakes,
         starvations=reactor.starvations,
-        budget_yields=tally.budget_yields,
-        task_steps=tally.task_steps,
-        tasks_created=tally.tasks_created,
+        budget_yields=stats.budget_yields,
+        task_steps=stats.task_steps,
+        tasks_created=stats.tasks_created,
         tasks_finished=finished,
         tasks_failed=failed,
         tasks_cancelled=cancelled,
         tasks_destroyed=destroyed,
-        connections_accepted=tally.connections_accepted,
-        connections_refused=tally.connections_refused,
+        connections_accepted=stats.connections_accepted,
+        connections_refused=stats.connections_refused,
         bytes_received=reactor.bytes_received,
         bytes_sent=reactor.bytes_sent,
         ready=reactor.count_ready(),

@@ -4,17 +4,17 @@ from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.operations cimport Poll, Receive
 from loopcore.transports.driver cimport Sink
-from loopcore.transports.driver_queue cimport QueueingDriver
-from loopcore.transports.inflow cimport Inflow
+from loopcore.transports.driver_buffered cimport BufferedStreamDriver
+from loopcore.transports.multishot_receiver cimport MultishotReceiver
 
 cdef Py_ssize_t _RECEIVE_LIMIT, _LARGE, _SMALL
 cdef int _SMALL_ONES, _ENDING
 
 
-cdef class InflowDriver(QueueingDriver):
+cdef class CompletionReader(BufferedStreamDriver):
     cdef Completions _completions
     cdef Receive _receiving
-    cdef Inflow _inflow
+    cdef MultishotReceiver _receiver
     cdef Poll _polling
     cdef int _small_ones
     cdef bint _is_ending
@@ -26,7 +26,7 @@ cdef class InflowDriver(QueueingDriver):
     cpdef object _arrived(self, object result)
     @cython.locals(size=Py_ssize_t, room=Py_ssize_t, is_left=bint)
     cdef object _receive_once(self, int bits)
-    cdef object _weigh(self, Py_ssize_t size)
+    cdef object _adapt_receive_mode(self, Py_ssize_t size)
     @cython.locals(family=int, is_edged=bint)
     cdef object _poll(self)
     @cython.locals(sink=Sink, size=Py_ssize_t, position=Py_ssize_t, count=Py_ssize_t, largest=Py_ssize_t)

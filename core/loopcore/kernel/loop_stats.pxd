@@ -2,7 +2,7 @@ cimport cython
 
 
 @cython.final
-cdef class Tally:
+cdef class LoopStats:
     cdef public long long callbacks
     cdef public long long events
     cdef public long long polls_skipped

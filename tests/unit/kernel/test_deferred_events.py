@@ -6,7 +6,7 @@ import pytest
 
 from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.limits import ENOUGH_RECEIVED
+from loopcore.kernel.limits import RECEIVE_BUDGET
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import INTERPRETED
@@ -72,7 +72,7 @@ def loop() -> Loop:
 
 def test_much_is_used_before_more_is_received(loop: Loop) -> None:
     for fd in (5, 6, 7):
-        loop.read(fd, ENOUGH_RECEIVED, loop.note(f"use {fd}"))
+        loop.read(fd, RECEIVE_BUDGET, loop.note(f"use {fd}"))
     assert loop.tick(5, 6, 7) == ["read 5"]
     assert loop.tick() == ["use 5", "read 6"]
     assert loop.tick() == ["use 6", "read 7"]
@@ -84,7 +84,7 @@ def test_much_is_used_before_more_is_received(loop: Loop) -> None:
 
 def test_little_is_received_in_one_tick(loop: Loop) -> None:
     for fd in (5, 6, 7, 8):
-        loop.read(fd, ENOUGH_RECEIVED // 2, loop.note(f"use {fd}"))
+        loop.read(fd, RECEIVE_BUDGET // 2, loop.note(f"use {fd}"))
     assert loop.tick(5, 6, 7, 8) == ["read 5", "read 6"]
     assert loop.tick() == ["use 5", "use 6", "read 7", "read 8"]
     assert loop.tick() == ["use 7", "use 8"]
@@ -92,7 +92,7 @@ def test_little_is_received_in_one_tick(loop: Loop) -> None:
 
 def test_nothing_is_put_off_if_nobody_is_ready(loop: Loop) -> None:
     for fd in (5, 6, 7):
-        loop.read(fd, ENOUGH_RECEIVED)
+        loop.read(fd, RECEIVE_BUDGET)
     assert loop.tick(5, 6, 7) == ["read 5", "read 6", "read 7"]
 
 
@@ -101,7 +101,7 @@ def test_a_busy_queue_puts_nothing_off(loop: Loop) -> None:
         loop.reactor.call_soon(again)
 
     for fd in (5, 6, 7):
-        loop.read(fd, ENOUGH_RECEIVED, loop.note(f"use {fd}"))
+        loop.read(fd, RECEIVE_BUDGET, loop.note(f"use {fd}"))
     loop.reactor.call_soon(again)
     loop.reactor.poll_skip_ticks = 0
     assert loop.tick(5, 6, 7) == ["read 5", "read 6", "read 7"]
@@ -109,7 +109,7 @@ def test_a_busy_queue_puts_nothing_off(loop: Loop) -> None:
 
 def test_phases_keep_their_order(loop: Loop) -> None:
     reactor = loop.reactor
-    loop.read(5, ENOUGH_RECEIVED, loop.note("use 5"))
+    loop.read(5, RECEIVE_BUDGET, loop.note("use 5"))
     loop.read(6, 1)
     reactor.call_later(0, loop.note("timer"))
     reactor.call_soon(reactor.call_immediate, loop.note("immediate"))
@@ -119,8 +119,8 @@ def test_phases_keep_their_order(loop: Loop) -> None:
 
 
 def test_callbacks_of_the_program_are_called_while_what_they_were_told_of_is_there(loop: Loop) -> None:
-    loop.read(5, ENOUGH_RECEIVED, loop.note("use 5"))
-    loop.read(6, ENOUGH_RECEIVED)
+    loop.read(5, RECEIVE_BUDGET, loop.note("use 5"))
+    loop.read(6, RECEIVE_BUDGET)
     loop.call(7)
     loop.read(8, 1)
     loop.call(9)
@@ -133,8 +133,8 @@ def test_who_comes_new_gets_nothing_that_was_put_off(loop: Loop) -> None:
         loop.reactor.readiness.forget(6)
         loop.read(6, 1)
 
-    loop.read(5, ENOUGH_RECEIVED, replace)
-    loop.read(6, ENOUGH_RECEIVED)
+    loop.read(5, RECEIVE_BUDGET, replace)
+    loop.read(6, RECEIVE_BUDGET)
     assert loop.tick(5, 6) == ["read 5"]
     assert loop.tick() == []
     loop.reactor.poll_skip_ticks = 0
@@ -143,8 +143,8 @@ def test_who_comes_new_gets_nothing_that_was_put_off(loop: Loop) -> None:
 
 def test_a_run_that_stops_forgets_them_and_the_next_hears_of_them_again(loop: Loop) -> None:
     reactor = loop.reactor
-    loop.read(5, ENOUGH_RECEIVED, reactor.stop_ticks)
-    loop.read(6, ENOUGH_RECEIVED, loop.note("use 6"))
+    loop.read(5, RECEIVE_BUDGET, reactor.stop_ticks)
+    loop.read(6, RECEIVE_BUDGET, loop.note("use 6"))
     loop.read(7, 1, reactor.stop_ticks)
     loop.backend.script.extend([[(5, READ), (6, READ), (7, READ)], [(7, READ)]])
     reactor.run_ticks()
@@ -156,7 +156,7 @@ def test_a_run_that_stops_forgets_them_and_the_next_hears_of_them_again(loop: Lo
 
 
 def test_a_tick_by_hand_after_a_stop_polls_anew(loop: Loop) -> None:
-    loop.read(5, ENOUGH_RECEIVED, loop.reactor.stop_ticks)
+    loop.read(5, RECEIVE_BUDGET, loop.reactor.stop_ticks)
     loop.read(6, 1)
     loop.tick(5, 6)
     loop.tick()  # runs what stops
@@ -170,7 +170,7 @@ def test_they_outlive_an_interruption(loop: Loop) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    loop.read(5, ENOUGH_RECEIVED, interrupt)
+    loop.read(5, RECEIVE_BUDGET, interrupt)
     loop.read(6, 1)
     loop.tick(5, 6)
     with pytest.raises(KeyboardInterrupt):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 
-class Inflow(Runnable):
+class MultishotReceiver(Runnable):
     """Runs for each completion of `operation`, and hands the results to the driver's `_arrived`, in its context."""
 
     __slots__ = (
@@ -42,7 +42,7 @@ class Inflow(Runnable):
         "_operation",
         "_next",
         "_held",
-        "_turn_asked",
+        "_run_scheduled",
         "_cancelled",
         "_is_more",
     )
@@ -55,7 +55,7 @@ class Inflow(Runnable):
         self._next: Operation | None = None
         # Most connections never hold anything: made with the first result that has to wait.
         self._held: deque[Any] | None = None
-        self._turn_asked: bool = False
+        self._run_scheduled: bool = False
         self._cancelled: bool = False
         self._is_more: bool = False
         """The port has told all it knows, and the driver has not taken everything yet."""
@@ -70,18 +70,18 @@ class Inflow(Runnable):
     def start(self) -> None:
         """Hand over what is held, later in this tick or in the next, then what comes. `driver.reading` is set."""
         if self._held is not None:
-            if not self._turn_asked:
-                self._turn_asked = True
+            if not self._run_scheduled:
+                self._run_scheduled = True
                 self._scheduler.push(self)
         elif not self._operation.pending:
             self._submit()
 
-    def go_on(self) -> None:
+    def rearm(self) -> None:
         """Hand over READ in the next tick, though the port will not say so again: its operation is a Poll for edges."""
         if self._operation.pending:  # or else it is asked again
             self._is_more = True
-            if not self._turn_asked:
-                self._turn_asked = True
+            if not self._run_scheduled:
+                self._run_scheduled = True
                 self._scheduler.push(self)
 
     def stop(self) -> None:
@@ -109,13 +109,13 @@ class Inflow(Runnable):
         result = operation.result
         operation.result = None
         if result is None:
-            self._turn_asked = False
+            self._run_scheduled = False
             if self._is_more:
                 self._is_more = False
                 result = READ
         elif not operation.pending:
             operation.target = None  # the cycle is closed while the port has the operation only
-            if isinstance(result, OSError) and self._says_nothing(result):
+            if isinstance(result, OSError) and self._is_expected_termination(result):
                 result = None
             self._cancelled = False
         driver = self._driver
@@ -156,7 +156,7 @@ class Inflow(Runnable):
                 self._held = None
             self._hand_over(driver, held)
 
-    def hold_first(self, result: Any) -> None:
+    def push_back(self, result: Any) -> None:
         """Hold `result`, the rest of what is being handed over, before everything else. After `release` a no-op."""
         if self._driver is None:
             return
@@ -164,7 +164,7 @@ class Inflow(Runnable):
             self._held = deque()
         self._held.appendleft(result)
 
-    def _says_nothing(self, error: OSError) -> bool:
+    def _is_expected_termination(self, error: OSError) -> bool:
         """Tell whether `error` is only the end of the operation, and nothing about the connection."""
         if isinstance(error, BlockingIOError | InterruptedError):
             return True

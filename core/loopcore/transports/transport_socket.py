@@ -1,12 +1,12 @@
-"""ShownSocket: what a program sees of a transport's socket."""
+"""TransportSocket: what a program sees of a transport's socket."""
 
 import socket
 import weakref
-from asyncio.trsock import TransportSocket
+from asyncio import trsock
 from typing import Any
 
 
-class ShownSocket(TransportSocket):
+class TransportSocket(trsock.TransportSocket):
     """asyncio's TransportSocket. What was written before `shutdown` is sent before, as if it had left at once.
 
     Thread: the loop's own.

@@ -1,4 +1,4 @@
-"""Owners: which transport has which descriptor.
+"""TransportTable: which transport has which descriptor.
 
 `add_reader` and the sock_* calls ask, because they must not meddle with a transport's. Weak, like asyncio's
 `WeakValueDictionary` of the same use, but an entry goes when its transport closes, not by a callback of the reference:
@@ -20,7 +20,7 @@ if cython.compiled:
     from cython.cimports.cpython.weakref import PyWeakref_NewRef
 
 
-class Owners:
+class TransportTable:
     """From descriptors to transports that live. What is left of one that nobody closed is an empty entry."""
 
     __slots__ = ("_references",)

@@ -11,11 +11,11 @@ cdef int _RECEIVE_FAILED
 cdef int _CANNOT_GROW
 
 
-cdef class QueueingDriver(StreamDriver):
+cdef class BufferedStreamDriver(StreamDriver):
     cdef object _single
     cdef list _queue
     cdef Py_ssize_t _head
-    cdef bint _turn_asked
+    cdef bint _flush_scheduled
     cdef Py_ssize_t _expected
     cdef bint _steady
     cdef Py_ssize_t _peak
@@ -47,21 +47,21 @@ cdef class QueueingDriver(StreamDriver):
 
 
 # Attributes are passed on without temporary references: nothing in there lets go of them.
-cdef inline object receive_next(QueueingDriver driver):
+cdef inline object receive_next(BufferedStreamDriver driver):
     return receive(
         driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady, driver._peak, &driver._cut
     )
 
 
-cdef inline Py_ssize_t try_receive_into_buffer(QueueingDriver driver, object buffer) noexcept:
+cdef inline Py_ssize_t try_receive_into_buffer(BufferedStreamDriver driver, object buffer) noexcept:
     return try_receive_into(<PyObject *>driver.sock, driver.fd, <PyObject *>buffer)
 
 
-cdef inline Py_ssize_t try_receive_behind(QueueingDriver driver, bytearray unread) noexcept:
+cdef inline Py_ssize_t try_receive_behind(BufferedStreamDriver driver, bytearray unread) noexcept:
     return receive_behind(driver.fd, driver.scheduler.receive_limit, <PyObject *>unread, &driver._cut)
 
 
-cdef inline Py_ssize_t try_send_single(QueueingDriver driver) noexcept:
+cdef inline Py_ssize_t try_send_single(BufferedStreamDriver driver) noexcept:
     return try_send_one(<PyObject *>driver.sock, driver.fd, <PyObject *>driver._single, driver._head)
 
 
@@ -69,6 +69,6 @@ cdef inline void keep_received(object received) noexcept:
     keep_spare(<PyObject *>received)
 
 
-cdef inline void let_go_of_single(QueueingDriver driver) noexcept:
+cdef inline void let_go_of_single(BufferedStreamDriver driver) noexcept:
     keep_spare(<PyObject *>driver._single)
     driver._single = None

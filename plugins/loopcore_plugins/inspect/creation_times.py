@@ -1,4 +1,4 @@
-"""Births: when tasks were created, so that their age is known. It costs something for each task; off by default."""
+"""CreationTimes: when tasks were created, so that their age is known. It costs something for each task; off by default."""
 
 import time
 import weakref
@@ -7,7 +7,7 @@ from typing import Any
 from loopcore import hookimpl
 
 
-class Births:
+class CreationTimes:
     """A plugin that remembers when each live task was created. Thread: the loop's, except `age`."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Patrol: the one thread that watches every loop of the process, and its schedule.
+"""WatchThread: the one thread that watches every loop of the process, and its schedule.
 
 While loops wait or make progress, it wakes once a threshold (the shortest of the watched loops'). A loop that is found
 outside its wait is checked again after half a threshold, and a stall is followed at that pace. With no loop running
@@ -35,13 +35,13 @@ class Subject(Protocol):
     suspicious: bool
     """Whether the last look found the loop outside its wait."""
     gone: bool
-    """Whether the run is over; the patrol looks once more, then drops it."""
+    """Whether the run is over; the watch_thread looks once more, then drops it."""
 
     def look(self, moment: Moment, collections: Collections) -> None:
-        """Check it. Thread: the patrol's."""
+        """Check it. Thread: the watch thread's."""
 
 
-class Patrol:
+class WatchThread:
     """The thread and its round. Thread: any."""
 
     def __init__(self) -> None:
@@ -117,23 +117,23 @@ class Patrol:
                     self._subjects.remove(subject)
 
 
-_patrol = Patrol()
+_watch_thread = WatchThread()
 
 
-def patrol() -> Patrol:
-    """Return the patrol of this process."""
-    return _patrol
+def watch_thread() -> WatchThread:
+    """Return the watch thread of this process."""
+    return _watch_thread
 
 
 def _begin_anew() -> None:
     """Reset in a forked child: the thread does not exist there, and locks may be held."""
-    global _patrol
-    _patrol.collections.remove()
-    _patrol = Patrol()
+    global _watch_thread
+    _watch_thread.collections.remove()
+    _watch_thread = WatchThread()
 
 
 def _stop() -> None:
-    _patrol.stop()
+    _watch_thread.stop()
 
 
 atexit.register(_stop)

@@ -1,0 +1,33 @@
+# Room for bytes whose number is known when they are there: a bytes object that is filled by whoever takes a buffer.
+
+cdef extern from *:
+    """
+    /* The first `size` bytes of `buffer`, which nobody else has: the same object, unless it would keep much for little.
+    /* */
+    static inline PyObject *
+    loopcore_truncated(PyObject *buffer, Py_ssize_t size)
+    {
+        if (PyBytes_GET_SIZE(buffer) - size > size / 4) {
+            return PyBytes_FromStringAndSize(PyBytes_AS_STRING(buffer), size);
+        }
+        Py_SET_SIZE((PyVarObject *)buffer, size);
+        PyBytes_AS_STRING(buffer)[size] = '\\0';
+        return Py_NewRef(buffer);
+    }
+
+    static inline PyObject *
+    loopcore_new_buffer(Py_ssize_t size)
+    {
+        return PyBytes_FromStringAndSize(NULL, size);
+    }
+
+    /* A writable memoryview of `buffer`. It must not outlive it, nor be seen by anybody when `buffer` is. */
+    static inline PyObject *
+    loopcore_writable_view(PyObject *buffer)
+    {
+        return PyMemoryView_FromMemory(PyBytes_AS_STRING(buffer), PyBytes_GET_SIZE(buffer), PyBUF_WRITE);
+    }
+    """
+    bytes new_buffer "loopcore_new_buffer" (Py_ssize_t size)
+    object writable_view "loopcore_writable_view" (bytes buffer)
+    bytes truncated "loopcore_truncated" (bytes buffer, Py_ssize_t size)
