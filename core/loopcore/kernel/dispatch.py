@@ -12,7 +12,7 @@ from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
 from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
-from loopcore.kernel import phases, sources
+from loopcore.kernel import flags, phases, sources
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.current import TaskQueues
 from loopcore.kernel.handle import Handle, TimerHandle
@@ -44,7 +44,7 @@ if cython.compiled:
     from cython.cimports.loopcore.native.ring import empty
 
 _RECEIVE_BUDGET, _NO_BUDGET = RECEIVE_BUDGET, 1 << 62
-_DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 4, 8, 16
+_DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = flags.DEBUG, flags.WATCHING_HANDLES, flags.WATCHING_TICKS
 _READ, _READABLE, _WRITABLE = READ, READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
 _NEXT_TICK, _MICROTASK, _PHASE = sources.NEXT_TICK, sources.MICROTASK, sources.PHASE
 _READY, _FLUSH = sources.READY, sources.FLUSH

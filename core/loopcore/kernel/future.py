@@ -17,6 +17,7 @@ from contextvars import Context
 from types import GenericAlias, TracebackType
 from typing import Any
 
+from loopcore.kernel import flags
 from loopcore.kernel.exceptions import (
     default_of_uninitialized,
     exception_to_throw,
@@ -55,7 +56,7 @@ else:
     from loopcore.kernel.interpreted_ready import push_last
 
 _PENDING, _CANCELLED, _FINISHED = 0, 1, 2
-_CLOSED = 1  # of a loop
+_CLOSED = flags.CLOSED
 STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
 
 

@@ -13,14 +13,15 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.kernel import flags
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.interpreted_ready import as_runnable
 from loopcore.kernel.interpreted_steps import KEEPS_CONTEXT, STEP, WAKEUP, WAKEUP_NAME, Task, note_end, step_failed
 from loopcore.kernel.limits import CLOCK_TICKS
 from loopcore.kernel.reactor import Reactor
 
-_IDLE, _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = 2, 4, 8, 16
-_OBSERVING = _DEBUG | _WATCHING_HANDLES | _WATCHING_TICKS
+_IDLE, _DEBUG = flags.IDLE, flags.DEBUG
+_OBSERVING = flags.DEBUG | flags.WATCHING_HANDLES | flags.WATCHING_TICKS
 _READ = READ
 _READABLE = READ | ERROR | HANGUP
 _WRITABLE = WRITE | ERROR | HANGUP

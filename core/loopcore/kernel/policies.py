@@ -10,6 +10,7 @@ from typing import Any
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
 from loopcore.completion import CompletionBackend
+from loopcore.kernel import flags
 from loopcore.kernel.dispatch import Dispatcher
 from loopcore.kernel.order import Allowance, OrderedQueue
 from loopcore.kernel.probes import Probes
@@ -24,7 +25,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.kernel.dispatch import settle_contexts
 
-_CLOSED = 1
+_CLOSED = flags.CLOSED
 _PENDING_PHASE = 3
 _VERY_MANY = 1 << 30
 

@@ -11,6 +11,7 @@ from contextvars import Context
 from typing import Any
 
 from loopcore.clock import Clock, MonotonicClock
+from loopcore.kernel import flags
 from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
@@ -44,7 +45,9 @@ else:
     from loopcore.kernel.interpreted_ready import DequeReadyQueue as ReadyQueue  # type: ignore[assignment]
     from loopcore.kernel.interpreted_ready import push_last
 
-_CLOSED, _IDLE, _DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS, _THREADSAFE = 1, 2, 4, 8, 16, THREADSAFE
+_CLOSED, _IDLE, _DEBUG = flags.CLOSED, flags.IDLE, flags.DEBUG
+_WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
+_THREADSAFE = THREADSAFE
 
 
 class Queues:

@@ -31,7 +31,7 @@ from typing import Any
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend, is_completion_backend
-from loopcore.kernel import phases
+from loopcore.kernel import flags, phases
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import CLOCK_TICKS, LONGEST_WAIT, POLL_SKIP_TICKS, POLL_SKIP_TIME
 from loopcore.kernel.loop_stats import LoopStatsSnapshot, take_loop_stats
@@ -52,9 +52,7 @@ if cython.compiled:
 else:
     from threading import get_ident
 
-_CLOSED = 1
-_IDLE = 2
-_WATCHING_TICKS = 16
+_CLOSED, _IDLE, _WATCHING_TICKS = flags.CLOSED, flags.IDLE, flags.WATCHING_TICKS
 
 _NEVER = float("inf")
 _CLOCK_TICKS = CLOCK_TICKS

@@ -12,6 +12,7 @@ from typing import Any
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
 from loopcore.completion import CompletionBackend
+from loopcore.kernel import flags
 from loopcore.kernel.future import Future
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
@@ -34,7 +35,7 @@ else:
     from loopcore.kernel.interpreted_tick import InterpretedReactor as Reactor
 
 
-_IDLE = 2
+_IDLE = flags.IDLE
 
 FACTORIES_NAME = sys.version_info >= (3, 14)
 """Whether a task factory is given the name, as by asyncio: an eager task runs its first step with it."""

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from loopcore.backend import Capability
+from loopcore.kernel import flags
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.reactor import Reactor
@@ -48,7 +49,7 @@ FileDescriptorLike: TypeAlias = Any
 Callback: TypeAlias = Callable[..., object]
 
 _READING, _WRITING, _RECV, _RECV_INTO = READING, WRITING, RECV, RECV_INTO
-_DEBUG = 4
+_DEBUG = flags.DEBUG
 _Socket = socket.socket
 
 
