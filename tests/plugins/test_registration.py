@@ -285,3 +285,21 @@ def test_reordering_what_is_not_there_or_named_twice_is_an_error(reactor: Reacto
     reactor.probes.register(plugin([], "a"), "a")
     with pytest.raises(UsageError, match="cannot reorder"):
         reactor.probes.reorder(*names)
+
+
+@pytest.mark.loopcore_only
+@pytest.mark.parametrize("plugin", [None, dict, 5])
+def test_what_has_no_hooks_is_no_plugin(loop: Any, plugin: object) -> None:
+    with pytest.raises(UsageError, match="plugin"):
+        loop.probes.register(plugin)
+
+
+@pytest.mark.loopcore_only
+def test_a_cold_hook_cannot_be_wrapped_either(loop: Any) -> None:
+    class Wrapping:
+        @hookimpl(wrapper=True)
+        def loopcore_exception(self) -> Any:
+            return (yield)
+
+    with pytest.raises(UsageError, match="wrapper"):
+        loop.probes.register(Wrapping())

@@ -3,6 +3,7 @@
 import array
 import asyncio
 import random
+import socket
 from typing import Any
 
 import pytest
@@ -262,3 +263,23 @@ def test_large_messages_keep_their_bytes_though_their_memory_serves_again(
     run(loop, main())
     assert bool(kept) == bool(keep_every)
     assert all(data == copy and view == copy[1:] for data, view, copy in kept)
+
+
+@pytest.mark.loopcore_only
+def test_bytes_that_lie_about_their_length_are_sent_as_they_are(loop: Any) -> None:
+    class Short(bytes):
+        def __len__(self) -> int:
+            return 1
+
+    ours, peers = socket.socketpair()
+    ours.setblocking(False)
+
+    async def main() -> None:
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
+        transport.writelines([Short(b"abc"), Short(b"def")])
+        transport.close()
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    with peers:
+        assert peers.recv(100) == b"abcdef"

@@ -1,6 +1,7 @@
 """How connections end: by us, by the peer, by an error; always with exactly one connection_lost."""
 
 import asyncio
+import gc
 import logging
 import socket
 from typing import Any
@@ -334,3 +335,25 @@ def test_closing_inside_any_callback_loses_the_connection_once(
         assert handled.contexts == []
 
     run(loop, main())
+
+
+def let_go(held: list[Any]) -> None:
+    held.clear()
+    gc.collect()
+
+
+@pytest.mark.loopcore_only
+def test_what_was_written_before_the_loop_is_closed_is_sent(loop: Any) -> None:
+    ours, peers = socket.socketpair()
+    ours.setblocking(False)
+
+    async def connect() -> Any:
+        return await loop.connect_accepted_socket(asyncio.Protocol, ours)
+
+    held = [loop.run_until_complete(connect())[0]]
+    held[0].write(b"goodbye")
+    loop.close()
+    with peers:
+        assert peers.recv(100) == b"goodbye"
+    with pytest.warns(ResourceWarning, match="unclosed transport"):  # as with asyncio: nobody closed it
+        let_go(held)

@@ -1,5 +1,6 @@
 """Which backend a program gets: by argument, by environment, from a list, or by `auto`."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import loopcore
 from loopcore import discovery
 from loopcore.backend import ProbeResult
-from loopcore.discovery import Row, choose_backend, list_backends, take_backend
+from loopcore.discovery import Row, choose_backend, list_backends, register_backend, take_backend, unregister_backend
 from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
+from loopcore_backends.poll_ import PollBackend
 from tests.unit.discovery.fakes import Absent, Entry, Fake, Misled, refusal
 
 # What ships with loopcore
@@ -287,3 +290,13 @@ def test_choice_agrees_with_a_naive_model(install, installed, wishes):
         with pytest.raises(LoopcoreError) as caught:
             choose_backend(",".join(wishes))
         assert all(name in str(caught.value) for name in wishes if name in installed)
+
+
+def test_a_function_can_be_registered_as_a_backend() -> None:
+    register_backend("made", lambda: PollBackend())
+    try:
+        loop = loopcore.new_event_loop("made")
+        assert loop.run_until_complete(asyncio.sleep(0, 7)) == 7
+        loop.close()
+    finally:
+        unregister_backend("made")

@@ -187,3 +187,31 @@ def test_debug_mode_keeps_a_failed_task_no_longer_than_its_owner(debug_loop: Loo
     finally:
         gc.enable()
     assert reports == ["Task exception was never retrieved"]
+
+
+@pytest.mark.loopcore_only
+def test_debug_mode_notices_a_future_that_is_set_from_another_thread(loop: Any) -> None:
+    loop.set_debug(True)
+    raised: list[BaseException] = []
+
+    async def main() -> None:
+        future = loop.create_future()
+        waiting = loop.create_task(asyncio.wait_for(future, 10))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+        def meddle() -> None:
+            try:
+                future.set_result(1)
+            except RuntimeError as exc:
+                raised.append(exc)
+
+        thread = threading.Thread(target=meddle)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    loop.run_until_complete(main())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    assert "Non-thread-safe" in str(raised[0])

@@ -218,3 +218,25 @@ def test_what_comes_in_while_the_inbox_is_emptied_wakes_again() -> None:
     assert len(inbox.take()) == 1
     assert inbox.wakes == 2
     assert inbox.take() == [late]
+
+
+@pytest.mark.loopcore_only
+def test_one_take_of_the_inbox_ends_although_others_go_on_posting(loop: Any) -> None:
+    inbox = Inbox(lambda: None)
+    for _ in range(3):
+        inbox.post(Handle(print, (), loop), running=False)
+    assert len(inbox.take()) == 3
+    stopped = threading.Event()
+
+    def flood() -> None:
+        while not stopped.is_set():
+            loop.call_soon_threadsafe(int)
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    try:
+        loop.call_later(0.01, loop.stop)
+        loop.run_forever()
+    finally:
+        stopped.set()
+        flooding.join()

@@ -348,3 +348,9 @@ def test_a_phase_callback_may_run_once(reactor: Reactor, log: list[Any]) -> None
         reactor.tick()
     expected = ["again", "again", "soon", "often", "once", "again", "soon", "often", "soon", "often", "soon", "often"]
     assert log == expected
+
+
+@pytest.mark.loopcore_only
+def test_a_phase_callback_must_be_callable(loop: Any) -> None:
+    with pytest.raises(TypeError, match="callable"):
+        loop.add_phase_callback("check", 5)

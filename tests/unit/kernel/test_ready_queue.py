@@ -205,3 +205,23 @@ def test_a_finalizer_that_pops_while_the_ring_grows_spoils_no_order() -> None:
     taken = [runnable for runnable in popped if runnable is not None]
     taken += queue.take()
     assert [id(runnable) for runnable in taken] == [id(runnable) for runnable in pushed]
+
+
+class Pushing(Runnable):
+    """Pushes something else while it is destroyed, as a task does whose coroutine is closed."""
+
+    def __init__(self, queue: ReadyQueue) -> None:
+        self.queue = queue
+
+    def __del__(self) -> None:
+        self.queue.push(Runnable())
+
+
+def test_a_large_ring_may_be_pushed_to_while_it_is_cleared() -> None:
+    queue = ReadyQueue()
+    for _ in range(200):
+        queue.push(Pushing(queue))
+    queue.clear()
+    assert len(queue) == 0
+    queue.push(Runnable())
+    assert len(queue) == 1

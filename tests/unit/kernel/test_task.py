@@ -335,3 +335,27 @@ def test_a_stop_iteration_does_not_pass_for_a_result(loop: Loop) -> None:
             await future
 
     loop.run_until_complete(main())
+
+
+def test_a_cancelled_gather_leaves_its_child_the_exception(loop: Any) -> None:
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            raise ValueError("cleanup failed") from None
+
+    async def main() -> None:
+        child = asyncio.ensure_future(stubborn())
+
+        async def parent() -> None:
+            await asyncio.gather(child, return_exceptions=True)
+
+        task = asyncio.ensure_future(parent())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert isinstance(child.exception(), ValueError)
+
+    loop.run_until_complete(main())

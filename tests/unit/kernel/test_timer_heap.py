@@ -326,3 +326,12 @@ def test_a_timer_of_another_heap_is_none_of_this_ones_business() -> None:
     other.timers.note_cancelled(timers[2])  # compiled, its place would be beyond the end of an empty list
     assert (len(other.timers), other.timers.cancelled_count) == (0, 0)
     assert owner.timers.pop_due(6.0) == timers
+
+
+@pytest.mark.loopcore_only
+def test_nan_and_what_is_no_number_are_refused_as_deadlines(loop: Any) -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        loop.call_later(float("nan"), print)
+    with pytest.raises(TypeError):
+        loop.call_at("soon", print)
+    assert loop.timers.next_deadline() == float("inf")
