@@ -1,4 +1,4 @@
-"""CreationTimes: when tasks were created, so that their age is known. It costs something for each task; off by default."""
+"""CreationTimes: when tasks were created, so that their age is known. Costs something for each task; off by default."""
 
 import time
 import weakref
