@@ -167,10 +167,16 @@ async def stop(*tasks: "asyncio.Future[Any]") -> None:
 
 async def interrupt(run: Run, chance: random.Random, ends: tuple[End, End]) -> None:
     """Let both ends talk until one of them ends the connection, in one of the rude ways."""
+    way = chance.randrange(3)
+    if way == 2:
+        # `sendfile` does not read, and an end that closes neither: with both directions full they wait for each other,
+        # in asyncio as well.
+        for end in ends:
+            end.sends_files = False
     tasks = [asyncio.ensure_future(talk(end, chance)) for end in ends]
     await asyncio.wait(tasks, timeout=chance.random() * 0.03)
     rude = chance.choice(ends)
-    match chance.randrange(3):
+    match way:
         case 0:
             rude.transport.abort()
         case 1:
