@@ -202,7 +202,7 @@ def test_a_select_that_is_woken_for_nothing_keeps_its_place(run: Run, sent: str)
 
 def test_a_select_of_nothing_is_refused(run: Run) -> None:
     async def main() -> None:
-        with pytest.raises(ValueError, match="wait for ever"):
+        with pytest.raises(ValueError, match="at least one awaitable"):
             await select()
 
     run(main())
