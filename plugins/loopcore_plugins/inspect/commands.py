@@ -122,7 +122,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
     if has_ended:
         print(f"{name} is cancelled")
         return 0
-    print(f"{name} was cancelled but is still running; its loop may be busy, or the task ignores it", file=sys.stderr)
+    print(f"{name} was asked to cancel but is still running; its loop may be busy, or it ignores this", file=sys.stderr)
     return 1
 
 

@@ -93,7 +93,7 @@ def test_a_task_of_a_blocked_loop_is_cancelled_when_it_goes_on(folder: Path) -> 
     with running(folder, program) as process:
         result = loopcore("cancel", str(process.pid), "Task-1")
         assert result.returncode == 1
-        assert "still runs" in result.stderr
+        assert "is still running" in result.stderr
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
