@@ -1,8 +1,9 @@
-"""AcceptedSocket: a connection's descriptor, and the `socket.socket` of it for whoever asks.
+"""AcceptedSocket: the descriptor of an accepted connection, with a `socket.socket` made on demand.
 
-A transport needs of its socket a number and one to close it; few programs ask for more. To make the object takes longer
-than accept(2), and a system call (getsockname, by which the constructor makes sure of the family). So it is made when
-something is wanted of it that is not here, and is the one owner of the descriptor from then on.
+A transport needs only the descriptor of its socket, and a way to close it; few programs ask for more. Making the
+`socket.socket` takes longer than accept(2) and costs a system call (getsockname, with which the constructor checks the
+family). It is therefore made on the first access to anything that AcceptedSocket lacks, and owns the descriptor from
+then on.
 
 Thread: the loop's own.
 """
@@ -13,7 +14,7 @@ from typing import Any
 
 
 class AcceptedSocket:
-    """An open socket that has not been made. `kind` is what the constructor takes: family, type and protocol."""
+    """An open descriptor without its socket object. `kind` is (family, type, protocol), for the constructor."""
 
     __slots__ = ("_fd", "_kind", "_made", "_is_open")
 
@@ -22,9 +23,9 @@ class AcceptedSocket:
         family, type_, protocol = kind
         self._kind: tuple[int, int, int] = (family, type_, protocol)
         self._made: socket.socket | None = None
-        # Last: what is not all there, or was never initialised, owns no descriptor, and surely not number 0.
+        # Set last: an object that is not fully initialised owns no descriptor, and must not close number 0.
         self._is_open: bool = True
-        """Whether the descriptor is open, and ours: not that of the socket that was made."""
+        """Whether the descriptor is open and owned here: False once the socket object owns it."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} fd={self.fileno()}>"
@@ -54,13 +55,13 @@ class AcceptedSocket:
             socket.close(self._fd)
 
     def made(self) -> socket.socket:
-        """Return the socket; always the same, and a closed one where the descriptor is closed."""
+        """Return the socket object: always the same one, closed if the descriptor is closed."""
         if self._made is None:
             if self._is_open:
                 try:
                     self._made = socket.socket(*self._kind, fileno=self._fd)
                 except OSError:
-                    return closed_socket(*self._kind)  # somebody else has closed the descriptor; `close` will say so
+                    return closed_socket(*self._kind)  # the descriptor was closed elsewhere; `close` will raise
                 self._is_open = False
             else:
                 self._made = closed_socket(*self._kind)
@@ -68,7 +69,7 @@ class AcceptedSocket:
 
 
 def closed_socket(family: int, kind: int, proto: int) -> socket.socket:
-    """Return a closed socket. If no descriptor can be had for a moment it does not know its family."""
+    """Return a closed socket. Its family is unknown if no descriptor is available at the moment."""
     try:
         sock = socket.socket(family, kind, proto)
     except OSError:
@@ -88,7 +89,7 @@ def number_of(sock: Any) -> int:
 
 
 def close_socket(sock: Any) -> None:
-    """Close `sock`, an AcceptedSocket or any other. Raises OSError if somebody else has closed its descriptor."""
+    """Close `sock`, an AcceptedSocket or any other. Raises OSError if its descriptor was closed elsewhere."""
     if type(sock) is AcceptedSocket:
         accepted = sock
         accepted.close()
@@ -97,5 +98,5 @@ def close_socket(sock: Any) -> None:
 
 
 def real_socket(sock: Any) -> Any:
-    """Return the socket itself, if `sock` is one that has not been made; else `sock`."""
+    """Return the socket object of an AcceptedSocket, made if necessary; any other `sock` unchanged."""
     return sock.made() if isinstance(sock, AcceptedSocket) else sock

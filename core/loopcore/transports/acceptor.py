@@ -1,11 +1,12 @@
-"""Acceptors: a listening socket over either port, and what becomes of a connection that nobody can take.
+"""Acceptors: listening sockets over either port, and what happens when a connection cannot be accepted.
 
-A listening socket is closed in `stop` itself. Its number cannot be mixed up: the readiness table forgets it first,
-and an event of this tick is not for an entry made in it; a completion port has let go of it when `cancel` returns. A
-connection that such a port had accepted by then, and tells of later, is closed.
+`stop` closes the listening socket itself. A reused descriptor number cannot be confused with it: the readiness table
+forgets the number first, and never gives an event of this tick to an entry made during the tick; a completion port has
+released the number when `cancel` returns. A connection that such a port had already accepted, but reports later, is
+closed.
 
-Thread: the loop's own. Accepting never stops for an error: of one connection, it is left to the server; of the
-process or system (no descriptors, no memory), it is reported and tried again after a second.
+Thread: the loop's own. No error stops accepting for good. An error of one connection is left to the server; an error of
+the process or system (no descriptors, no memory) is reported, and accepting resumes after a second.
 """
 
 import errno
@@ -38,18 +39,18 @@ if TYPE_CHECKING:
     from loopcore.transports.server import Server
 
 RETRY_DELAY: Final = 1.0
-"""Seconds to rest when the system has no resources for another connection; asyncio's."""
+"""Seconds to pause when the system has no resources for another connection; asyncio's value."""
 
 OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 INTERNET: Final = (socket.AF_INET, socket.AF_INET6)
 NON_BLOCKING: Final = getattr(socket, "SOCK_NONBLOCK", 0)
-"""With this in its type, the constructor takes a descriptor as non-blocking, and makes no system call to find out."""
+"""With this flag in its type, the socket constructor takes the descriptor as non-blocking without a system call."""
 
 
 class Acceptor(Runnable):
-    """One listening socket over a readiness port. To run it is to accept what waits, at most `backlog` an event."""
+    """One listening socket over a readiness port. Running it accepts what is pending, at most `backlog` an event."""
 
     __slots__ = (
         "server",
@@ -69,7 +70,7 @@ class Acceptor(Runnable):
         self.sock = sock
         self.fd: int = sock.fileno()
         self.backlog: int = max(1, backlog)
-        # Kept, because `socket.family` and `socket.type` make enum members of their numbers each time they are asked.
+        # Kept, because `socket.family` and `socket.type` make enum members on every access.
         self.kind: tuple[int, int, int] = (int(sock.family), int(sock.type) | NON_BLOCKING, sock.proto)
         # The context that started the server; each connection is made in a copy of it.
         self.context: Context = copy_context()
@@ -77,11 +78,11 @@ class Acceptor(Runnable):
         self.name: InheritedSockname | None = inherited_sockname(sock)
         self._accepts_natively: bool = cython.compiled and sock.family in INTERNET
         self._inherits: bool = False
-        """Whether TCP_NODELAY was seen to go over to connections from the listening socket."""
+        """Whether connections were seen to inherit TCP_NODELAY from the listening socket."""
         disable_nagle(sock)
 
     def start(self) -> None:
-        """Accept from now on."""
+        """Start accepting."""
         self.retry = None
         self._listen()
 
@@ -90,7 +91,7 @@ class Acceptor(Runnable):
         if self.retry is not None:
             self.retry.cancel()
             self.retry = None
-        if not self.server._loop.is_closed():  # or else the port is gone already
+        if not self.server._loop.is_closed():  # otherwise the port is already gone
             self._forget()
         self.sock.close()
 
@@ -122,7 +123,7 @@ class Acceptor(Runnable):
             self._take(self._socket_of(accepted[0]), accepted[1])
 
     def _socket_of(self, fd: int) -> Any:
-        """Return a socket of `fd`, or one that is made when it is asked for something."""
+        """Return a socket for `fd`, or an AcceptedSocket, which makes its socket on demand."""
         if self._accepts_natively and self._inherits:
             return AcceptedSocket(fd, self.kind)
         return socket.socket(*self.kind, fileno=fd)
@@ -147,7 +148,7 @@ class Acceptor(Runnable):
             context.run(self._open, connection, extra)
 
     def _admit(self, connection: socket.socket) -> bool:
-        """Ask the policy, if there is one; reset the connection if it says no."""
+        """Ask the admission policy, if there is one; reset the connection if it is rejected."""
         server = self.server
         loop = server._loop
         probes = loop.probes
@@ -160,17 +161,17 @@ class Acceptor(Runnable):
             return True
         loop.stats.connections_refused += 1
         try:
-            # Not lingering, it is reset: no memory of it stays, and the peer knows at once.
+            # Without lingering, close(2) resets: the kernel keeps no state, and the peer learns at once.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError:
-            pass  # the BSDs refuse it for a connection that its peer has reset already
+            pass  # the BSDs refuse this for a connection that its peer has already reset
         connection.close()
         return False
 
     def _open(self, connection: socket.socket, extra: dict[str, Any]) -> None:
-        """Give the connection a protocol and a transport. An error ends this connection and no other.
+        """Give the connection a protocol and a transport. An error ends only this connection.
 
-        `extra` is what is known of it: the peer's address, and perhaps its own.
+        `extra` holds the peer's address, and the connection's own if it is known.
         """
         server = self.server
         loop = server._loop
@@ -183,7 +184,7 @@ class Acceptor(Runnable):
             if not NON_BLOCKING:
                 connection.setblocking(False)
             protocol = server._protocol_factory()
-            if server._sockets is None:  # by the factory
+            if server._sockets is None:  # closed by the protocol factory
                 connection.close()
                 return
             if debug:
@@ -196,7 +197,7 @@ class Acceptor(Runnable):
             server._report_connection(exc, protocol)
 
     def _rest(self, exc: OSError) -> None:
-        """Accept nothing for a while."""
+        """Pause accepting for RETRY_DELAY."""
         loop = self.server._loop
         cause = "out of system resource" if exc.errno in OUT_OF_RESOURCES else "failed"
         self._pause_accepting()
@@ -207,7 +208,7 @@ class Acceptor(Runnable):
 
 
 class CompletionAcceptor(Acceptor):
-    """One listening socket over a completion port. To run it is to take one connection, which is accepted already."""
+    """One listening socket over a completion port. Running it takes one connection, which is already accepted."""
 
     __slots__ = ("operation",)
 
@@ -236,7 +237,7 @@ class CompletionAcceptor(Acceptor):
                 self._rest(result)
         finally:
             if not operation.pending:
-                operation.target = None  # or else the two would keep each other alive
+                operation.target = None  # otherwise the two would keep each other alive
                 if server._sockets is not None and self.retry is None:
                     self._listen()
 
@@ -251,10 +252,10 @@ class CompletionAcceptor(Acceptor):
         try:
             address = connection.getpeername()
         except OSError:
-            address = None  # reset already; the first receive will tell
+            address = None  # already reset; the first receive will report it
         self._take(connection, address)
 
 
 def _concerns_one(exc: OSError) -> bool:
-    """Tell whether `exc` is about one connection only, or about nothing."""
+    """Return whether `exc` concerns a single connection, or nothing at all."""
     return isinstance(exc, BlockingIOError | InterruptedError | ConnectionAbortedError)

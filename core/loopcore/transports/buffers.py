@@ -1,4 +1,4 @@
-"""What a program gives to be written, as something that can be kept until it is sent.
+"""Data given to `write`, kept safely until it is sent.
 
 Sizes are in bytes. Thread: any.
 """
@@ -11,39 +11,39 @@ COPY_LIMIT: Final = 4096
 """Bytes below which a copy is cheaper than a view."""
 
 MANY: Final = 1024
-"""Items that one vectored send takes at most (IOV_MAX on Linux, the BSDs and macOS). Of more, small ones are joined."""
+"""Most items in one vectored send (IOV_MAX on Linux, the BSDs and macOS). Small items beyond that are joined."""
 JOINED_LIMIT: Final = 1024 * 1024
-"""Bytes of so many items that are small."""
+"""Joining limit: MANY items are joined if together they have at most this many bytes."""
 
 
 def immutable(data: Any) -> Buffer:
-    """Return `data` as something that nobody can change; copied unless it is certain that nobody can.
+    """Return `data` as an immutable buffer; copied unless it is certain that nothing can change it.
 
-    Raises TypeError for what is not bytes, bytearray or memoryview.
+    Raises TypeError if `data` is not bytes, bytearray or memoryview.
     """
     if type(data) is bytes:
         return data
     if isinstance(data, memoryview):
-        # `readonly` would not do: a read-only view may lie over a bytearray.
+        # Testing `readonly` would not suffice: a read-only view may lie over a bytearray.
         if type(data.obj) is bytes and data.c_contiguous and data.nbytes > COPY_LIMIT:
             return data.cast("B")
     elif not isinstance(data, (bytes, bytearray)):
         raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
-    with memoryview(data) as view:  # given back at once, also where references are not counted
-        return view.tobytes()  # not what a subclass makes of itself
+    with memoryview(data) as view:  # released at once, also without reference counting
+        return view.tobytes()  # bypasses a subclass's __bytes__
 
 
 def join_last(queue: list[Buffer]) -> None:
     """Join the last `MANY` items of a queue if they are small.
 
-    Each send takes so many at most off the front of the list, which moves all others: of a million items that would be
-    most of the time.
+    Each send removes at most that many items from the front of the list, which moves all the others: with a million
+    items, that would take most of the time.
     """
     queue[-MANY:] = join_small(queue[-MANY:])
 
 
 def join_small(items: list[Buffer]) -> list[Buffer]:
-    """Return `items` with `MANY` at a time joined where they are small."""
+    """Return `items` with each run of `MANY` joined where they are small."""
     result: list[Buffer] = []
     for start in range(0, len(items), MANY):
         part = items[start : start + MANY]

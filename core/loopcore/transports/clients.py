@@ -1,7 +1,8 @@
-"""Clients: the open connections of a server, and who waits until there are none.
+"""Clients: the open connections of a server, and the waiters for their end.
 
-Weak, so that a transport that the program has dropped without closing it can still be noticed; it detaches itself then,
-so that no dead reference stays. By identity: a WeakSet is written in Python and costs ten times this.
+Connections are held weakly, so that a transport dropped without being closed can still be noticed; it then detaches
+itself, so that no dead reference stays. They are kept by identity: a WeakSet is written in Python and costs ten times
+as much.
 
 Thread: the loop's own.
 """
@@ -20,17 +21,17 @@ if cython.compiled:
 
 
 class Clients:
-    """What a server knows of its connections. `_attach` and `_detach` are called by who knows asyncio's server."""
+    """A server's set of connections. Code written for asyncio's server calls `_attach` and `_detach`."""
 
     __slots__ = ("_references", "_waiters", "_is_closed", "_have_no_delay")
 
     def __init__(self) -> None:
         self._references: dict[int, Any] = {}
         self._waiters: list[asyncio.Future[None]] | None = []
-        """Futures that are done when the server is closed and has no connection; None from then on."""
+        """Futures that are resolved once the server is closed and has no connections; None from then on."""
         self._is_closed: bool = False
         self._have_no_delay: bool = False
-        """Whether the connection that is being taken has TCP_NODELAY already, from its listening socket."""
+        """Whether the connection being accepted has inherited TCP_NODELAY from its listening socket."""
 
     def _attach(self, transport: Any) -> None:
         self._add(transport)
@@ -50,7 +51,7 @@ class Clients:
             self._end_if_empty()
 
     def _take_no_more(self) -> None:
-        """The server is closed: who waits does so for the connections that are left."""
+        """Mark the server as closed: waiters now wait for the remaining connections."""
         self._is_closed = True
         self._end_if_empty()
 
@@ -60,7 +61,7 @@ class Clients:
         waiters, self._waiters = self._waiters, None
         for waiter in waiters or ():
             loop: Any = waiter.get_loop()
-            if loop._is_elsewhere():  # the last connection was dropped, and the collector runs in another thread
+            if loop._is_elsewhere():  # the last connection was dropped by the collector in another thread
                 loop.call_soon_threadsafe(_resolve, waiter)
             else:
                 _resolve(waiter)
@@ -75,12 +76,12 @@ def _resolve(waiter: "asyncio.Future[None]") -> None:
 
 
 def note_no_delay(server: Clients, have: bool) -> None:
-    """Take note whether the next connection has TCP_NODELAY."""
+    """Record whether the next connection has TCP_NODELAY already."""
     server._have_no_delay = have
 
 
 def needs_no_delay(server: Any) -> bool:
-    """Tell whether a transport of `server`, which may be None, has to set TCP_NODELAY itself."""
+    """Return whether a transport of `server`, which may be None, has to set TCP_NODELAY itself."""
     if isinstance(server, Clients):
         clients = server
         return not clients._have_no_delay
@@ -88,7 +89,7 @@ def needs_no_delay(server: Any) -> bool:
 
 
 def attach(server: Any, transport: Any) -> None:
-    """Tell `server` that `transport` is a connection of its. Raises RuntimeError if it is closed."""
+    """Register `transport` as a connection of `server`. Raises RuntimeError if the server is closed."""
     if isinstance(server, Clients):
         clients = server
         clients._add(transport)
@@ -97,7 +98,7 @@ def attach(server: Any, transport: Any) -> None:
 
 
 def detach(server: Any, transport: Any) -> None:
-    """Tell `server` that `transport` is no connection of its any more."""
+    """Remove `transport` from the connections of `server`."""
     if isinstance(server, Clients):
         clients = server
         clients._remove(transport)

@@ -31,7 +31,7 @@ cdef class DatagramTransport(Connection):
     cpdef object _written(self)
 
 
-# The driver of a DatagramTransport is a DatagramDriver: that was seen to when it was made.
+# The driver of a DatagramTransport is always a DatagramDriver: `make_datagram_driver` returns nothing else.
 cdef inline bint send_by_driver(DatagramTransport transport, object data, object addr, bint connected) except -1:
     return (<DatagramDriver>transport._driver).send(data, addr, connected)
 

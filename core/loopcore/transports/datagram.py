@@ -1,16 +1,16 @@
-"""DatagramTransport: the transport of a UDP or Unix datagram socket, as asyncio's programs know it.
+"""DatagramTransport: asyncio's transport for UDP and Unix datagram sockets.
 
-What a program sees is asyncio's selector transport: the same calls in the same order, the same errors. Two things are
-better. One event receives several datagrams where several wait. And what asyncio loses is kept straight: a socket
-pair is connected although its other end has no name, and `sendto` on a transport that is lost goes nowhere, also
-where no peer is set (asyncio calls a method of None).
+Programs see asyncio's selector transport: the same calls in the same order, the same errors. Two things are
+better. One event receives several datagrams if several wait. And two cases that asyncio gets wrong are correct: a
+socket pair is connected although its other end has no name, and `sendto` on a lost transport does nothing, even where
+no peer is set (asyncio calls a method of None).
 
-Errors of the socket about a datagram, those of ICMP included, go to `error_received` and change nothing. Errors of
-the protocol are reported to the loop's exception handler and change nothing; in `sendto`, `error_received` is
-called directly, and what it raises reaches the caller. All is as in asyncio.
+Errors of the socket about a datagram, ICMP errors included, go to `error_received` and change nothing. Errors of
+the protocol are reported to the loop's exception handler and change nothing; `sendto` calls `error_received`
+directly, and an exception raised there reaches the caller. All of this is as in asyncio.
 
-The write buffer's size counts the datagrams that the kernel has refused, since Python 3.13 each with 8 bytes for its
-header. Sizes are in bytes. Thread: the loop's own.
+The size of the write buffer counts the datagrams that the kernel has refused; since Python 3.13 each counts 8 bytes
+more for its header. Sizes are in bytes. Thread: the loop's own.
 """
 
 import asyncio
@@ -45,19 +45,19 @@ SENDS_EMPTY: Final = sys.version_info >= (3, 13)
 _SENDS_EMPTY, _LOST = SENDS_EMPTY, LOST
 
 HEADER: Final = 8 if sys.version_info >= (3, 13) else 0
-"""Bytes that a queued datagram counts beside its own."""
+"""Bytes that a queued datagram counts in addition to its content."""
 
 
 class SeenAs(asyncio.Transport, asyncio.DatagramTransport):
-    """What a DatagramTransport is for `isinstance`: asyncio's own passes for both of these, and is tested for both."""
+    """The class that `isinstance` sees: asyncio's own passes for both bases, and is tested for both."""
 
     __slots__ = ()
 
 
 class DatagramTransport(Connection):
-    """Datagrams both ways, over a non-blocking socket, which it owns from now on.
+    """Datagrams in both directions, over a non-blocking socket, which the transport owns from now on.
 
-    `address` is the one peer to send to, if there is one; the socket need not be connected to it (broadcast).
+    `address` is the only peer to send to, if given; the socket need not be connected to it (broadcast).
     Schedules `protocol.connection_made`, then the start of reading, then the result of `waiter`.
     """
 
@@ -81,13 +81,13 @@ class DatagramTransport(Connection):
         waiter: "asyncio.Future[None] | None" = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
+        connection_made = protocol.connection_made  # fails first for an object that is not a protocol
         self._begin(scheduler, sock, extra)
         self._address: Any = address
         self._peer: Any = self._extra["peername"]
-        """Whom the socket is connected to: None for nobody, '' for a peer without a name (a socket pair)."""
+        """The address of the connected peer: None if not connected, '' for a nameless peer (a socket pair)."""
         self._connected: bool = bool(self._peer)
-        """Whether every datagram goes to that peer, as in asyncio, whatever else is asked for."""
+        """Whether every datagram goes to that peer, whatever address is given; as in asyncio."""
         self._lost_writes: int = 0
         self._paused: bool = False
         self._driver: DatagramDriver = make_datagram_driver(scheduler, self, sock, self._context)
@@ -101,11 +101,11 @@ class DatagramTransport(Connection):
     # Receiving
 
     def is_reading(self) -> bool:
-        """Tell whether the protocol gets what comes in."""
+        """Return whether incoming datagrams reach the protocol."""
         return self._state == OPEN and not self._paused
 
     def pause_reading(self) -> None:
-        """Leave what comes in to the kernel, which drops what it has no room for. Without effect if closing."""
+        """Leave incoming datagrams to the kernel, which drops those it has no room for. No effect when closing."""
         if self._state == OPEN and not self._paused:
             self._paused = True
             self._driver.stop_reading()
@@ -115,7 +115,7 @@ class DatagramTransport(Connection):
                 logger.debug("%r pauses reading", self)
 
     def resume_reading(self) -> None:
-        """Take back `pause_reading`. Without effect if closing or not paused."""
+        """Undo `pause_reading`. No effect when closing or not paused."""
         if self._state == OPEN and self._paused:
             self._paused = False
             self._driver.start_reading()
@@ -131,7 +131,7 @@ class DatagramTransport(Connection):
             return
         try:
             self._driver.start_reading()
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
             self._failed(exc, "Fatal error on transport")
 
     def _datagram(self, data: bytes, address: Any) -> None:
@@ -150,7 +150,7 @@ class DatagramTransport(Connection):
             self._blame("datagram_received", exc)
 
     def _datagram_failed(self) -> None:
-        # Compiled only, with the exception of the protocol pending: nothing is set up to catch where none is raised.
+        # Compiled only, with the protocol's exception pending: the common path sets up no exception handler.
         try:
             raise_pending()
         except (SystemExit, KeyboardInterrupt):
@@ -167,7 +167,7 @@ class DatagramTransport(Connection):
             self._blame("error_received", error)
 
     def _blame(self, name: str, exc: BaseException) -> None:
-        """Report what a method of the protocol has raised, in asyncio's words; the transport lives on."""
+        """Report an exception raised by a method of the protocol, in asyncio's words; the transport stays open."""
         method = getattr(self._protocol, name, None)
         called = f"protocol.{name}()" if method is None else describe_callback(method, (), self._loop.get_debug())
         self._report(exc, f"Exception in callback {called}")
@@ -177,7 +177,7 @@ class DatagramTransport(Connection):
     def sendto(self, data: bytes | bytearray | memoryview, addr: Any = None) -> None:
         """Send a datagram to `addr`, or to the peer if there is one; queue it if the kernel has no room.
 
-        Raises TypeError for what is not bytes-like, ValueError for an address that is not the one peer's.
+        Raises TypeError if `data` is not bytes-like, ValueError if `addr` is not the only peer's address.
         """
         if type(data) is not bytes and not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
@@ -208,7 +208,7 @@ class DatagramTransport(Connection):
         except BaseException as exc:
             self._failed(exc, WRITE_FAILED)
             return
-        item = bytes(data)  # what can change must not be kept
+        item = bytes(data)  # mutable data must not be kept
         self._driver.queue(item, addr, connected, len(item) + HEADER)
         if self._driver.unsent > self._join_limit:
             self._maybe_pause_writing()

@@ -1,8 +1,8 @@
-"""The seam between transports and ports: what a transport asks for, and what it is told.
+"""The interface between transports and ports: drivers below, sinks above.
 
 A *driver* moves the bytes or datagrams of one socket over one kind of port. A *sink* is the transport above it.
 The transport knows protocols, flow control and states; the driver knows descriptors, readiness or operations.
-Neither knows the other's half, so one transport stands on every port:
+Neither knows the other's part, so one transport works on every port:
 
     transport -> driver    start_reading  stop_reading  flush  discard  release
                            streams: write  write_some  shut_down_writing      datagrams: send  queue
@@ -11,13 +11,13 @@ Neither knows the other's half, so one transport stands on every port:
                            datagrams: _datagram  _refused
 
 Writes to a stream are joined: `write` only queues, and asks the scheduler to run the sink once near the end of the
-tick; the sink then calls `run_flush`, and what was queued leaves in one vectored send. Datagrams leave at once, one
-by one; only what the kernel has no room for is queued.
+tick; the sink then calls `run_flush`, which sends the queue in one vectored send. Datagrams are sent at once, one
+by one; only those that the kernel has no room for are queued.
 
-Guaranteed by a driver: nothing is called back from inside `start_reading`, `stop_reading`, `write`, `send`,
-`queue` or `release`; nothing at all after `release`; nothing of what comes in after `stop_reading`, not even
-within the event at hand. `flush` and `run_flush` may call `_written`, `_refused` or `_failed`.
-Guaranteed by a sink: it raises nothing but SystemExit and KeyboardInterrupt, and asks for nothing after
+Guaranteed by a driver: it calls nothing back from inside `start_reading`, `stop_reading`, `write`, `send`,
+`queue` or `release`; it calls nothing at all after `release`; it delivers nothing after `stop_reading`, not even
+within the current event. `flush` and `run_flush` may call `_written`, `_refused` or `_failed`.
+Guaranteed by a sink: it raises nothing but SystemExit and KeyboardInterrupt, and makes no request after
 `release`.
 
 Thread: the loop's own, for everything here. Sizes are in bytes.
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 Buffer: TypeAlias = "bytes | memoryview"
-"""What a write queue holds: never changes after it was queued, C-contiguous, counted in bytes."""
+"""An item of a write queue: never changes once queued, C-contiguous, its length in bytes."""
 
 
 class Sink(Runnable):
-    """What a driver calls back. To run it is to give the driver its turn to write.
+    """The interface that a driver calls back. Running a sink lets the driver write.
 
-    What comes with every message has two names that do the same. The drivers of sockets call `_on_received`,
-    `_on_datagram` and `_on_written`: compiled, C methods, without a look for an override in the dict that a transport
-    may have (docs/adr/0007). A driver in Python does not see those, and calls `_received`, `_datagram`, `_written`.
-    `_get_buffer` and `_buffer_updated` are C methods only: no driver in Python receives into buffers.
+    Callbacks made for every message have two equivalent names. The drivers of sockets call `_on_received`,
+    `_on_datagram` and `_on_written`: compiled, these are C methods, called without looking for an override in the dict
+    that a transport may have (docs/adr/0007). A driver in Python does not see them, and calls `_received`, `_datagram`,
+    `_written`. `_get_buffer` and `_buffer_updated` are C methods only: no driver in Python receives into buffers.
     """
 
     __slots__ = ()
@@ -59,23 +59,23 @@ class Sink(Runnable):
         raise NotImplementedError
 
     def _received(self, data: bytes) -> None:
-        """Some bytes came in; never empty."""
+        """Some bytes were received; never empty."""
         raise NotImplementedError
 
     def _get_buffer(self) -> Any:
-        """Return a writable buffer to receive into, or None if there is none and the error has been dealt with."""
+        """Return a writable buffer to receive into, or None if there is none and the error was handled."""
         raise NotImplementedError
 
     def _get_unread(self) -> "bytearray | None":
-        """Return that to which what comes in may be appended, before `_unread_grown`; None: call `_on_received`."""
+        """Return a bytearray to append received bytes to, followed by `_unread_grown`; None: call `_on_received`."""
         return None
 
     def _unread_grown(self) -> None:
-        """Something was appended to what `_get_unread` has returned."""
+        """Bytes were appended to the bytearray that `_get_unread` returned."""
         raise NotImplementedError
 
     def _buffer_updated(self, nbytes: int) -> None:
-        """The buffer that `_get_buffer` returned has got its first `nbytes` filled; never 0."""
+        """The first `nbytes` of the buffer returned by `_get_buffer` were filled; never 0."""
         raise NotImplementedError
 
     def _end_of_file(self) -> None:
@@ -83,24 +83,24 @@ class Sink(Runnable):
         raise NotImplementedError
 
     def _datagram(self, data: bytes, address: Any) -> None:
-        """A datagram came in, perhaps an empty one. Called in the driver's context."""
+        """A datagram was received; it may be empty. Called in the driver's context."""
         raise NotImplementedError
 
     def _refused(self, exc: OSError) -> None:
-        """One datagram could not be sent, or was not (ICMP); the socket lives on. Called in the driver's context."""
+        """A datagram could not be sent, or was rejected (ICMP); the socket stays open. In the driver's context."""
         raise NotImplementedError
 
     def _failed(self, exc: BaseException, message: str) -> None:
-        """Reading or writing went wrong for good; what was queued has been dropped if it was writing."""
+        """Reading or writing failed for good; if it was writing, the queue has been dropped."""
         raise NotImplementedError
 
     def _written(self) -> None:
-        """The kernel took some, or all, of what was queued; `driver.unsent` says how much is left."""
+        """The kernel took some or all of the queue; `driver.unsent` is what is left."""
         raise NotImplementedError
 
 
 class Driver(Runnable):
-    """What a transport asks for, of one socket. To run it is to receive what has come in."""
+    """A transport's requests about one socket. Running a driver receives incoming bytes or datagrams."""
 
     __slots__ = ("scheduler", "sink", "sock", "fd", "context", "unsent", "reading", "received", "sent")
 
@@ -108,75 +108,75 @@ class Driver(Runnable):
         self._prepare(scheduler, sink, sock, context)
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
-        """Set the attributes, those of the bases first; `__init__` of all of them at once, for C to call C."""
+        """Set the attributes, those of the bases first: `__init__` of all of them in one, as a C method."""
         # `sink` and `sock` are None after `release`, which breaks the cycle of transport and driver.
         self.scheduler: Scheduler = scheduler
         self.sink: Sink = sink
         self.sock: socket.socket = sock
         self.fd: int = number_of(sock)
         self.context: Context = context
-        """The context that the sink is called back in."""
+        """The context in which the sink is called back."""
         self.unsent: int = 0
         """Bytes queued and not yet taken by the kernel."""
         self.reading: bool = False
         self.received: int = 0
-        """Bytes that came in so far; of datagrams what is in them."""
+        """Bytes received so far; for datagrams, their content only."""
         self.sent: int = 0
         """Bytes that the kernel has taken so far."""
 
     def count_received(self, size: int) -> None:
-        """Take note of `size` bytes that came in, here and in the loop's total."""
+        """Count `size` received bytes, here and in the loop's total."""
         self.received += size
         self.scheduler.bytes_received += size
 
     def count_sent(self, size: int) -> None:
-        """Take note of `size` bytes that the kernel has taken, here and in the loop's total."""
+        """Count `size` bytes that the kernel has taken, here and in the loop's total."""
         self.sent += size
         self.scheduler.bytes_sent += size
 
     def start_reading(self) -> None:
-        """Call the sink back with what comes in. Idempotent. Raises OSError if the port refuses the socket."""
+        """Deliver incoming data to the sink. Idempotent. Raises OSError if the port refuses the socket."""
         raise NotImplementedError
 
     def stop_reading(self) -> None:
-        """Leave what comes in to the kernel. Idempotent."""
+        """Leave incoming data to the kernel. Idempotent."""
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Send what is queued now, as far as the kernel takes it. The rest goes when it takes more."""
+        """Send as much of the queue as the kernel takes now. The rest is sent when it takes more."""
         raise NotImplementedError
 
     def run_flush(self) -> None:
-        """The sink's turn has come, near the end of a tick or because the kernel takes more: send what is queued."""
+        """Send the queue: the sink runs, near the end of a tick or because the kernel takes more."""
         raise NotImplementedError
 
     def discard(self) -> None:
-        """Drop what is queued."""
+        """Drop the queue."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Close the socket or pipe, and drop what is queued. Idempotent.
+        """Close the socket or pipe, and drop the queue. Idempotent.
 
-        Over readiness it is closed at once, not in the close phase (docs/adr/0008): who runs next may look at
-        it, or wait for what its peer does about it. The readiness table keeps old events from a new owner of the
-        number.
+        Over a readiness port the socket is closed at once, not in the close phase (docs/adr/0008): the next
+        callback may inspect it, or wait for the peer to react. The readiness table keeps old events from a new
+        owner of the descriptor number.
         """
         raise NotImplementedError
 
     def _arrived(self, result: Any) -> None:
-        """Take what the receiving operation of a completion port has brought, or the OSError that ended it."""
+        """Take a result of a completion port's receiving operation, or the OSError that ended it."""
         raise NotImplementedError
 
     def _answer(self) -> None:
-        """Send what the sink has written to what has just come in. Compiled only, and outside of `context`."""
+        """Send what the sink wrote in answer to the bytes just received. Compiled only, and outside of `context`."""
 
     def describe(self) -> str:
-        """Say what is being waited for, for the transport's representation."""
+        """Describe what is being waited for, for the transport's repr."""
         raise NotImplementedError
 
 
 class StreamDriver(Driver):
-    """What a transport asks for, of one connected stream socket."""
+    """A transport's requests about one connected stream socket."""
 
     __slots__ = ("buffered",)
 
@@ -190,27 +190,27 @@ class StreamDriver(Driver):
         raise NotImplementedError
 
     def write_some(self, item: Buffer) -> int:
-        """Send some of `item` now, if nothing stands before it in the queue; return how many bytes have gone."""
+        """Send some of `item` now if nothing is queued before it; return how many bytes were sent."""
         raise NotImplementedError
 
     def shut_down_writing(self) -> None:
-        """Tell the peer that no more will come; nothing may be queued. Raises OSError, as shutdown(2) does."""
+        """Send the end of the stream to the peer; nothing may be queued. Raises OSError, as shutdown(2) does."""
         raise NotImplementedError
 
 
 class DatagramDriver(Driver):
-    """What a transport asks for, of one datagram socket, connected or not."""
+    """A transport's requests about one datagram socket, connected or not."""
 
     __slots__ = ()
 
     def send(self, item: Any, address: Any, connected: bool) -> bool:
-        """Send the bytes-like `item` now, to whom the socket is `connected` or else to `address`.
+        """Send the bytes-like `item` now: to the peer if `connected`, otherwise to `address`.
 
-        False: it has to wait, and must be given to `queue`. Raises what the socket raises: OSError for a datagram
-        that cannot be sent, anything else for one that is none.
+        False: the kernel has no room, and the item must be given to `queue`. Raises what the socket raises: OSError
+        for a datagram that cannot be sent, another exception for an item that is not a datagram.
         """
         raise NotImplementedError
 
     def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:
-        """Send `item`, which counts as `size` bytes, when the kernel takes it; what was queued before goes first."""
+        """Send `item`, which counts as `size` bytes, when the kernel takes it, after everything queued before."""
         raise NotImplementedError

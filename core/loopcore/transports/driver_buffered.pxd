@@ -46,7 +46,7 @@ cdef class BufferedStreamDriver(StreamDriver):
     cdef object _drop_all(self)
 
 
-# Attributes are passed on without temporary references: nothing in there lets go of them.
+# Attributes are passed without temporary references: nothing in these functions releases them.
 cdef inline object receive_next(BufferedStreamDriver driver):
     return receive(
         driver.fd, driver.scheduler.receive_limit, driver._expected, driver._steady, driver._peak, &driver._cut

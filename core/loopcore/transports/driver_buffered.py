@@ -1,7 +1,7 @@
-"""What both drivers of streams do without their port: receive and send what can be without waiting.
+"""The part that both stream drivers share, independent of the port: system calls that do not wait, and the write queue.
 
-What is queued is either one item, as nearly always, or a list of them: a list that fills and empties with each
-message would allocate and free its table each time. Sent is the queue as a whole, in one vectored call.
+The queue is either one item, the usual case, or a list of items: a list that fills and empties with each
+message would allocate and free its table each time. The whole queue is sent in one vectored call.
 
 Thread: the loop's own.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 VECTOR_LIMIT = MANY
 _VECTOR_LIMIT = VECTOR_LIMIT
 EXPECT_FROM: Final = 8 * 1024
-"""A message this long is expected to come again, and received into `bytes` of that size, without a copy."""
+"""After a message of this many bytes, another of that size is expected, and received into `bytes` without a copy."""
 _EXPECT_FROM = EXPECT_FROM
 _RECEIVE_FAILED, _CANNOT_GROW = -2, -3
 READ_FAILED = "Fatal read error on socket transport"
@@ -47,7 +47,7 @@ WRITE_FAILED = "Fatal write error on socket transport"
 
 
 class BufferedStreamDriver(StreamDriver):
-    """A StreamDriver that has a write queue, and can make the system calls itself."""
+    """A StreamDriver that has a write queue and can make the system calls itself."""
 
     __slots__ = ("_single", "_queue", "_head", "_flush_scheduled", "_expected", "_steady", "_peak", "_cut")
 
@@ -55,19 +55,19 @@ class BufferedStreamDriver(StreamDriver):
         StreamDriver._prepare(self, scheduler, sink, sock, context)
         self._single: Buffer | None = None
         self._queue: list[Buffer] = []
-        self._head: int = 0  # bytes of the first item that have gone
+        self._head: int = 0  # bytes of the first item already sent
         self._flush_scheduled: bool = False
         self._expected: int = 0
-        """Bytes that the next message is likely to have, if that is worth `bytes` of its own; else 0."""
+        """Expected size of the next message in bytes, if it is worth allocating `bytes` of that size; otherwise 0."""
         self._steady: bool = False
-        """Whether the last two had the same."""
+        """Whether the last two messages had the same size."""
         self._peak: int = 0
-        """Bytes of the largest message of late: each smaller one halves it. Compiled only."""
+        """Bytes of the largest recent message: each smaller one halves it. Compiled only."""
         self._cut: int = -1
-        """Whether the last receive stopped short of what there is, or less than 0: nobody asks. Compiled only."""
+        """Whether the last receive stopped short of the available bytes; negative: not recorded. Compiled only."""
 
     def _append(self, item: Buffer) -> None:
-        """Queue `item` behind what is unsent already."""
+        """Queue `item` behind everything unsent."""
         queue = self._queue
         if self._single is not None:
             queue.append(self._single)
@@ -77,7 +77,7 @@ class BufferedStreamDriver(StreamDriver):
             join_last(queue)
 
     def _send_some(self, item: Buffer) -> int:
-        """Send some of `item` now, if nothing is unsent; return how many bytes have gone."""
+        """Send some of `item` now if nothing is unsent; return how many bytes were sent."""
         if self.unsent or self.sock is None:
             return 0
         try:
@@ -93,7 +93,7 @@ class BufferedStreamDriver(StreamDriver):
         return sent
 
     def _receive(self) -> int:
-        """Receive what has come in, once, and hand it to the sink; return how many bytes that was."""
+        """Receive once and pass the bytes to the sink; return how many there were."""
         if self.buffered:
             return self._receive_into_buffer()
         if cython.compiled:
@@ -103,7 +103,7 @@ class BufferedStreamDriver(StreamDriver):
                     nbytes: int = try_receive_behind(self, unread)
                     if nbytes != _CANNOT_GROW:
                         return self._take_unread(nbytes)
-                elif self.buffered or not self.reading:  # since it was asked
+                elif self.buffered or not self.reading:  # `_get_unread` may have changed them
                     return self._receive_into_buffer() if self.reading else 0
             received = receive_next(self)
         else:
@@ -118,20 +118,20 @@ class BufferedStreamDriver(StreamDriver):
                 self._steady = nbytes == self._expected
                 self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
                 self._peak = max(nbytes, self._peak >> 1)
-            # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
+            # Here and below, compiled, `+=` would first take a reference to the attribute's owner.
             self.received = self.received + nbytes
             self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
             self.sink._on_received(received)
             if cython.compiled:
-                keep_received(received)  # a protocol that only reads it has let go of it by now
+                keep_received(received)  # a protocol that only reads it has released it by now
         else:
             self.sink._end_of_file()
         return nbytes
 
     def _take_unread(self, nbytes: int) -> int:
-        """Take note of what was received where the protocol's reader keeps what is not read yet. Compiled only."""
+        """Count bytes that were received directly into the reader's buffer of unread bytes. Compiled only."""
         if nbytes > 0:
-            self._steady = False  # which speaks of what `receive_next` has received
+            self._steady = False  # describes only what `receive_next` received
             self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
             self.received = self.received + nbytes
             self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
@@ -161,7 +161,7 @@ class BufferedStreamDriver(StreamDriver):
         return 0
 
     def _receive_into(self, buffer: Any) -> int:
-        """Receive into `buffer`, or fail. Compiled, only the latter, with the exception pending."""
+        """Receive into `buffer`, or fail. Compiled: only fail, with the exception pending."""
         try:
             if cython.compiled:
                 raise_pending()
@@ -177,9 +177,9 @@ class BufferedStreamDriver(StreamDriver):
         self.sock.shutdown(socket.SHUT_WR)
 
     def _send_queued(self) -> None:
-        """Send as much of the queue as the kernel takes now; `unsent` says what is left. Raises what the socket raises.
+        """Send as much of the queue as the kernel takes now; `unsent` is what is left. Raises what the socket raises.
 
-        Nothing but the queue may be unsent.
+        Everything unsent must be in the queue.
         """
         if self._single is None:
             self._send_many()
@@ -198,7 +198,7 @@ class BufferedStreamDriver(StreamDriver):
         return sent
 
     def _note_single(self, sent: int) -> None:
-        """Take note of the `sent` bytes of the single item that the kernel took; -1 is none."""
+        """Record that the kernel took `sent` bytes of the single item; -1 means none."""
         if sent > 0:
             self.sent += sent
             self.scheduler.bytes_sent += sent
@@ -225,12 +225,12 @@ class BufferedStreamDriver(StreamDriver):
                 return
             self._drop(sent)
             if count <= VECTOR_LIMIT:
-                return  # all was offered and not all was taken: the next call would be refused
+                return  # everything was offered and not all was taken: the next call would be refused
 
     def _take_first(self, limit: int) -> list[Buffer]:
-        """Take what one vectored send can have off the front of the queue, at most `limit` bytes after `_head`.
+        """Take the front of the queue for one vectored send: at most `limit` bytes after `_head`.
 
-        The last item is split if it has to be.
+        The last item is split if necessary.
         """
         if self._single is not None:
             self._queue = [self._single]
@@ -252,7 +252,7 @@ class BufferedStreamDriver(StreamDriver):
         return first
 
     def _drop(self, sent: int) -> None:
-        """Forget the `sent` first bytes of the list; more than that is in it."""
+        """Remove the first `sent` bytes from the list, which holds more than that."""
         queue = self._queue
         gone = 0
         sent += self._head

@@ -1,15 +1,17 @@
-"""The driver for completion ports: what CompletionReader receives with, and one operation that sends.
+"""The driver for completion ports: receiving is CompletionReader's, and one operation sends.
 
-Where polls are cheap what was written is sent by send(2) near the end of its tick, or, compiled, after the
-result that it answers (docs/adr/0011); only what is refused becomes a Send. Elsewhere little leaves as one Send. While
-one is in flight, what is written behind it waits: two sends at a time could overtake each other. Who must know now
-whether the kernel has room calls `flush`, which asks it by send(2) as long as nothing is in flight.
+Where polls are cheap, written bytes are sent by send(2) near the end of their tick, or, compiled, after the
+result that they answer (docs/adr/0011); only a refused rest becomes a Send. On other ports a small amount is
+submitted as one Send. While a Send is in flight, later writes wait: two concurrent sends could overtake each other. A
+caller that must know now whether the kernel has room calls `flush`, which tries send(2) as long as nothing is in
+flight.
 
-That also says who waits for a Send. After a `flush` that left something the transport does; and whatever is written
-behind a Send does. The success of any other is `quiet`: it need not end the loop's wait, and has no turn of its own.
+This also decides whether the result of a Send is awaited. After a `flush` that left something unsent, the transport
+waits for it; and so do bytes written behind a Send. Any other Send is `quiet`: its success need not end the loop's
+wait, and no callback runs for it.
 
-`unsent` counts what the port has not said to be sent. What a Send holds belongs to the port until it has ended: it is
-replaced, not changed.
+`unsent` counts the bytes that the port has not reported as sent. The buffers of a Send belong to the port until it has
+ended: they are replaced, not changed.
 """
 
 import socket
@@ -36,10 +38,10 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 AWAITED_LIMIT: Final = 256 * 1024
-"""Bytes of one Send while the transport waits for room. A port may end it only when all is sent."""
+"""Bytes in one Send while the transport waits for room. A port may end it only when all of it is sent."""
 
 DIRECT: Final = 8 * 1024
-"""Where polls are not cheap, so many bytes of one tick are sent at once too: their memory is used again sooner."""
+"""Where polls are not cheap, this many bytes written in one tick are sent at once too: memory is reused sooner."""
 
 _VECTOR_LIMIT, _AWAITED_LIMIT, _DIRECT = VECTOR_LIMIT, AWAITED_LIMIT, DIRECT
 _FAILED, _UNTRIED = -2, -3
@@ -54,10 +56,10 @@ class CompletionDriver(CompletionReader):
         CompletionReader._prepare(self, scheduler, sink, sock, context)
         self._sending: Send = Send(self.fd)
         self._in_flight: int = 0
-        """Bytes that `_sending` is about; 0 if nobody wants to know any more what becomes of them."""
-        self._is_sending: bool = False  # whether `_sending` is the port's, or has ended and was not dispatched yet
-        self._is_counted: bool = False  # whether what it has sent is accounted for, and its turn has yet to come
-        self._is_dropped: bool = False  # whether nobody above wants to hear of it any more
+        """Bytes in `_sending`; 0 once its outcome no longer matters."""
+        self._is_sending: bool = False  # whether the port has `_sending`, or it has ended but was not dispatched yet
+        self._is_counted: bool = False  # whether its sent bytes are counted, but its callback has not run yet
+        self._is_dropped: bool = False  # whether the sink no longer wants its result
         self._is_awaited: bool = False  # whether the transport waits until less is unsent
 
     # Sending
@@ -79,7 +81,7 @@ class CompletionDriver(CompletionReader):
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent
         self.flush()
-        return self._send_some(item) if self.sent == goal else 0  # behind what could not be sent nothing may follow
+        return self._send_some(item) if self.sent == goal else 0  # nothing may follow while earlier bytes are unsent
 
     def flush(self) -> None:
         if self.unsent == 0:
@@ -95,7 +97,7 @@ class CompletionDriver(CompletionReader):
                 self._send_queued()
             elif self.unsent:
                 self._note_single(sent)
-            # One that came back with this tick's wait has its turn yet, tells the sink, and goes on with what is there.
+            # A Send that ended in this tick's wait has yet to run: it then notifies the sink and sends what is queued.
             self._is_awaited = self.unsent > 0 or self._is_sending
             if self._is_sending:
                 return
@@ -112,7 +114,7 @@ class CompletionDriver(CompletionReader):
     def _answer(self) -> None:
         if not self._flush_scheduled or not self._completions.polls_cheaply or self.scheduler._observed:
             return
-        if not take_only(self.scheduler._flushes, self.sink):  # None after `release`
+        if not take_only(self.scheduler._flushes, self.sink):  # the sink is None after `release`
             return
         self.scheduler.stats.callbacks += 1
         self.scheduler.unflushed = 0
@@ -128,7 +130,7 @@ class CompletionDriver(CompletionReader):
             self.flush()
 
     def _submit_or_fail(self) -> bool:
-        """Submit; if the port refuses, that is the end of the connection. Return whether it took it."""
+        """Submit; if the port refuses, end the connection. Return whether the port accepted it."""
         try:
             self._submit()
         except (SystemExit, KeyboardInterrupt):
@@ -140,9 +142,9 @@ class CompletionDriver(CompletionReader):
         return True
 
     def _submit(self) -> None:
-        """Give what is queued to the port, which has nothing of ours to send."""
-        # From here on: a finalizer that closes the transport inside this must neither send what is about to be
-        # submitted, nor anything that stands behind it.
+        """Submit the queue to the port, which has no Send of this driver."""
+        # Set first: a finalizer that closes the transport during this call must send neither the bytes about to be
+        # submitted nor anything queued behind them.
         self._is_sending = True
         try:
             self._submit_queue()
@@ -168,7 +170,7 @@ class CompletionDriver(CompletionReader):
         self._head = 0
         sending.quiet = not self._is_awaited and self._in_flight == self.unsent
         sending.target = self
-        in_flight, self._in_flight = self._in_flight, 0  # until the port has taken it: it may raise
+        in_flight, self._in_flight = self._in_flight, 0  # until the port has accepted it: `submit` may raise
         self._completions.submit(sending)
         self._in_flight = in_flight
 
@@ -185,7 +187,7 @@ class CompletionDriver(CompletionReader):
         return False
 
     def _run(self) -> None:
-        """Go on after the Send, which has ended."""
+        """Continue after the Send, which has ended."""
         sending = self._sending
         result = sending.result
         sending.result = None
@@ -200,10 +202,10 @@ class CompletionDriver(CompletionReader):
         if self._in_flight == 0:
             sending.buffers = ()
             if not isinstance(result, OSError):
-                self.count_sent(result)  # nobody else wants to know
+                self.count_sent(result)  # only the counters still need it
         elif not isinstance(result, OSError) or isinstance(result, BlockingIOError | InterruptedError):
-            self._is_sending = True  # a finalizer that closes the transport must not send what stands behind the rest
-            self._note_sent(0 if isinstance(result, OSError) else result)  # not noted, if a signal came between
+            self._is_sending = True  # a finalizer that closes the transport must not overtake the rest
+            self._note_sent(0 if isinstance(result, OSError) else result)  # not counted, if a signal came between
             self._is_sending = False
             self._go_on()
         else:
@@ -218,7 +220,7 @@ class CompletionDriver(CompletionReader):
         self.sink._on_written()
 
     def _note_sent(self, sent: int) -> None:
-        """Count what the Send has sent, and put what it has left before what was queued behind it."""
+        """Count the bytes that the Send has sent, and put its rest before what was queued behind it."""
         sending = self._sending
         self.count_sent(sent)
         self.unsent -= sent
@@ -244,7 +246,7 @@ class CompletionDriver(CompletionReader):
             self._is_dropped = True
             if self._sending.pending and self._completions.submitted:
                 self._completions.begin()  # asyncio would have offered it to the kernel by now
-            self._completions.cancel(self._sending)  # if it has ended, that changes nothing
+            self._completions.cancel(self._sending)  # no effect if it has ended
 
     def release(self) -> None:
         sock = self.sock

@@ -1,9 +1,11 @@
-"""The datagram driver for completion ports: what comes in is an operation's, what goes out is a system call.
+"""The datagram driver for completion ports: an operation receives, and system calls send.
 
-Receiving is a MultishotReceiver's; an error of the socket (ICMP) ends the operation, is told, and it begins anew.
+A MultishotReceiver receives. An error of the socket (ICMP) ends the operation; it is reported, and the operation is
+submitted again.
 
 Sending is the readiness driver's: at once, because asyncio's `sendto` raises or reports a datagram's error inside the
-call, and because nothing can be joined. Only when the kernel has no room is anything waited for, and that through POLL.
+call, and because datagrams cannot be joined. The driver waits only when the kernel has no room, and does so through
+POLL.
 
 Thread: the loop's own.
 """
@@ -48,7 +50,7 @@ class CompletionDatagramDriver(ReadinessDatagramDriver):
             self.count_received(len(result[0]))
             self.sink._on_datagram(result[0], result[1])
         elif result.errno in (errno.EBADF, errno.ENOTSOCK):
-            self.sink._failed(result, READ_FAILED)  # closed by somebody else: to ask again would not end
+            self.sink._failed(result, READ_FAILED)  # closed elsewhere: submitting again would never end
         else:
             self.sink._refused(result)
 

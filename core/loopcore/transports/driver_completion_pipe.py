@@ -1,12 +1,11 @@
 """The drivers of pipes over a completion port: Read and Write operations for pipes, FIFOs and sockets.
 
-Beside what `loopcore.transports.driver_pipe` says of pipes. Terminals and other devices are not for these but for the
-drivers there, which work through POLL: a read that is called off has taken nothing then, and a terminal is often
-shared.
+What `loopcore.transports.driver_pipe` says about pipes holds here too. Terminals and other devices use the drivers
+there, which work through POLL: cancelling that takes nothing from the device, and a terminal is often shared.
 
-Reading is a MultishotReceiver's. Writes leave at once, by write(2); what the pipe has no room for goes as one Write
-after the other. That the reader of a pipe leaves is noticed through POLL. On Windows, where a pipe can neither be
-polled nor written to but by operations, every write is a Write, and a small Read notices that the reader leaves.
+A MultishotReceiver reads. Writes are sent at once, by write(2); the rest that the pipe has no room for is sent by one
+Write after the other. POLL notices that the reader of a pipe has closed its end. On Windows a pipe cannot be polled,
+and can be written to only by operations: there every write is a Write, and a small Read notices the reader's closing.
 
 Thread: the loop's own.
 """
@@ -38,11 +37,11 @@ HAS_DESCRIPTORS: Final = os.name == "posix"
 """Whether a pipe can be polled, and written to by write(2)."""
 
 LOOK_LIMIT: Final = 16
-"""Bytes read from a pipe that is written to, where that is how its end is noticed; none are expected."""
+"""Bytes read from the write end of a pipe, where a read is how its closing is noticed; none are expected."""
 
 
 class CompletionPipeReader(PipeDriver):
-    """The end that is read."""
+    """The read end."""
 
     __slots__ = ("_receiver",)
 
@@ -75,7 +74,7 @@ class CompletionPipeReader(PipeDriver):
 
 
 class CompletionPipeWriter(PipeWriter):
-    """The end that is written. `_blocked` says that a Write is in flight."""
+    """The write end. `_blocked` says that a Write is in flight."""
 
     __slots__ = ("_completions", "_receiver", "_writing")
 
@@ -105,9 +104,9 @@ class CompletionPipeWriter(PipeWriter):
 
     def _arrived(self, result: Any) -> None:
         if isinstance(result, bytes) and result:
-            return  # for whoever reads from this end, not for us
+            return  # meant for a reader of this end, not for this driver
         if isinstance(result, PermissionError):
-            self.stop_reading()  # it may only be written to: that the reader has left, the next write will tell
+            self.stop_reading()  # this end is write-only: the next write will report that the reader has left
             return
         self.sink._end_of_file()
 
@@ -128,7 +127,7 @@ class CompletionPipeWriter(PipeWriter):
         self._blocked = True
 
     def _first(self) -> list[memoryview]:
-        """Return so much of the queue that its end is news: a port may end a Write only when all is written."""
+        """Return the front of the queue for one Write: a port may end a Write only when all of it is written."""
         first: list[memoryview] = []
         left = AWAITED_LIMIT
         for item in islice(self._queue, VECTOR_LIMIT):
@@ -147,7 +146,7 @@ class CompletionPipeWriter(PipeWriter):
         if not isinstance(result, OSError):
             self.count_sent(result)
         if not self.unsent:
-            return  # it was discarded
+            return  # the queue was discarded
         if isinstance(result, OSError):
             self.discard()
             self.sink._failed(result, WRITE_FAILED)
@@ -159,7 +158,7 @@ class CompletionPipeWriter(PipeWriter):
 
     def _unblock(self) -> None:
         if self._blocked:
-            self._completions.cancel(self._writing)  # it stays blocked until that has ended
+            self._completions.cancel(self._writing)  # stays blocked until the Write has ended
 
     def _let_go(self) -> None:
         if self._receiver is not None:

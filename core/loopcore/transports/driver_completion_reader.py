@@ -1,16 +1,17 @@
 """The receiving half of the driver for completion ports: one operation, used again and again.
 
-Receiving is a MultishotReceiver's. Large messages are better received one after the other, each before the next,
-straight into a buffer that is in the processor's cache: while they come, and where that costs no system call of its
-own, the MultishotReceiver polls, and the driver receives for itself, as the one for readiness does. What is lent stays
-in the port's memory until it is copied into a BufferedProtocol's buffer, in several rounds if that is smaller.
+A MultishotReceiver receives. Large messages are better received one at a time, straight into a buffer that is in the
+processor's cache: while they arrive, and where polling costs no extra system call, the MultishotReceiver polls, and
+the driver makes the receive calls itself, like the readiness driver. Lent memory stays the port's until it is copied
+into a BufferedProtocol's buffer, in several rounds if that is smaller.
 
-A Poll for edges tells of what arrives, not of what is still there. A receive that had room for more has emptied the
-socket; after one that had not, or once the peer's end was seen, the driver goes on in the next tick. That is so for
-TCP and `bytes`. A receive from a Unix socket also ends behind what carries descriptors, or comes from another process
-if that is asked for: compiled, recvmsg(2) tells of both (MSG_CTRUNC, for there is no room for what came along), and the
-driver goes on. What urgent data does is in docs/adr/0010. From other sockets a receive may stop short of the end for
-reasons of their own, and the buffer of a protocol may be smaller than what there is: so those are polled each time.
+An edge-triggered Poll reports what arrives, not what is still there. A receive that got less than it had room for has
+emptied the socket; after a full one, or once the peer's end was seen, the driver continues in the next tick. This holds
+for TCP and `bytes`. A receive from a Unix socket also stops after bytes that carry descriptors, and where the sending
+process changes, if credentials are requested: compiled, recvmsg(2) reports both (MSG_CTRUNC, since no room was given
+for ancillary data), and the driver continues. docs/adr/0010 describes urgent data. Other sockets may have reasons of
+their own to stop a receive short of the end, and a protocol's buffer may be smaller than what is available: these are
+polled each time.
 
 Thread: the loop's own.
 """
@@ -41,14 +42,14 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 RECEIVE_LIMIT: Final = 120 * 1024
-"""Bytes of one result at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
+"""Largest result in bytes: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
 
 LARGE: Final = 16 * 1024
-"""A result of so many bytes makes the driver receive for itself what comes next, if the port polls cheaply."""
+"""After a result of this many bytes the driver makes the receive calls itself, if the port polls cheaply."""
 
 SMALL: Final = 8 * 1024
 SMALL_ONES: Final = 16
-"""After so many results in a row that are below SMALL the port receives again."""
+"""After this many results in a row below SMALL, the port receives again."""
 
 _RECEIVE_LIMIT, _LARGE, _SMALL, _SMALL_ONES = RECEIVE_LIMIT, LARGE, SMALL, SMALL_ONES
 _ENDING = ERROR | HANGUP
@@ -66,9 +67,9 @@ class CompletionReader(BufferedStreamDriver):
         self._completions: Completions = scheduler.completions
         self._receiving: Receive = Receive(self.fd, RECEIVE_LIMIT)
         self._receiver: MultishotReceiver = MultishotReceiver(scheduler, self, self._receiving)
-        self._polling: Poll | None = None  # asked for instead of `_receiving` while messages are large
+        self._polling: Poll | None = None  # used instead of `_receiving` while messages are large
         self._small_ones: int = 0
-        self._is_ending: bool = False  # whether a poll has seen an error or the end, and perhaps no receive yet
+        self._is_ending: bool = False  # whether a poll saw an error or the end, and perhaps no receive yet
 
     def start_reading(self) -> None:
         if not self.reading:
@@ -102,10 +103,10 @@ class CompletionReader(BufferedStreamDriver):
             self._fill(result.view, result)
 
     def _receive_once(self, bits: int) -> None:
-        """Receive after a poll that has said `bits`, and go on later if something may be left that it will not tell."""
+        """Receive after a poll that reported `bits`; continue later if it will not report what may be left."""
         if bits & _ENDING:
             self._is_ending = True
-        # What there was room for is known of receives of our own only. Asked before: the protocol may change either.
+        # The room is known only for the driver's own receives. Computed first: the protocol may change either.
         room = 1 if self.buffered else min(self.scheduler.receive_limit, _RECEIVE_LIMIT)
         if self._steady:
             room = min(room, self._expected + 1)
@@ -114,7 +115,7 @@ class CompletionReader(BufferedStreamDriver):
             size = self._receive()
         except BaseException:
             if self.reading:
-                self._receiver.rearm()  # SystemExit or KeyboardInterrupt: nobody knows what is left
+                self._receiver.rearm()  # SystemExit or KeyboardInterrupt: it is unknown what is left
             raise
         is_left = size > 0 and (size >= room or self._is_ending or self._cut > 0)
         self._adapt_receive_mode(size)
@@ -122,7 +123,7 @@ class CompletionReader(BufferedStreamDriver):
             self._receiver.rearm()
 
     def _adapt_receive_mode(self, size: int) -> None:
-        """Decide, by the size of what has come in, who receives what comes next."""
+        """Decide, from the size of the last result, whether the port or the driver receives next."""
         if self._polling is None:
             if size >= _LARGE and self.reading and self._completions.polls_cheaply:
                 self._small_ones = 0
@@ -137,9 +138,9 @@ class CompletionReader(BufferedStreamDriver):
                 self._receiver.use(self._receiving)
 
     def _poll(self) -> None:
-        """Have the port poll from now on: for edges, if a receive can tell that it has emptied the socket."""
+        """Have the port poll from now on: edge-triggered if a receive can detect that it has emptied the socket."""
         family, is_edged = int(self.sock.family), False
-        if not self.buffered and self.sock.proto in (0, socket.IPPROTO_TCP):  # one from SCTP ends with its message
+        if not self.buffered and self.sock.proto in (0, socket.IPPROTO_TCP):  # an SCTP receive ends with its message
             if family in _INTERNET:
                 is_edged = True
             elif cython.compiled and family == _UNIX:
@@ -149,7 +150,7 @@ class CompletionReader(BufferedStreamDriver):
         self._receiver.use(self._polling)
 
     def _fill(self, data: Any, lent: Any) -> None:
-        """Copy `data` into the protocol's buffers. What it does not want any more is held, or goes where it does."""
+        """Copy `data` into the protocol's buffers. A rest is held, or passed to a new, unbuffered protocol."""
         sink = self.sink
         size = len(data)
         position = largest = 0
@@ -172,8 +173,8 @@ class CompletionReader(BufferedStreamDriver):
             if lent is not None:
                 lent.give_back()
             if rest is not None and self.reading and not self.buffered:
-                self._arrived(rest)  # the protocol was changed in the middle
+                self._arrived(rest)  # the protocol was replaced in between
             elif rest is not None:
                 self._receiver.push_back(rest)
-        # Straight into small buffers it would take a system call for each of them.
+        # Receiving straight into small buffers would take a system call for each of them.
         self._adapt_receive_mode(largest if largest < _SMALL else size)

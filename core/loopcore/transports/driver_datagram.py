@@ -1,16 +1,16 @@
 """The datagram driver for readiness ports: send at once, wait on EAGAIN; receive several datagrams an event.
 
-Receiving: how many datagrams wait is not said, and asking until the answer is "none" costs a system call for each
-datagram where they come one by one. So it starts with one an event, and doubles whenever four events in a row have
-used up their number; "none" brings it down, half the way to what there was: a "none" too many costs a quarter of an
-event too many. At most 32, so that other connections get their turn: readiness is level-triggered, and what is left is
-reported again.
+Receiving: the port does not say how many datagrams are waiting, and receiving until the answer is "none" costs a
+system call for each datagram where they arrive one by one. The burst, the number of receives an event, therefore
+starts at one, and doubles whenever four events in a row have used it up; a "none" lowers it, halfway towards the
+number that was there: a superfluous "none" costs a quarter of a superfluous event. At most 32, so that other
+connections are served: readiness is level-triggered, and the rest is reported again.
 
-Sending: each datagram is a system call of its own. The queue is empty unless the kernel has refused one; then
-writability is waited for, and everything stands in line behind that one.
+Sending: each datagram is one system call. The queue is empty unless the kernel has refused one; then
+the driver waits for writability, and all later datagrams queue behind it.
 
-A Unix datagram socket that is not connected is an exception: poll(2) calls it writable although the *receiver* has
-no room (unix(7) knows the receiver only when connected), so waiting for writability would spin. There the queue
+A Unix datagram socket that is not connected is an exception: poll(2) reports it as writable although the *receiver* has
+no room (unix(7) knows the receiver only when connected), so waiting for writability would spin. Its queue
 rests for a millisecond after a refusal that follows a report of writability.
 
 Thread: the loop's own.
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 RECEIVE_LIMIT: Final = 32
-"""Datagrams that one event receives at most."""
+"""Most datagrams that one event receives."""
 EVENTS_BEFORE_MORE: Final = 4
-"""Events in a row that have used up their number, before the number doubles."""
+"""Events in a row that have used up the burst before it doubles."""
 SEND_LIMIT: Final = 64
-"""Queued datagrams that one event sends at most."""
+"""Most queued datagrams that one event sends."""
 RETRY_DELAY: Final = 0.001
-"""Seconds between attempts where writability cannot be waited for."""
+"""Seconds between attempts where waiting for writability does not work."""
 READ_FAILED: Final = "Fatal read error on datagram transport"
 WRITE_FAILED: Final = "Fatal write error on datagram transport"
 
@@ -62,7 +62,7 @@ class ReadinessDatagramDriver(DatagramDriver):
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         DatagramDriver._prepare(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
-        self._fileno: int = self.fd  # a Python int, kept because the table's keys are
+        self._fileno: int = self.fd  # a Python int, kept because the table's keys are Python ints
         family = int(sock.family)
         self._internet: int = family if family in (socket.AF_INET, socket.AF_INET6) else 0
         self._queue: deque[tuple[bytes, Any, bool, int]] = deque()
@@ -105,8 +105,8 @@ class ReadinessDatagramDriver(DatagramDriver):
                 received: Any = receive_internet(self.fd)
                 if type(received) is bytes:
                     item: bytes = received
-                    received = None  # or else there would be two references to what may serve again
-                    # Here and below, compiled, `+=` would take a reference to whose attribute it is first.
+                    received = None  # otherwise there would be two references to a reusable object
+                    # Here and below, compiled, `+=` would first take a reference to the attribute's owner.
                     self.received = self.received + len(item)
                     self.scheduler.bytes_received = self.scheduler.bytes_received + len(item)
                     sink._on_datagram(item, take_sender())
@@ -119,7 +119,7 @@ class ReadinessDatagramDriver(DatagramDriver):
                     sink._on_datagram(received[0], received[1])
                     continue
             if received is None:
-                self._burst = max(1, (2 * self._burst - left - 1) // 2)  # there were `_burst - left - 1`
+                self._burst = max(1, (2 * self._burst - left - 1) // 2)  # `_burst - left - 1` were there
                 self._full_events = 0
                 return
             if not isinstance(received, OSError):
@@ -132,7 +132,7 @@ class ReadinessDatagramDriver(DatagramDriver):
             self._burst = min(2 * self._burst, RECEIVE_LIMIT)
 
     def _receive_from(self) -> Any:
-        """Return a datagram and who sent it, None if there is none, or why it failed."""
+        """Return a datagram and its sender, None if there is none, or the exception if it failed."""
         try:
             return receive_from(self.sock, self.fd)
         except (SystemExit, KeyboardInterrupt):
@@ -143,7 +143,7 @@ class ReadinessDatagramDriver(DatagramDriver):
     # Sending
 
     def send(self, item: Any, address: Any, connected: bool) -> bool:
-        # Who is not blocked has an empty queue: nobody has to ask it.
+        # The queue is empty unless blocked: usually its length is not looked up.
         return not (self._blocked and self._queue) and self._send_one(item, address, connected)
 
     def _send_one(self, item: Any, address: Any, connected: bool) -> bool:
@@ -169,7 +169,7 @@ class ReadinessDatagramDriver(DatagramDriver):
             self._wait_for_room()
 
     def flush(self) -> None:
-        pass  # what is queued is what the kernel has refused
+        pass  # the queue holds only what the kernel has refused
 
     def run_flush(self) -> None:
         if self._blocked:
@@ -225,7 +225,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         self._readiness.set_writer(self._fileno, self.sink)
 
     def _rest(self) -> None:
-        """The socket was called writable, and took nothing: try again a little later."""
+        """Try again a little later: the socket was reported writable, and took nothing."""
         self._readiness.clear_writer(self._fileno)
         self._retry = self.scheduler.call_later(RETRY_DELAY, self._end_rest)
 
@@ -255,7 +255,7 @@ class ReadinessDatagramDriver(DatagramDriver):
             return
         self.reading = False
         self.discard()
-        if sock.fileno() >= 0:  # or else its finalizer was before us, and the number may be another's
+        if sock.fileno() >= 0:  # otherwise its finalizer ran first, and the number may have a new owner
             self._readiness.forget(self._fileno)
         self.sock = None  # type: ignore[assignment]
         self.sink = None  # type: ignore[assignment]

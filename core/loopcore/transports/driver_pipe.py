@@ -1,17 +1,18 @@
-"""The drivers of pipes over a readiness port: one for an end that is read, one for an end that is written.
+"""The drivers of pipes over a readiness port: one for the read end, one for the write end.
 
-A pipe is here whatever a descriptor can be read from or written to without blocking: pipes and FIFOs, sockets,
+Here a pipe is any descriptor that can be read from or written to without blocking: pipes and FIFOs, sockets,
 terminals and other character devices. Only the descriptor is used, with read(2), write(2) and writev(2); the
-file object around it may be buffered or text, is never asked for anything but its number, and is closed in the end.
+file object around it may be buffered or text; it is only asked for its descriptor, and closed in the end.
 
-Writes leave at once; they are not joined at the end of the tick as those of a socket. At the other end there is often
-a thread of this very process, or a test, in a blocking read, which a write that waits for the tick would hang.
+Writes are sent at once; unlike those of a socket, they are not joined at the end of the tick. The other end is often
+a thread of the same process, or a test, in a blocking read, which would hang if the write waited for the tick.
 
-What the port cannot watch, because it is ready at any time (epoll(7) says EPERM for /dev/null or /dev/zero, where
-poll(2) and select(2) say "ready"), is read through the ready queue: one read a tick, in turn with everything else.
+A file that the port cannot watch, because it is always ready (epoll(7) fails with EPERM for /dev/null or /dev/zero,
+where poll(2) and select(2) report it as ready), is read through the ready queue: one read a tick, in turn with
+everything else.
 
-Two transports may stand on one file, a terminal for instance. The first that ends closes it for both. From then on
-the number may be somebody else's, so the other one leaves the readiness table alone: see `is_open`.
+Two transports may share one file, a terminal for instance. The first that ends closes it for both. From then on
+the number may have a new owner, so the other transport leaves the readiness table alone: see `is_open`.
 """
 
 import os
@@ -30,26 +31,26 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 READ_LIMIT: Final = 120 * 1024
-"""Bytes that one read takes at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
+"""Most bytes that one read takes: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
 VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
-"""Buffers that one write of what was queued takes at most."""
+"""Most buffers that one write of the queue takes."""
 READ_FAILED: Final = "Fatal read error on pipe transport"
 WRITE_FAILED: Final = "Fatal write error on pipe transport"
 
 GONE, SILENT, TALKING = "gone", "silent", "talking"
-"""What can be said of the reader of a pipe: it has left; it is there; there is something to be read from it."""
+"""States of a pipe's reader: it has left; it is there; there is something to be read from it."""
 
 
 def is_open(pipe: Any) -> bool:
-    """Tell whether the file or socket still has its descriptor."""
+    """Return whether the file or socket still has its descriptor."""
     try:
         return bool(pipe.fileno() >= 0)
-    except ValueError:  # what a closed file says
+    except ValueError:  # raised by a closed file
         return False
 
 
 class PipeDriver(StreamDriver):
-    """What both ends have in common. `sock` is the file object, for want of a better word."""
+    """The part that both ends have in common. The attribute `sock` is the file object."""
 
     __slots__ = ("_readiness",)
 
@@ -58,7 +59,7 @@ class PipeDriver(StreamDriver):
         self._readiness: Readiness = scheduler.readiness
 
     def discard(self) -> None:
-        """Drop what is queued: nothing is, unless a subclass queues."""
+        """Drop the queue: there is none, unless a subclass has one."""
 
     def release(self) -> None:
         pipe: Any = self.sock
@@ -72,7 +73,7 @@ class PipeDriver(StreamDriver):
         pipe.close()
 
     def abandon(self) -> None:
-        """Close the file at once, for a loop that is closed already: it has no table and no close phase any more."""
+        """Close the file at once, for a loop that is already closed: it has neither a table nor a close phase."""
         pipe: Any = self.sock
         if pipe is not None:
             self._let_go()
@@ -88,7 +89,7 @@ class PipeDriver(StreamDriver):
 
 
 class PipeReader(PipeDriver):
-    """The end that is read."""
+    """The read end."""
 
     __slots__ = ("_always_ready", "_queued")
 
@@ -142,7 +143,7 @@ class PipeReader(PipeDriver):
 
 
 class PipeWriter(PipeDriver):
-    """The end that is written. To "read" it is to notice that its reader goes away: `_end_of_file` says so."""
+    """The write end. "Reading" it notices that its reader has left, which `_end_of_file` reports."""
 
     __slots__ = ("_blocked", "_is_socket", "_queue")
 
@@ -172,8 +173,8 @@ class PipeWriter(PipeDriver):
         if reader is GONE:
             self.sink._end_of_file()
         elif reader is TALKING:
-            # What comes the other way is for whoever reads from this socket, not for us; the next wait would report
-            # it again, and so would every one. That the reader leaves, the next write will tell.
+            # Bytes from the other direction are for a reader of this socket, not for this driver; every wait would
+            # report them. The next write will report that the reader has left.
             self.stop_reading()
 
     def write_some(self, item: Buffer) -> int:
@@ -190,7 +191,7 @@ class PipeWriter(PipeDriver):
         return sent
 
     def write(self, item: Buffer, size: int) -> None:
-        """Queue `item`, to be sent when the pipe takes more. Raises what the port does that cannot watch the pipe."""
+        """Queue `item`, to be sent when the pipe takes more. Raises the port's error if it cannot watch the pipe."""
         if not self._blocked:
             self._readiness.set_writer(self.fd, self.sink)
             self._blocked = True
@@ -198,7 +199,7 @@ class PipeWriter(PipeDriver):
         self.unsent += size
 
     def flush(self) -> None:
-        """Do nothing: what is queued is what the kernel has refused."""
+        """Do nothing: the queue holds only what the kernel has refused."""
 
     def run_flush(self) -> None:
         if not self.unsent:
@@ -218,7 +219,7 @@ class PipeWriter(PipeDriver):
         self.sink._written()
 
     def _drop(self, sent: int) -> None:
-        """Forget the `sent` first bytes of the queue."""
+        """Remove the first `sent` bytes from the queue."""
         self.unsent -= sent
         queue = self._queue
         while sent:
@@ -244,10 +245,10 @@ class PipeWriter(PipeDriver):
 
 
 def look_for_reader(fd: int, is_socket: bool) -> str:
-    """Say whether the other end of a pipe or socket, which is being written to, has left: GONE, SILENT or TALKING.
+    """Return whether the reader of the pipe or socket being written to has left: GONE, SILENT or TALKING.
 
     An event alone does not prove it: readiness may be spurious, a socket is readable when its peer has
-    written, and a FIFO that was opened for both directions when it holds what we wrote ourselves.
+    written, and a FIFO that was opened for both directions is readable when it holds bytes written here.
     """
     if is_socket:
         return _look_for_peer(fd)
@@ -265,7 +266,7 @@ def look_for_reader(fd: int, is_socket: bool) -> str:
 def _look_for_peer(fd: int) -> str:
     peek = socket.socket(fileno=fd)
     try:
-        peek.setblocking(False)  # it is; but the object could have got a default time-out
+        peek.setblocking(False)  # the descriptor is non-blocking, but the object may have got a default timeout
         return TALKING if peek.recv(1, socket.MSG_PEEK) else GONE
     except (BlockingIOError, InterruptedError):
         return SILENT

@@ -41,6 +41,6 @@ cdef inline bint unschedule_sole_flush(ReadinessDriver driver) noexcept:
     return take_only_borrowed(<PyObject *>driver.scheduler._flushes, <PyObject *>driver.sink)
 
 
-# As the scheduler's `_flush_soon`, of the sink.
+# Equivalent to the scheduler's `_flush_soon` with the sink.
 cdef inline int schedule_flush(ReadinessDriver driver) except -1:
     return add_borrowed(<PyObject *>driver.scheduler._flushes, <PyObject *>driver.sink)

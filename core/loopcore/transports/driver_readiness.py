@@ -1,15 +1,15 @@
 """The driver for readiness ports: try the system call when the port says "ready" (or before asking), wait on EAGAIN.
 
-Receiving: one receive an event. What has come in beyond it is reported again, because readiness is
-level-triggered, after every other connection has had its turn. The bytes pass through one reusable buffer and
-reach the protocol as `bytes` of their own size (docs/adr/0011); a BufferedProtocol gets them straight into its
+Receiving: one receive an event. Further bytes are reported again, because readiness is
+level-triggered, after every other connection has been served. The bytes pass through one reusable buffer and
+reach the protocol as `bytes` of exact size (docs/adr/0011); a BufferedProtocol gets them straight into its
 buffer.
 
-Sending: what was written goes at the end of the tick, or, compiled, when the event that it answers has been dealt with
-(docs/adr/0011). The kernel nearly always has room, so a flush first sends and asks for writability only about what was
-refused. While that is awaited (`blocked`) nothing else is tried: the order of bytes is the order of writes.
+Sending: written bytes are sent at the end of the tick, or, compiled, when the event that they answer has been handled
+(docs/adr/0011). The kernel nearly always has room, so a flush sends first, and asks for writability only for a
+refused rest. While the driver waits for it (`blocked`) nothing else is tried: bytes are sent in the order of writes.
 
-Both roles of the write side, "end of the tick" and "writable", are played by the sink: a connection costs two
+The sink plays both roles of the write side, "end of the tick" and "writable": a connection costs two
 objects, not four.
 """
 
@@ -47,7 +47,7 @@ class ReadinessDriver(BufferedStreamDriver):
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         BufferedStreamDriver._prepare(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
-        self._fileno: int = self.fd  # a Python int, kept because the table's keys are
+        self._fileno: int = self.fd  # a Python int, kept because the table's keys are Python ints
         self._blocked: bool = False
 
     def start_reading(self) -> None:
@@ -58,7 +58,7 @@ class ReadinessDriver(BufferedStreamDriver):
     def stop_reading(self) -> None:
         if self.reading:
             self.reading = False
-            if not self.scheduler.is_closed():  # or else the table is gone already
+            if not self.scheduler.is_closed():  # otherwise the table is already gone
                 self._readiness.clear_reader(self._fileno)
 
     def _run(self) -> None:
@@ -77,11 +77,11 @@ class ReadinessDriver(BufferedStreamDriver):
             self.context.run(self._receive)
 
     def _answer(self) -> None:
-        """Send what the sink has written to what has just come in, if nobody else's writes wait.
+        """Send what the sink wrote in answer to the bytes just received, if no other sink has writes waiting.
 
-        The end of the tick would bring the same turn, but after the other events: by then neither the socket nor the
-        bytes are in the processor's cache (docs/adr/0011). What others wrote before goes before. Who looks on has each
-        send as a callback of its own, then.
+        The end of the tick would do the same, but after the other events: by then neither the socket nor the
+        bytes are in the processor's cache (docs/adr/0011). Earlier writes of other sinks must be sent first. An
+        observed loop runs each send as a separate callback, so this is skipped there.
         """
         scheduler = self.scheduler
         if scheduler._observed or not unschedule_sole_flush(self):
@@ -111,7 +111,7 @@ class ReadinessDriver(BufferedStreamDriver):
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent
         self.flush()
-        return self._send_some(item) if self.sent == goal else 0  # behind what could not be sent nothing may follow
+        return self._send_some(item) if self.sent == goal else 0  # nothing may follow while earlier bytes are unsent
 
     def flush(self) -> None:
         if self.unsent and not self._blocked:
@@ -119,7 +119,7 @@ class ReadinessDriver(BufferedStreamDriver):
 
     def run_flush(self) -> None:
         if self._flush_scheduled:
-            # The turn at the end of the tick. If an earlier flush was refused, it is too early to try again.
+            # Called at the end of the tick. If an earlier flush was refused, it is too early to try again.
             self._flush_scheduled = False
             if self._blocked:
                 return
@@ -131,7 +131,7 @@ class ReadinessDriver(BufferedStreamDriver):
         sent = _UNTRIED
         if cython.compiled and self._single is not None:
             sent = self._send_single()
-            if self.unsent == 0:  # nearly always: no handler is set up
+            if self.unsent == 0:  # nearly always: no exception handler is set up
                 if self._blocked:
                     self._unblock()
                 self.sink._on_written()
@@ -139,7 +139,7 @@ class ReadinessDriver(BufferedStreamDriver):
         self._send_rest(sent)
 
     def _send_rest(self, sent: int) -> None:
-        """Do what is left of `_send`, where the single item's send has returned `sent`, or was not tried."""
+        """Complete `_send`: sending the single item returned `sent`, or was not tried."""
         try:
             if cython.compiled and sent == _FAILED:
                 raise_pending()
@@ -177,7 +177,7 @@ class ReadinessDriver(BufferedStreamDriver):
         self.reading = False
         self._drop_all()
         self._blocked = False
-        if number_of(sock) >= 0:  # or else its finalizer was before us, and the number may be another's
+        if number_of(sock) >= 0:  # otherwise its finalizer ran first, and the number may have a new owner
             self._readiness.forget(self._fileno)
         self.sock = None  # type: ignore[assignment]
         self.sink = None  # type: ignore[assignment]

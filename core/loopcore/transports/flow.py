@@ -1,9 +1,9 @@
-"""Backpressure on writing: water marks, and when the protocol is told to pause and to resume.
+"""Backpressure on writing: water marks, and when the protocol is paused and resumed.
 
 The rules are asyncio's: `pause_writing` when more than the high-water mark is waiting for the kernel,
-`resume_writing` when no more than the low-water mark is. "Waiting for the kernel" leaves out what is only queued
-until the end of the tick: before a protocol is paused, what is queued has been offered to the kernel. So a
-paused protocol always has a driver that waits for writability, which is what will resume it.
+`resume_writing` when no more than the low-water mark is. "Waiting for the kernel" excludes bytes that are only queued
+until the end of the tick: the queue is offered to the kernel before a protocol is paused. A paused protocol
+therefore always has a driver that waits for writability, which will resume it.
 
 Thread: the loop's own. Sizes are in bytes. An error in the protocol goes to the loop's exception handler and
 changes nothing here.
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 HIGH_WATER: Final = 64 * 1024
-"""The high-water mark until one is set; the low-water mark is a quarter of it."""
+"""The default high-water mark; the low-water mark is a quarter of it."""
 
 JOIN_LIMIT: Final = 64 * 1024
-"""Writes are joined up to here. Beyond it a longer vector saves nothing and the peer only waits."""
+"""Writes are joined up to this size. Beyond it a longer vector saves nothing, and the peer only waits."""
 
 _HIGH_WATER, _LOW_WATER, _JOIN_LIMIT = HIGH_WATER, HIGH_WATER // 4, JOIN_LIMIT
 _LIMITS = (_LOW_WATER, _HIGH_WATER)
 
 
 def water_marks(high: Any, low: Any, default: int) -> tuple[Any, Any]:
-    """Return the low-water and the high-water mark for what a program gave, None where it gave nothing.
+    """Return the low-water and the high-water mark for the given limits, None where a limit was not given.
 
-    Any numbers will do, as in asyncio. Raises ValueError unless high >= low >= 0, TypeError for what is no number.
+    Any numbers are accepted, as in asyncio. Raises ValueError unless high >= low >= 0, TypeError for a non-number.
     """
     if high is None:
         high = default if low is None else 4 * low
@@ -56,33 +56,33 @@ def water_marks(high: Any, low: Any, default: int) -> tuple[Any, Any]:
 
 
 def whole_bytes(marks: tuple[Any, Any]) -> tuple[int, int]:
-    """Return `marks` as the integers that compare with a size as they do; of those that are larger, the largest."""
+    """Return `marks` as integers that compare with any size as the marks do; larger ones become sys.maxsize."""
     low, high = marks
     return int(min(low, sys.maxsize)), int(min(high, sys.maxsize))
 
 
 def fire_transport_hook(transport: Any, what: str, *argument: object) -> None:
-    """Tell plugins that a transport has opened, closed, paused or resumed."""
+    """Notify plugins that a transport has opened, closed, paused or resumed."""
     loop = transport._loop
     loop.probes.fire(f"loopcore_transport_{what}", loop, transport, *argument)
 
 
 def fire_dropped_hook(transport: Any) -> None:
-    """Tell plugins, in the next tick, that a transport has ended which nobody has closed.
+    """Notify plugins, in the next tick, that a transport has ended without being closed.
 
-    To be called by its finalizer, and so in whatever thread lets go of it or collects. Until then it lives again, as
-    hooks are given it; a finalizer runs once (PEP 442).
+    Called by its finalizer, and so in any thread that releases it or runs the collector. Hooks receive the transport,
+    so it is resurrected until then; its finalizer runs only once (PEP 442).
     """
     loop = transport._loop
     if loop.watching_transports and not loop.is_closed():
         try:
             loop.call_soon_threadsafe(fire_transport_hook, transport, "closed", None)
         except RuntimeError:
-            pass  # closed meanwhile, by its own thread
+            pass  # closed in the meantime by the loop's thread
 
 
 class FlowControl(Sink):
-    """The write side's water marks; a transport is one."""
+    """The water marks of the write side; base class of transports."""
 
     __slots__ = (
         "_loop",
@@ -104,7 +104,7 @@ class FlowControl(Sink):
         self._driver: Driver
         self._protocol: asyncio.BaseProtocol
         self._context: Context = copy_context()
-        """What the protocol's methods run in: the context that the transport was made in, a copy of it."""
+        """The context of the protocol's methods: a copy of the context in which the transport was made."""
         self._limits: tuple[Any, Any] = _LIMITS
         self._high_water: int = _HIGH_WATER
         self._low_water: int = _LOW_WATER
@@ -116,13 +116,13 @@ class FlowControl(Sink):
         return self._driver.unsent
 
     def get_write_buffer_limits(self) -> tuple[Any, Any]:
-        """Return the low-water and the high-water mark, as they were set."""
+        """Return the low-water and the high-water mark, unchanged from the setting."""
         return self._limits
 
     def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
         """Set the water marks, which may be any numbers. Raises ValueError unless high >= low >= 0.
 
-        One that is not given follows from the other: low is a quarter of high, high is four times low.
+        A mark that is not given follows from the other: low is a quarter of high, high is four times low.
         """
         self._set_limits(high, low)
         self._maybe_pause_writing()
@@ -133,7 +133,7 @@ class FlowControl(Sink):
         self._join_limit = min(self._high_water, JOIN_LIMIT)
 
     def _maybe_pause_writing(self) -> None:
-        """Offer to the kernel what is queued, and pause the protocol if too much is left."""
+        """Offer the queue to the kernel, and pause the protocol if too much is left."""
         if self._driver.unsent > self._join_limit:
             self._driver.flush()
         if self._driver.unsent > self._high_water and not self._protocol_paused:
@@ -148,7 +148,7 @@ class FlowControl(Sink):
                 self._report(exc, "protocol.pause_writing() failed")
 
     def _resume_protocol(self) -> None:
-        """Tell the paused protocol that it may write again. Runs outside of any callback, so the context is free."""
+        """Let the paused protocol write again. Runs outside of any callback, so the context is free."""
         self._protocol_paused = False
         if self._loop.watching_transports:
             fire_transport_hook(self, "resumed", "writing")

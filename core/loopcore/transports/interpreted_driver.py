@@ -1,7 +1,7 @@
 """The driver of the pure build for stream sockets over readiness ports, with its calls written out (docs/adr/0002).
 
-What comes with every message is here in one piece: a receive, the protocol's call, and the send of one buffer that
-answers it (docs/adr/0011). `interpreted_stream` has the write, and the send at the end of the tick. All else is
+The steps of every message are one function: a receive, the protocol's call, and the send of one buffer that
+answers it (docs/adr/0011). `interpreted_stream` has the write, and the send at the end of the tick. Everything else is
 ReadinessDriver's.
 """
 
@@ -14,9 +14,9 @@ from loopcore.transports.driver_buffered import READ_FAILED, WRITE_FAILED
 
 
 class ReadinessDriver(driver_readiness.ReadinessDriver):
-    """One connected, non-blocking socket over a readiness port, for who has no compiler.
+    """One connected, non-blocking socket over a readiness port, for the pure build.
 
-    Named as the one that it stands for, because hooks and reports show the name.
+    It has the name of the class it replaces, because hooks and reports show the name.
     """
 
     __slots__ = ()
@@ -77,18 +77,18 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
                     if sink._protocol_paused or sink._awaits_drain:
                         sink._on_written()
                 except BaseException:
-                    scheduler._flushes.append(sink)  # to run one again that has run does nothing
+                    scheduler._flushes.append(sink)  # running it once more than needed does nothing
                     raise
         return nbytes
 
     def _receive_failed(self, exc: BaseException) -> int:
-        """Deal with what a receive has raised; return 0, the bytes that it has brought."""
+        """Handle an exception raised by a receive; return 0, the number of bytes received."""
         if not isinstance(exc, (BlockingIOError, InterruptedError)):
             self.sink._failed(exc, READ_FAILED)
         return 0
 
     def _send_failed(self, exc: BaseException) -> None:
-        """Deal with what the send of the single item has raised."""
+        """Handle an exception raised by the send of the single item."""
         if isinstance(exc, (BlockingIOError, InterruptedError)):
             self._keep_rest(0)
             return
@@ -96,7 +96,7 @@ class ReadinessDriver(driver_readiness.ReadinessDriver):
         self.sink._failed(exc, WRITE_FAILED)
 
     def _keep_rest(self, sent: int) -> None:
-        """Keep what the kernel has not taken of the single item, all but the first `sent` bytes, until it can."""
+        """Keep the single item without its first `sent` bytes, which the kernel has taken, and wait for writability."""
         sink: Any = self.sink
         self._head = sent
         self.unsent -= sent

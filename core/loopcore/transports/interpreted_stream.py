@@ -1,8 +1,9 @@
 """The stream transport of the pure build over readiness ports, with its calls written out (docs/adr/0002).
 
-A write to an empty queue and the turn at the end of the tick, each in one piece with what `interpreted_driver` and its
-bases do for them, for the ordinary case: plain `bytes`, nothing refused, one buffer and nothing that waits for the
-kernel. All else goes through the layers, by StreamTransport's own methods and the driver's.
+A write to an empty queue, and the flush at the end of the tick, are one function each, including what
+`interpreted_driver` and its bases do for them. They cover the ordinary case: plain `bytes`, nothing refused, one
+buffer, and nothing waiting for the kernel. Every other case goes through the layers, by StreamTransport's own methods
+and the driver's.
 
 Thread: the loop's own.
 """
@@ -13,9 +14,9 @@ from loopcore.transports import stream
 
 
 class StreamTransport(stream.StreamTransport):
-    """A stream of bytes both ways, for who has no compiler; its driver is `interpreted_driver.ReadinessDriver`.
+    """A stream of bytes in both directions, for the pure build; its driver is `interpreted_driver.ReadinessDriver`.
 
-    Named as the one that it stands for, because hooks and reports show the name.
+    It has the name of the class it replaces, because hooks and reports show the name.
     """
 
     __slots__ = ()
@@ -32,12 +33,12 @@ class StreamTransport(stream.StreamTransport):
             try:
                 self._run()
             except BaseException:
-                scheduler._flushes.append(self)  # what an interruption has left has its turn yet
+                scheduler._flushes.append(self)  # sends what an interruption has left
                 raise
             if driver.unsent:
                 self._maybe_pause_writing()
             return
-        scheduler.unflushed = scheduler.unflushed + size if scheduler.unflushed else size  # not to add costs less
+        scheduler.unflushed = scheduler.unflushed + size if scheduler.unflushed else size  # no addition if 0
         if not driver._flush_scheduled:
             driver._flush_scheduled = True
             scheduler._flushes.append(self)

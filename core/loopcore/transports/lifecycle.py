@@ -1,11 +1,11 @@
-"""The life of a connection: its states, how it ends, and who lets go of what.
+"""The life of a connection: its states, how it ends, and when resources are released.
 
 A transport moves through four states and never back:
 
     OPEN     reads and writes
     CLOSING  `close` was called while bytes were waiting for the kernel: reads no more, still sends
     LOST     `connection_lost` is scheduled: neither reads nor sends
-    CLOSED   `connection_lost` was called: the socket is given up, the protocol and the server let go
+    CLOSED   `connection_lost` was called: the socket is released, and with it the protocol and the server
 
         close, end of file      abort, error     all is sent     connection_lost ran
     OPEN     CLOSING or LOST         LOST             -                 -
@@ -13,11 +13,11 @@ A transport moves through four states and never back:
     LOST           -                  -               -              CLOSED
 
 The socket has one owner, the driver, and is closed once: by `release`, right after `connection_lost`.
-Only a transport that nobody closed does it in its finalizer, with a ResourceWarning.
+Only a transport that was never closed closes it in its finalizer, with a ResourceWarning.
 
-Thread: the loop's own, except `close` and `abort`. These are what finalizers call, and the collector runs in any
-thread: in another than the loop's they leave the work to that (see `close`). Errors of the protocol and of the socket
-end the connection; `connection_lost` says why.
+Thread: the loop's own, except `close` and `abort`. Finalizers call these two, and the collector runs in any
+thread: outside the loop's thread they leave the work to it (see `close`). Errors of the protocol and of the socket
+end the connection; `connection_lost` receives the error.
 """
 
 import asyncio
@@ -46,23 +46,23 @@ CLOSED = 3
 _OPEN, _CLOSING, _LOST, _CLOSED = OPEN, CLOSING, LOST, CLOSED
 
 STATES: Final = ("open", "closing", "closing", "closed")
-"""What the representation says of each state."""
+"""The text for each state in the repr."""
 
 
 def disable_nagle(sock: socket.socket) -> None:
-    """Let small writes leave at once (TCP_NODELAY); without effect on what is not TCP."""
-    # `proto` first: `family` makes an enum member of its number each time it is asked, which takes longer than all
-    # the rest. A socket that was made without a protocol has 0 for the default, TCP if the family is the Internet's.
+    """Send small writes at once (TCP_NODELAY); no effect on a socket that is not TCP."""
+    # `proto` first: `family` makes an enum member on every access, which takes longer than everything else here.
+    # A socket made without a protocol has 0, the default, which is TCP for the Internet families.
     proto = sock.proto
     if proto == IPPROTO_TCP or (proto == 0 and sock.family in (socket.AF_INET, socket.AF_INET6)):
         try:
             sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         except OSError:
-            pass  # macOS says EINVAL when the peer has gone already; the first receive will tell
+            pass  # macOS says EINVAL when the peer has already gone; the first receive will report it
 
 
 def has_no_delay(sock: socket.socket) -> bool:
-    """Tell whether small writes leave at once."""
+    """Return whether small writes are sent at once (TCP_NODELAY)."""
     try:
         return sock.getsockopt(IPPROTO_TCP, TCP_NODELAY) != 0
     except OSError:
@@ -70,9 +70,9 @@ def has_no_delay(sock: socket.socket) -> bool:
 
 
 class InheritedSockname:
-    """The address that a connection has if its listening socket has one: what is said once the socket is closed.
+    """The address that a connection inherits from its listening socket, reported once its own socket is closed.
 
-    While it is open the kernel is asked: a filter there may have led a connection for another address here.
+    While the socket is open the kernel is asked: a filter may have redirected a connection for another address.
     """
 
     __slots__ = ("name",)
@@ -82,7 +82,7 @@ class InheritedSockname:
 
 
 def inherited_sockname(sock: socket.socket) -> InheritedSockname | None:
-    """Return the name of the connections that `sock` will accept; None if each will have its own."""
+    """Return the address that connections accepted by `sock` share; None if each has its own."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return None
     name = sock.getsockname()
@@ -90,9 +90,9 @@ def inherited_sockname(sock: socket.socket) -> InheritedSockname | None:
 
 
 def initial_extra_info(sock: socket.socket, extra: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what `get_extra_info` knows; what the caller found out already (accept, TLS) is not asked again."""
+    """Return the initial extra info; facts that the caller already has (accept, TLS) are not looked up again."""
     facts: dict[str, Any] = {} if extra is None else extra
-    facts["socket"] = sock  # shown as a TransportSocket, which is made for who asks
+    facts["socket"] = sock  # shown as a TransportSocket, which is made on demand
     if "sockname" not in facts:
         try:
             facts["sockname"] = sock.getsockname()
@@ -107,13 +107,13 @@ def initial_extra_info(sock: socket.socket, extra: dict[str, Any] | None) -> dic
 
 
 def resolve(waiter: "asyncio.Future[None]") -> None:
-    """Resolve the future, unless it was cancelled meanwhile."""
+    """Resolve the future, unless it was cancelled in the meantime."""
     if not waiter.done():
         waiter.set_result(None)
 
 
 class Connection(FlowControl):
-    """What a transport is beside reading and writing. Subclasses make the driver."""
+    """The part of a transport other than reading and writing. Subclasses make the driver."""
 
     __slots__ = (
         "_extra",
@@ -126,26 +126,26 @@ class Connection(FlowControl):
     )
 
     def _begin(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
-        """Set the attributes; what the `__init__` of a subclass does first."""
+        """Set the attributes; the first step of a subclass's `__init__`."""
         self._begin_flow(loop)
         self._extra: dict[str, Any] = initial_extra_info(sock, extra)
         self._server: Server | None = None
         self._transport_table: Any = None
         self._state: int = _OPEN
         self._refuses: bool = False
-        """Whether `write` has to look closer: the end was written, the connection lost, or a file is being sent."""
+        """Whether `write` must check first: the end was written, the connection lost, or a file is being sent."""
         self._awaits_drain: bool = False
-        """Whether something is to be done when all is sent: closing, the end of our half, `_empty_waiter`."""
+        """Whether an action waits until all is sent: closing, the end of our half, `_empty_waiter`."""
         self._empty_waiter: asyncio.Future[None] | None = None
 
     def _own_descriptor(self) -> None:
-        """Enter the driver's descriptor where add_reader and sock_recv look, which refuse a transport's."""
-        self._transport_table = getattr(self._loop, "_transports", None)  # the facade's
+        """Register the descriptor, so that add_reader and sock_recv refuse it as a transport's."""
+        self._transport_table = getattr(self._loop, "_transports", None)  # EventLoop's
         if self._transport_table is not None:
             self._transport_table[self._driver.fd] = self
 
     def _open_soon(self, connection_made: Any, start_reading: Any, waiter: "asyncio.Future[None] | None") -> None:
-        """Enter the descriptor and schedule what a connection begins with; if that fails, give up the socket."""
+        """Register the descriptor and schedule the first calls of a connection; on failure, release the socket."""
         try:
             self._own_descriptor()
             self._loop.schedule(connection_made, (self,), self._context)
@@ -179,7 +179,7 @@ class Connection(FlowControl):
             detach(self._server, self)
         fire_dropped_hook(self)
 
-    # What asyncio's own code and its libraries look up.
+    # Looked up by asyncio's own code and by libraries.
 
     @property
     def _sock(self) -> socket.socket | None:
@@ -191,9 +191,9 @@ class Connection(FlowControl):
         return self._driver.fd
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return "socket", "sockname", "peername" or what else is known under `name`.
+        """Return "socket", "sockname", "peername" or whatever else is known under `name`.
 
-        "loopcore.bytes" is how many bytes were received and sent so far, a pair.
+        "loopcore.bytes" is a pair: how many bytes were received and sent so far.
         """
         if name == "loopcore.bytes":
             return (self._driver.received, self._driver.sent)
@@ -202,39 +202,39 @@ class Connection(FlowControl):
         return self._extra.get(name, default)
 
     def _resolve_extra(self, name: str) -> None:
-        """Make what was only noted what a program gets."""
+        """Replace the internal value of `name` by the one that programs see."""
         fact = self._extra.get(name)
         if name == "socket" and isinstance(fact, (socket.socket, AcceptedSocket)):
             self._extra[name] = TransportSocket(real_socket(fact), self)
         elif isinstance(fact, InheritedSockname):
             try:
                 self._extra[name] = self._driver.sock.getsockname()
-            except (AttributeError, OSError):  # closed, by us or by somebody else
+            except (AttributeError, OSError):  # closed here or elsewhere
                 self._extra[name] = fact.name
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the protocol that is called now; None once the connection is lost."""
+        """Return the current protocol; None once the connection is lost."""
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Call `protocol` from now on; what was received and not handed over yet goes to it."""
+        """Call `protocol` from now on; received bytes that were not delivered yet go to it."""
         self._protocol = protocol
 
     # Closing
 
     def is_closing(self) -> bool:
-        """Tell whether the transport is closing or closed."""
+        """Return whether the transport is closing or closed."""
         return self._state != _OPEN
 
     @property
     def _closing(self) -> bool:
-        """`is_closing` by the name that libraries look up in asyncio's transports."""
+        """`is_closing`, under the name that libraries look up in asyncio's transports."""
         return self._state != _OPEN
 
     def close(self) -> None:
         """Stop reading, send what was written, then close. Idempotent.
 
-        Thread: any. While another thread runs the loop, that one does it, in its next tick.
+        Thread: any. If the loop runs in another thread, the loop's thread closes in its next tick.
         """
         if self._state != _OPEN:
             return
@@ -255,7 +255,7 @@ class Connection(FlowControl):
             self._lose(None)
 
     def abort(self) -> None:
-        """Close at once; what the kernel has no room for is dropped. Thread: as for `close`."""
+        """Close at once; bytes that the kernel has no room for are dropped. Thread: as for `close`."""
         is_open = self._state == _OPEN
         if not self._loop._is_elsewhere():
             self._abort(is_open)
@@ -271,7 +271,7 @@ class Connection(FlowControl):
     def _failed(self, exc: BaseException, message: str) -> None:
         if not isinstance(exc, OSError):
             if self._state == _OPEN:
-                self._driver.flush()  # the socket is whole: asyncio's `write` would have sent it by now
+                self._driver.flush()  # the socket still works: asyncio's `write` would have sent it by now
             self._report(exc, message)
         elif self._loop.get_debug():
             logger.debug("%r: %s", self, message, exc_info=exc)
@@ -284,10 +284,10 @@ class Connection(FlowControl):
             self._lose(exc)
 
     def _stop_reading(self) -> None:
-        """Read no more, on the way to the end.
+        """Stop reading before the transport ends.
 
-        If the port refuses even that, as it does in a child that was forked past Python's hooks, nothing of what has to
-        follow would ever run: the socket is closed now, and the refusal goes to the caller.
+        If the port refuses even that, as it does in a child that was forked past Python's hooks, the steps that follow
+        would never run: the socket is closed now, and the caller gets the refusal.
         """
         try:
             self._driver.stop_reading()
@@ -314,7 +314,7 @@ class Connection(FlowControl):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Give up the socket and whatever could keep this transport alive, or be kept alive by it."""
+        """Release the socket, and every reference that could keep this transport alive or be kept alive by it."""
         self._state = _CLOSED
         self._protocol = None  # type: ignore[assignment]
         if self._server is not None:
@@ -325,4 +325,4 @@ class Connection(FlowControl):
         if isinstance(self._transport_table, TransportTable):
             table = self._transport_table
             table.discard(self._driver.fd, self)
-        self._driver.release()  # raises if somebody else has closed the descriptor
+        self._driver.release()  # raises if the descriptor was closed elsewhere

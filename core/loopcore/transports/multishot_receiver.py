@@ -1,11 +1,12 @@
-"""What comes in over a completion port: the one receiving operation of a driver, begun, called off and begun again.
+"""MultishotReceiver: a driver's one receiving operation over a completion port, started, cancelled and restarted.
 
-A readiness port leaves to the kernel what nobody reads. A completion port has perhaps read it already when reading is
-stopped: the cancellation comes too late for what is on its way. That is held here, as much as was in flight, and
-handed over when reading starts again, before the port is asked for anything newer.
+A readiness port leaves unread bytes to the kernel. A completion port may have read bytes already when reading is
+stopped: a cancellation comes too late for results in flight. These are held here, at most as many as were in
+flight, and delivered when reading starts again, before the port is asked for newer ones.
 
 One operation serves for the life of the connection. It ends with the end of the stream, an error, a cancellation, or
-when the port wants to be asked again; the driver hears of the first two. Nothing is handed over from inside `start`.
+when the port wants it submitted again; the driver learns only of the first two. Nothing is delivered from inside
+`start`.
 
 Thread: the loop's own.
 """
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class MultishotReceiver(Runnable):
-    """Runs for each completion of `operation`, and hands the results to the driver's `_arrived`, in its context."""
+    """Runs for each completion of `operation`, and passes the results to the driver's `_arrived`, in its context."""
 
     __slots__ = (
         "_completions",
@@ -53,22 +54,22 @@ class MultishotReceiver(Runnable):
         self._driver: Driver | None = driver
         self._operation: Operation = operation
         self._next: Operation | None = None
-        # Most connections never hold anything: made with the first result that has to wait.
+        # Most connections never hold a result: made with the first one that has to wait.
         self._held: deque[Any] | None = None
         self._run_scheduled: bool = False
         self._cancelled: bool = False
         self._is_more: bool = False
-        """The port has told all it knows, and the driver has not taken everything yet."""
+        """Whether the driver has not taken everything yet, and the port will not report it again."""
 
     def use(self, operation: Operation) -> None:
-        """Go on with another operation. The present one is called off; what it still brings comes first."""
+        """Continue with another operation. The present one is cancelled; its remaining results come first."""
         self._next = operation
         if self._operation.pending and not self._cancelled:
             self._cancelled = True
             self._completions.cancel(self._operation)
 
     def start(self) -> None:
-        """Hand over what is held, later in this tick or in the next, then what comes. `driver.reading` is set."""
+        """Deliver held results, later in this tick or in the next, then new ones. `driver.reading` is set."""
         if self._held is not None:
             if not self._run_scheduled:
                 self._run_scheduled = True
@@ -77,21 +78,21 @@ class MultishotReceiver(Runnable):
             self._submit()
 
     def rearm(self) -> None:
-        """Hand over READ in the next tick, though the port will not say so again: its operation is a Poll for edges."""
-        if self._operation.pending:  # or else it is asked again
+        """Deliver READ in the next tick: the port will not report it again, as the operation is a Poll for edges."""
+        if self._operation.pending:  # otherwise it will be submitted again
             self._is_more = True
             if not self._run_scheduled:
                 self._run_scheduled = True
                 self._scheduler.push(self)
 
     def stop(self) -> None:
-        """Hand nothing over until `start`. `driver.reading` is no longer set."""
+        """Deliver nothing until `start`. `driver.reading` is no longer set."""
         if self._operation.pending and not self._cancelled:
             self._cancelled = True
             self._completions.cancel(self._operation)
 
     def release(self) -> None:
-        """End for good. What comes nevertheless is dropped, and what the port has lent is given back."""
+        """End for good. Late results are dropped, and memory that the port has lent is returned."""
         self.stop()
         self._driver = None
         self._held = None
@@ -100,7 +101,7 @@ class MultishotReceiver(Runnable):
         if self._next is not None:
             self._operation = self._next
             self._next = None
-        self._is_more = False  # it tells of what is there by itself, and may be a Receive, which nothing may overtake
+        self._is_more = False  # a new operation reports what is there; a Receive must not be overtaken
         self._operation.target = self
         self._completions.submit(self._operation)
 
@@ -114,7 +115,7 @@ class MultishotReceiver(Runnable):
                 self._is_more = False
                 result = READ
         elif not operation.pending:
-            operation.target = None  # the cycle is closed while the port has the operation only
+            operation.target = None  # the reference cycle exists only while the port has the operation
             if isinstance(result, OSError) and self._is_expected_termination(result):
                 result = None
             self._cancelled = False
@@ -128,7 +129,7 @@ class MultishotReceiver(Runnable):
             else:
                 self._hand_over(driver, result)
         finally:
-            # Also after SystemExit from the protocol, or else nothing would ever come again.
+            # Also after SystemExit from the protocol, or else nothing would ever be received again.
             if driver.reading and (self._held is not None or not operation.pending):
                 self.start()
 
@@ -145,7 +146,7 @@ class MultishotReceiver(Runnable):
             driver.context.run(driver._arrived, result)
 
     def _run_seldom(self, driver: Driver, result: Any) -> None:
-        """Hold what has to wait, and hand over what is held as long as the driver reads."""
+        """Hold a result that has to wait, and deliver held results as long as the driver reads."""
         if result is not None:
             if self._held is None:
                 self._held = deque()
@@ -157,7 +158,7 @@ class MultishotReceiver(Runnable):
             self._hand_over(driver, held)
 
     def push_back(self, result: Any) -> None:
-        """Hold `result`, the rest of what is being handed over, before everything else. After `release` a no-op."""
+        """Hold `result`, the rest of the one being delivered, before all others. A no-op after `release`."""
         if self._driver is None:
             return
         if self._held is None:
@@ -165,14 +166,14 @@ class MultishotReceiver(Runnable):
         self._held.appendleft(result)
 
     def _is_expected_termination(self, error: OSError) -> bool:
-        """Tell whether `error` is only the end of the operation, and nothing about the connection."""
+        """Return whether `error` means only the end of the operation, and nothing about the connection."""
         if isinstance(error, BlockingIOError | InterruptedError):
             return True
         return self._cancelled and error.errno == errno.ECANCELED
 
 
 def kept(result: Any) -> Any:
-    """Return `result` in memory of our own, if it is in the port's, which is given back."""
+    """Return `result`; if it is lent memory, return a copy and give the memory back to the port."""
     if not hasattr(result, "give_back"):
         return result
     try:
@@ -182,6 +183,6 @@ def kept(result: Any) -> Any:
 
 
 def give_back(result: Any) -> None:
-    """Return the port's memory to it, if `result` is lent."""
+    """Give lent memory back to the port; no effect on any other result."""
     if hasattr(result, "give_back"):
         result.give_back()

@@ -1,7 +1,7 @@
-"""How the transport of a connected stream socket is made.
+"""Making the transport of a connected stream socket.
 
-A type is called with a dict of keywords, through `functools.partial` with another one; a function that is compiled is
-not. Each connection that a server accepts would pay for it (docs/adr/0012).
+Calling a type takes a dict of keywords, and through `functools.partial` another one; calling a compiled function takes
+none. Each connection that a server accepts would pay for it (docs/adr/0012).
 
 Thread: the loop's own.
 """
@@ -25,7 +25,7 @@ def open_stream(
     extra: dict[str, Any] | None = None,
     server: "Server | None" = None,
 ) -> StreamTransport:
-    """Return `StreamTransport` of these arguments. Raises as its constructor does."""
+    """Return a `StreamTransport` made with these arguments. Raises as its constructor does."""
     transport = StreamTransport.__new__(StreamTransport)
     transport._open(scheduler, sock, protocol, waiter, extra, server)
     return transport

@@ -1,7 +1,8 @@
-"""ReadPipeTransport and WritePipeTransport: the two ends of pipes, as asyncio's programs know them.
+"""ReadPipeTransport and WritePipeTransport: asyncio's transports for the two ends of pipes.
 
-Each owns its file object from the moment it was made, and closes it once, after `connection_lost`. A refusal
-(ValueError) leaves it to the caller. The states are those of `loopcore.transports.lifecycle`, in this table:
+Each owns its file object from its construction on, and closes it once, after `connection_lost`. If construction
+is refused (ValueError), the file stays the caller's. The states are those of `loopcore.transports.lifecycle`, in this
+table:
 
                  end of file, reader gone, error, abort      close, write_eof     all is written
     OPEN         LOST                                        CLOSING or LOST            -
@@ -10,13 +11,13 @@ Each owns its file object from the moment it was made, and closes it once, after
 
 A read end has no CLOSING: there is nothing to wait for.
 
-What differs from asyncio: writing resumes at the low-water mark, not only when all is written; bytes that come
-from the peer of a socket that is only written to do not end it (asyncio takes them for its closing); `close` on a
-loop that is closed already closes the file, where asyncio raises RuntimeError and leaks it.
+Differences from asyncio: writing resumes at the low-water mark, not only when all is written; bytes received
+from the peer of a write-only socket do not end the transport (asyncio takes them for the peer's closing); `close` on a
+loop that is already closed closes the file, where asyncio raises RuntimeError and leaks it.
 
-isinstance(transport, asyncio.ReadTransport / asyncio.WriteTransport) holds through `__class__`, for the reason told
+isinstance(transport, asyncio.ReadTransport / asyncio.WriteTransport) holds through `__class__`, for the reason given
 in `loopcore.transports.stream`; asyncio's write end is an asyncio.Transport that cannot read. Thread: the loop's own.
-Errors end the connection; `connection_lost` says why.
+Errors end the connection; `connection_lost` receives the error.
 """
 
 import asyncio
@@ -48,10 +49,10 @@ KINDS: Final = (
 
 
 def check_kind(pipe: Any) -> int:
-    """Return the mode of what `pipe` is open on; make its descriptor non-blocking.
+    """Return the mode of the file that `pipe` is open on; make its descriptor non-blocking.
 
-    Raises ValueError for what never says that it is ready: files, directories, block devices. On Windows only the
-    HANDLE of a pipe will do (`asyncio.windows_utils.PipeHandle`).
+    Raises ValueError for kinds of files that never report readiness: regular files, directories, block devices. On
+    Windows only the HANDLE of a pipe is accepted (`asyncio.windows_utils.PipeHandle`).
     """
     fd = pipe.fileno()
     if sys.platform == "win32":
@@ -70,12 +71,12 @@ def check_kind(pipe: Any) -> int:
 
 def _check_handle(pipe: Any) -> None:
     if sys.platform == "win32":
-        import _winapi  # no other system has it
+        import _winapi  # exists only on Windows
 
         try:
             if _winapi.GetFileType(pipe.fileno()) == _winapi.FILE_TYPE_PIPE:
                 return
-        except OSError:  # a number of the C library's, for instance
+        except OSError:  # a C library descriptor number, for instance
             pass
         try:
             mode = os.fstat(pipe.fileno()).st_mode
@@ -89,7 +90,7 @@ def _check_handle(pipe: Any) -> None:
 
 
 class PipeEnd:
-    """What both ends are beside reading and writing. Mixed into a Sink."""
+    """The part that both ends share other than reading and writing. Mixed into a Sink."""
 
     _loop: Any
     _driver: Any
@@ -99,7 +100,7 @@ class PipeEnd:
     _state: int
 
     def _announce(self, waiter: "asyncio.Future[None] | None") -> None:
-        """Schedule what a protocol is told at the beginning, in asyncio's order."""
+        """Schedule the protocol's first calls, in asyncio's order."""
         loop, context = self._loop, self._context
         loop.call_soon(self._protocol.connection_made, self, context=context)
         loop.call_soon(self._open, context=context)
@@ -134,13 +135,13 @@ class PipeEnd:
         self._driver.sock = pipe
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return "pipe", the file object, "loopcore.bytes" as sockets do, or what else is known under `name`."""
+        """Return "pipe", the file object; "loopcore.bytes" as for sockets; or whatever else is known under `name`."""
         if name == "loopcore.bytes":
             return (self._driver.received, self._driver.sent)
         return self._extra.get(name, default)
 
     def get_protocol(self) -> Any:
-        """Return the protocol that is called now; None once the connection is lost."""
+        """Return the current protocol; None once the connection is lost."""
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -148,12 +149,12 @@ class PipeEnd:
         self._protocol = protocol
 
     def is_closing(self) -> bool:
-        """Tell whether the transport is closing or closed."""
+        """Return whether the transport is closing or closed."""
         return self._state != OPEN
 
     @property
     def _closing(self) -> bool:
-        """`is_closing` by the name that libraries look up in asyncio's transports."""
+        """`is_closing`, under the name that libraries look up in asyncio's transports."""
         return self._state != OPEN
 
     def _start_reading(self) -> None:
@@ -161,7 +162,7 @@ class PipeEnd:
             return
         try:
             self._driver.start_reading()
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
             self._failed(exc, "Fatal error on pipe transport")
 
     def _failed(self, exc: BaseException, message: str) -> None:
@@ -172,7 +173,7 @@ class PipeEnd:
         self._end(exc)
 
     def _is_expected(self, exc: BaseException) -> bool:
-        """Tell whether `connection_lost` says enough about this error. EIO: the other side of a terminal has gone."""
+        """Return whether `connection_lost` reports this error well enough. EIO: a terminal's other side has gone."""
         return isinstance(exc, OSError) and exc.errno == errno.EIO
 
     def _complain(self, exc: BaseException, message: str) -> None:
@@ -181,7 +182,7 @@ class PipeEnd:
         )
 
     def _in_owner(self, call: Callable[..., None], *args: Any) -> None:
-        """Call it in the loop's thread: now, or in the next tick if this is another, where a finalizer may run."""
+        """Call it in the loop's thread: now, or in the next tick if called in another, where a finalizer may run."""
         if self._loop._is_elsewhere():
             self._state = CLOSING
             self._loop.call_soon_threadsafe(call, *args, context=self._context)
@@ -189,7 +190,7 @@ class PipeEnd:
             call(*args)
 
     def _end(self, exc: BaseException | None) -> None:
-        """Neither read nor write any more; `connection_lost` comes next, once."""
+        """Stop reading and writing; schedule `connection_lost`, once."""
         if self._state >= LOST:
             return
         self._state = LOST
@@ -209,11 +210,11 @@ class PipeEnd:
         finally:
             self._state = CLOSED
             self._protocol = None
-            self._driver.release()  # raises if somebody else has closed the descriptor
+            self._driver.release()  # raises if the descriptor was closed elsewhere
 
 
 class ReadPipeTransport(PipeEnd, Sink):
-    """The end that is read."""
+    """The read end."""
 
     def __init__(
         self,
@@ -239,11 +240,11 @@ class ReadPipeTransport(PipeEnd, Sink):
         return asyncio.ReadTransport
 
     def is_reading(self) -> bool:
-        """Tell whether the protocol gets what comes in."""
+        """Return whether incoming bytes reach the protocol."""
         return self._state == OPEN and not self._paused
 
     def pause_reading(self) -> None:
-        """Leave what comes in to the kernel, and so hold up the writer. Without effect if closing or paused."""
+        """Leave incoming bytes to the kernel, which holds up the writer. No effect when closing or paused."""
         if self._state == OPEN and not self._paused:
             self._paused = True
             self._driver.stop_reading()
@@ -253,7 +254,7 @@ class ReadPipeTransport(PipeEnd, Sink):
                 logger.debug("%r pauses reading", self)
 
     def resume_reading(self) -> None:
-        """Take back `pause_reading`. Without effect if closing or not paused."""
+        """Undo `pause_reading`. No effect when closing or not paused."""
         if self._state == OPEN and self._paused:
             self._paused = False
             self._driver.start_reading()
@@ -263,7 +264,7 @@ class ReadPipeTransport(PipeEnd, Sink):
                 logger.debug("%r resumes reading", self)
 
     def close(self) -> None:
-        """Stop reading and close. Idempotent. Thread: any; while another runs the loop, that one does it."""
+        """Stop reading and close. Idempotent. Thread: any; if the loop runs in another, it closes there."""
         if self._state < LOST:
             self._in_owner(self._end, None)
 
@@ -277,7 +278,7 @@ class ReadPipeTransport(PipeEnd, Sink):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._complain(exc, "protocol.data_received() failed")  # and goes on, as asyncio's pipes do
+            self._complain(exc, "protocol.data_received() failed")  # and the transport continues, as asyncio's pipes do
 
     def _end_of_file(self) -> None:
         if self._loop.get_debug():
@@ -290,7 +291,7 @@ class ReadPipeTransport(PipeEnd, Sink):
 
 
 class WritePipeTransport(PipeEnd, FlowControl):
-    """The end that is written."""
+    """The write end."""
 
     def __init__(
         self,
@@ -307,7 +308,7 @@ class WritePipeTransport(PipeEnd, FlowControl):
         self._protocol = protocol
         self._state = OPEN
         self._lost_writes = 0
-        # A device has no reader to lose, and to be readable means something else for it.
+        # A device has no reader to lose, and its readability means something else.
         self._has_reader = not stat.S_ISCHR(mode)
         self._driver = make_pipe_writer(scheduler, self, pipe, self._context, mode)
         self._announce(waiter)
@@ -331,7 +332,7 @@ class WritePipeTransport(PipeEnd, FlowControl):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Write `data`: at once as far as the kernel takes it, the rest when it takes more.
 
-        Nothing happens if it is empty or the transport closing. Raises TypeError for what is not bytes-like.
+        No effect if it is empty or the transport is closing. Raises TypeError if `data` is not bytes-like.
         """
         item = immutable(data)
         size = len(item)
@@ -347,7 +348,7 @@ class WritePipeTransport(PipeEnd, FlowControl):
             return
         try:
             self._driver.write(memoryview(item)[sent:], size - sent)
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
             self._failed(exc, "Fatal error on pipe transport")
             return
         self._maybe_pause_writing()
@@ -357,11 +358,11 @@ class WritePipeTransport(PipeEnd, FlowControl):
         self.write(b"".join(list_of_data))
 
     def can_write_eof(self) -> bool:
-        """Tell that `write_eof` is possible; for a pipe it is the same as `close`."""
+        """Return True: `write_eof` is possible; for a pipe it is the same as `close`."""
         return True
 
     def write_eof(self) -> None:
-        """Close when all is written. Idempotent. Thread: any; while another runs the loop, that one does it."""
+        """Close when all is written. Idempotent. Thread: any; if the loop runs in another, it closes there."""
         if self._state == OPEN:
             self._state = CLOSING
             self._in_owner(self._end_if_written)
@@ -375,7 +376,7 @@ class WritePipeTransport(PipeEnd, FlowControl):
         self.write_eof()
 
     def abort(self) -> None:
-        """Close at once; what was not written yet is dropped. Thread: as for `write_eof`."""
+        """Close at once; bytes not yet written are dropped. Thread: as for `write_eof`."""
         if self._state < LOST:
             self._in_owner(self._end, None)
 

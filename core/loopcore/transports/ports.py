@@ -1,4 +1,4 @@
-"""Which driver stands on which port: the one place where that is decided.
+"""The choice of the driver for each port, made only here.
 
 A transport asks here for its driver and does not know which port is below it. Called once for each transport or
 listening socket, in the loop's own thread.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def make_stream_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> StreamDriver:
     """Return the driver of a connected stream socket."""
-    driver: StreamDriver  # without the price of a constructor call
+    driver: StreamDriver  # avoids the cost of a constructor call
     if scheduler.completions is not None:
         driver = CompletionDriver.__new__(CompletionDriver)
     elif INTERPRETED:
@@ -47,14 +47,14 @@ def make_datagram_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket
 
 
 def make_pipe_reader(scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", mode: int) -> PipeDriver:
-    """Return the driver of an end that is read; `mode` is that of fstat(2)."""
+    """Return the driver of a read end; `mode` is fstat(2)'s st_mode."""
     if scheduler.completions is None or stat.S_ISCHR(mode):
         return PipeReader(scheduler, sink, pipe, context)
     return CompletionPipeReader(scheduler, sink, pipe, context)
 
 
 def make_pipe_writer(scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", mode: int) -> PipeWriter:
-    """Return the driver of an end that is written; `mode` is that of fstat(2)."""
+    """Return the driver of a write end; `mode` is fstat(2)'s st_mode."""
     is_socket = stat.S_ISSOCK(mode)
     if scheduler.completions is None or stat.S_ISCHR(mode):
         return PipeWriter(scheduler, sink, pipe, context, is_socket=is_socket)
@@ -62,7 +62,7 @@ def make_pipe_writer(scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Co
 
 
 def make_acceptor(server: "Server", sock: socket.socket, backlog: int) -> Acceptor:
-    """Return what accepts from a listening socket."""
+    """Return the acceptor of a listening socket."""
     if server._loop.completions is None:
         return Acceptor(server, sock, backlog)
     return CompletionAcceptor(server, sock, backlog)

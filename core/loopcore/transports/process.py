@@ -1,26 +1,26 @@
-"""ProcessTransport: a child process and its pipes, as asyncio's programs know them.
+"""ProcessTransport: asyncio's transport of a child process and its pipes.
 
-What a protocol is told, in asyncio's order:
+Calls to the protocol, in asyncio's order:
 
     connection_made                        first, when the pipes are connected
-    pipe_data_received(fd, data)     )     as it comes
+    pipe_data_received(fd, data)     )     as it arrives
     pipe_connection_lost(fd, exc)    )     once a pipe, after its last data
     process_exited                         once, anywhere among these: a pipe may outlive the process
-    connection_lost                        last of all, when the process has ended and every pipe too
+    connection_lost                        last, when the process and every pipe have ended
 
-What happens while the pipes are being connected is told after `connection_made`; nothing is told if that fails.
+Events during the connecting of the pipes are reported after `connection_made`; none is reported if connecting fails.
 
 The transport owns the pipes; each is closed by its own transport. The child is reaped by `loopcore.services.children`,
-once, in the loop's thread; so until this transport knows the return code, the process's number is taken,
-and a signal sent to it can hit nobody else.
+once, in the loop's thread; so until this transport knows the return code, the process ID stays taken,
+and a signal sent to it cannot reach another process.
 
 `wait` ends with the process (CPython since gh-119710), not with its pipes: a grandchild may hold these for
-days. But the kernel closes a process's descriptors before it reports the end, so when nobody holds them the
-loop hears of both at the same time, and `connection_lost` is a few ticks away. For these ticks `wait` stands back,
-so that a program which ends after it leaves nothing open. Pipes that others hold beyond that are closed with the loop,
-without a warning: asyncio.subprocess.Process gives nobody the means to close them.
+days. But the kernel closes a process's descriptors before it reports the end, so if no other process holds them the
+loop learns of both at the same time, and `connection_lost` is a few ticks away. `wait` is delayed by these ticks,
+so that a program that ends after it leaves nothing open. Pipes that other processes hold longer are closed with the
+loop, without a warning: asyncio.subprocess.Process offers no way to close them.
 
-Thread: the loop's own. What the protocol raises goes to the loop's exception handler.
+Thread: the loop's own. Exceptions raised by the protocol go to the loop's exception handler.
 """
 
 import asyncio
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
 TICKS_TO_STAND_BACK: Final = 6
-"""From the end of file of a pipe to `connection_lost` of the process it takes four ticks, and a poll before."""
+"""It takes four ticks from the end of file of a pipe to the process's `connection_lost`, and a poll before that."""
 
 KILL: Final = getattr(signals, "SIGKILL", signals.SIGTERM)
-"""What ends a process that does not want to. Windows has TerminateProcess only, by the name of SIGTERM."""
+"""The signal that ends a process unconditionally. On Windows SIGTERM stands for TerminateProcess, the only way."""
 
 PIPE_NAMES: Final = ("stdin", "stdout", "stderr")
 
 ConnectPipe: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
-"""`connect_read_pipe` or `connect_write_pipe` of the loop: from a factory and a file to a transport and a protocol."""
+"""The loop's `connect_read_pipe` or `connect_write_pipe`: takes a factory and a file, makes transport and protocol."""
 
 
 class PipeProtocol(asyncio.Protocol):
-    """The protocol of one of the pipes: hands on to the process's transport."""
+    """The protocol of one of the pipes: passes events on to the process's transport."""
 
     def __init__(self, process: "ProcessTransport", fd: int) -> None:
         self._process = process
@@ -110,12 +110,12 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._files[2] = process.stderr
         self._alive = set(self._files)
         """The child's descriptors whose pipes have not ended."""
-        # What cannot be a protocol is refused here, before anything is done.
+        # An object that cannot be a protocol is refused here, before anything is done.
         self._connection_made = protocol.connection_made
         self._deferred_calls: list[Callable[[], object]] | None = []
-        """What else the protocol is told once the pipes are connected; None from then on."""
+        """Further calls to the protocol, made once the pipes are connected; None from then on."""
         self._survivors = children.survivors
-        self._survives = False  # is among them
+        self._survives = False  # whether it is among them
         self._child = children.watch(process, self._process_exited)
         self._closed = False
 
@@ -135,9 +135,9 @@ class ProcessTransport(asyncio.SubprocessTransport):
             del self._files[fd]
 
     def open(self) -> "asyncio.Future[None]":
-        """Tell the protocol, from now on; the future that is returned is resolved when it has been told.
+        """Report to the protocol from now on; return a future that is resolved after the first and the deferred calls.
 
-        If awaiting that raises, the caller closes the transport and waits for the end of the process.
+        If awaiting it raises, the caller closes the transport and waits for the end of the process.
         """
         deferred, self._deferred_calls = self._deferred_calls or (), None
         self._call(self._open)
@@ -162,7 +162,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self.close()
 
     def get_protocol(self) -> Any:
-        """Return the protocol that is called now; None once all is over."""
+        """Return the current protocol; None after `connection_lost`."""
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -170,7 +170,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._protocol = protocol
 
     def get_pid(self) -> int:
-        """Return the number of the process."""
+        """Return the process ID."""
         return self._pid
 
     def get_returncode(self) -> int | None:
@@ -182,11 +182,11 @@ class ProcessTransport(asyncio.SubprocessTransport):
         return self._pipes.get(fd)
 
     def is_closing(self) -> bool:
-        """Tell whether `close` was called."""
+        """Return whether `close` was called."""
         return self._closed
 
     def send_signal(self, signal: int) -> None:
-        """Send a signal. Without effect if the process has just ended; ProcessLookupError once all is over."""
+        """Send a signal. No effect if the process has just ended; ProcessLookupError after `connection_lost`."""
         if self._proc is None:
             raise ProcessLookupError(errno.ESRCH, f"process {self._pid} has ended")
         self._child.send_signal(signal)
@@ -202,7 +202,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
     def close(self) -> None:
         """Close the pipes and kill the process if it is running. Idempotent.
 
-        Thread: any, as for finalizers. While another thread runs the loop, that one does it, in its next tick.
+        Thread: any, as for finalizers. If the loop runs in another thread, the loop's thread closes in its next tick.
         """
         if self._closed:
             return
@@ -225,10 +225,10 @@ class ProcessTransport(asyncio.SubprocessTransport):
         try:
             self._proc.kill()
         except (ProcessLookupError, PermissionError):
-            pass  # ended in this moment, or running as another user (setuid)
+            pass  # just ended, or running as another user (setuid)
 
     async def _wait(self) -> int:
-        """Wait for the end of the process; return its code. asyncio.subprocess.Process calls it."""
+        """Wait for the end of the process; return its exit code. asyncio.subprocess.Process calls it."""
         if self._returncode is not None:
             return self._returncode
         waiter: asyncio.Future[int] = self._loop.create_future()
@@ -261,7 +261,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         if not self._alive:
             self._tell(self._call_connection_lost)
             if self._deferred_calls is None:
-                return  # it comes at once, and wakes them
+                return  # `connection_lost` comes at once, and wakes the waiters
         elif not self._closed:
             self._survives = True
             self._survivors.add(self)
@@ -292,7 +292,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
                 fire_transport_hook(self, "opened")
 
     def _stand_back(self, ticks: int) -> None:
-        """Wake who waits when all is over, or these many ticks have gone by."""
+        """Wake the waiters after `connection_lost`, or after this many ticks."""
         if ticks and self._proc is not None:
             self._call(self._stand_back, ticks - 1)
         else:

@@ -1,13 +1,13 @@
-"""ReaderFeed: asyncio's StreamReader, fed by C (docs/adr/0011). Compiled only.
+"""ReaderFeed: feeds asyncio's StreamReader from C (docs/adr/0011). Compiled only.
 
 A program that calls `asyncio.start_server` or `asyncio.open_connection` has a StreamReaderProtocol between the
-transport and the StreamReader that it reads from. `data_received` finds the reader, whose `feed_data` puts the bytes
-behind those that are not read yet, wakes the task that waits, and pauses the transport when too much is unread: four
-functions in Python. A ReaderFeed does the same to the same attributes; large messages are received where the reader
-keeps what is not read yet.
+transport and the StreamReader that it reads from. `data_received` finds the reader, whose `feed_data` appends the bytes
+to the unread ones, wakes the waiting task, and pauses the transport when too much is unread: four
+functions in Python. A ReaderFeed does the same to the same attributes; large messages are received directly into the
+reader's buffer of unread bytes.
 
-It does so for classes that it knows: asyncio's, and those that inherit the four functions, as long as nobody replaces
-or wraps them, and as they are written in Python 3.11 to 3.13. Every other protocol and every other reader is called.
+It does so only for classes that it knows: asyncio's, and those that inherit the four functions unreplaced and
+unwrapped, as Python 3.11 to 3.13 write them. Every other protocol and every other reader is called.
 
 Thread: the loop's own. Raises what the functions raise.
 """
@@ -32,7 +32,7 @@ _WAKE: Any = vars(StreamReader).get("_wakeup_waiter")
 
 
 def names_in(function: Any) -> set[str]:
-    """Return the names that `function` mentions, but for what it only asserts."""
+    """Return the names that `function` mentions, except those that it only asserts."""
     code = getattr(function, "__code__", None)
     return set() if code is None else set(code.co_names) - {"_eof"}
 
@@ -45,10 +45,10 @@ IS_WRITTEN_AS_KNOWN: Final = (
     == {"_buffer", "extend", "_wakeup_waiter", "len", "_limit"}
     | {"_transport", "_paused", "pause_reading", "NotImplementedError"}
 )
-"""Whether asyncio's functions are those that a ReaderFeed stands for, and not those of a later Python, or wrapped."""
+"""Whether asyncio's functions are the ones that a ReaderFeed replaces, not wrapped and not those of a later Python."""
 
 _FIELDS: Final = ("_buffer", "_eof", "_limit", "_paused", "_transport", "_waiter")
-"""What a reader keeps itself. Were one a property, to look at it could change everything."""
+"""The reader's instance attributes. If one were a property, reading it could have any effect."""
 
 
 class ReaderFeed:
@@ -59,11 +59,11 @@ class ReaderFeed:
     def __init__(self, protocol: Any) -> None:
         self._protocol: Any = protocol
         self._version: int = 0
-        """That of the reader's class when `_is_known` looked at it; 0 is of none."""
+        """The version of the reader's class when `_is_known` checked it; 0 is never a version."""
 
     def data_received(self, data: bytes) -> None:
-        """Take in `data`, as the protocol's."""
-        feed = self  # to outlive what it asks, which may give the transport another protocol
+        """Take in `data`, as the protocol's `data_received`."""
+        feed = self  # keeps this alive: the calls below may give the transport another protocol
         reader = reader_of(feed._protocol)
         unread = feed._unread_of(reader)
         if unread is None:
@@ -73,11 +73,11 @@ class ReaderFeed:
             tell(reader, unread)
 
     def get_unread(self) -> bytearray | None:
-        """Return that to which what comes in may be appended, before `tell_feed`; None: call `data_received`."""
+        """Return a bytearray to append received bytes to, followed by `tell_feed`; None: call `data_received`."""
         try:
             return self._unread_of(reader_of(self._protocol))
         except Exception:
-            return None  # the protocol says so, with what has come in
+            return None  # the protocol will raise it when the bytes are delivered
 
     def _unread_of(self, reader: Any) -> bytearray | None:
         if reader is None:
@@ -85,16 +85,16 @@ class ReaderFeed:
         version = version_of(type(reader))
         if (version == 0 or version != self._version) and not self._is_known(type(reader)):
             return None
-        # What a program has put on the reader itself is called, also if that was in mid connection (issue 32).
+        # A method that a program has set on the reader itself is called, even if set during the connection (issue 32).
         if not calls(reader, "feed_data", _FEED_DATA) or not calls(reader, "_wakeup_waiter", _WAKE):
             return None
-        if reader._eof is not False:  # feed_data() complains, unless assertions are off
+        if reader._eof is not False:  # feed_data() raises, unless assertions are off
             return None
         unread = reader._buffer
         return unread if type(unread) is bytearray else None
 
     def _is_known(self, kind: Any) -> bool:
-        """Tell whether a reader of this class keeps what it has as asyncio's does."""
+        """Return whether a reader of this class keeps its state as asyncio's does."""
         if kind.__getattribute__ is not object.__getattribute__ or any(hasattr(kind, name) for name in _FIELDS):
             return False
         self._version = version_of(kind)
@@ -102,13 +102,13 @@ class ReaderFeed:
 
 
 def reader_of(protocol: Any) -> Any:
-    """Return what the protocol's `_stream_reader` is, which may be None."""
+    """Return the protocol's `_stream_reader`, which may be None."""
     reference = protocol._stream_reader_wr
     return None if reference is None else reference()
 
 
 def tell_feed(feed: ReaderFeed) -> int:
-    """Take note of what was appended to `feed.get_unread()`; return 0."""
+    """Process bytes that were appended to `feed.get_unread()`; return 0."""
     reader = reader_of(feed._protocol)
     if reader is not None:
         tell(reader, reader._buffer)
@@ -116,7 +116,7 @@ def tell_feed(feed: ReaderFeed) -> int:
 
 
 def tell(reader: Any, unread: bytearray) -> None:
-    """Wake the task that waits for more, and pause the transport if there is too much."""
+    """Wake the task that waits for more, and pause the transport if too much is unread."""
     waiter = reader._waiter
     if waiter is not None:
         reader._waiter = None
@@ -131,7 +131,7 @@ def tell(reader: Any, unread: bytearray) -> None:
 
 
 def pause(reader: Any) -> None:
-    """Have the transport of `reader` bring no more until it is resumed."""
+    """Have the transport of `reader` deliver nothing until it is resumed."""
     transport = reader._transport
     if transport is None or reader._paused:
         return
@@ -144,12 +144,12 @@ def pause(reader: Any) -> None:
 
 
 def is_method(method: Any, function: Any, owner: Any) -> bool:
-    """Tell whether `method` is `function`, bound to `owner` and not to somebody that it stands for."""
+    """Return whether `method` is `function` bound to `owner`, and not to an object that `owner` stands for."""
     return getattr(method, "__func__", None) is function and getattr(method, "__self__", None) is owner
 
 
 def feed_of(protocol: Any) -> ReaderFeed | None:
-    """Return what stands for the `data_received` of `protocol`, which is not buffered; None if nothing does."""
+    """Return a ReaderFeed to replace the `data_received` of `protocol`, which is not buffered; None if none fits."""
     if not cython.compiled or not IS_WRITTEN_AS_KNOWN or not issubclass(type(protocol), StreamReaderProtocol):
         return None
     receive = getattr(protocol, "data_received", None)

@@ -1,13 +1,13 @@
 """Server: listening sockets, the connections accepted from them, and how both end.
 
-What a program sees is `asyncio.Server` of the running Python. Taken from newer ones: `close_clients` and
+Programs see the running Python's `asyncio.Server`. Taken from newer ones: `close_clients` and
 `abort_clients` exist on every Python (asyncio has them since 3.13). `wait_closed` follows the running Python:
-before 3.12 it returns at once when the server is closed, since then it waits for the connections too.
+before 3.12 it returns at once when the server is closed; since 3.12 it waits for the connections too.
 
 Listening sockets are closed in `close` itself, not in the close phase: programs bind the same address again in
-the next line. How they accept is in `loopcore.transports.acceptor`.
+the next line. `loopcore.transports.acceptor` describes how they accept.
 
-Thread: the loop's own. An error of one connection is reported, the connection closed, and accepting goes on.
+Thread: the loop's own. An error of one connection is reported, the connection closed, and accepting continues.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
 """Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""
 
 CLOSES_CLIENTS: Final = sys.version_info >= (3, 14)
-"""Whether `serve_forever`, cancelled, closes the connections, since it waits for their end (gh-123720)."""
+"""Whether `serve_forever`, when cancelled, closes the connections, since it waits for their end (gh-123720)."""
 
 
 class ServingLoop(Protocol):
-    """What a server needs of its loop."""
+    """The parts of a loop that a server needs."""
 
     readiness: Readiness
     completions: Any
     stats: LoopStats
     probes: Probes
     _slow_path_flags: int
-    """0 where nothing out of the ordinary is to be done."""
+    """0 in the ordinary case, without debug mode or anything else that needs extra work."""
 
     def create_future(self) -> "asyncio.Future[Any]": ...
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> Any: ...
@@ -51,7 +51,7 @@ class ServingLoop(Protocol):
 
 
 class MakeTransport(Protocol):
-    """Makes the transport of an accepted, non-blocking socket, and hands the socket over to it unless it raises."""
+    """Makes the transport of an accepted, non-blocking socket; the transport owns the socket unless this raises."""
 
     def __call__(
         self,
@@ -67,8 +67,8 @@ class MakeTransport(Protocol):
 class Server(Clients, asyncio.AbstractServer):
     """Owns bound, non-blocking sockets. Does not listen before `start_serving` or `serve_forever`.
 
-    `make_transport` decides what connections speak; `ssl_context` is only kept, for who asks. `after_close` is called
-    once, when the listening sockets have been closed.
+    `make_transport` decides which protocol connections use (plain or TLS); `ssl_context` is only kept for callers that
+    read it. `after_close` is called once, when the listening sockets have been closed.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Server(Clients, asyncio.AbstractServer):
         return cast(asyncio.AbstractEventLoop, self._loop)
 
     def is_serving(self) -> bool:
-        """Tell whether connections are being accepted."""
+        """Return whether connections are being accepted."""
         return self._serving
 
     @property
@@ -154,7 +154,7 @@ class Server(Clients, asyncio.AbstractServer):
             self._serving_forever_fut = None
 
     def _watch(self, protocol: asyncio.BaseProtocol) -> "asyncio.Future[Any]":
-        """Return what reports a connection that cannot be opened (TLS); as in asyncio, only debug mode asks."""
+        """Return a future that reports a connection that cannot be opened (TLS); as in asyncio, in debug mode only."""
 
         def opened(waiter: "asyncio.Future[Any]") -> None:
             exc = None if waiter.cancelled() else waiter.exception()
@@ -175,9 +175,9 @@ class Server(Clients, asyncio.AbstractServer):
     # Closing
 
     def close(self) -> None:
-        """Stop accepting and close the listening sockets, at once. Connections live on. Idempotent.
+        """Stop accepting and close the listening sockets, at once. Connections stay open. Idempotent.
 
-        Thread: any, as for finalizers. While another thread runs the loop, that one does it, in its next tick.
+        Thread: any, as for finalizers. If the loop runs in another thread, the loop's thread closes in its next tick.
         """
         if self._sockets is None:
             return
@@ -201,7 +201,7 @@ class Server(Clients, asyncio.AbstractServer):
             self._take_no_more()
 
     def close_clients(self) -> None:
-        """Close every connection once what was written to it has been sent."""
+        """Close every connection once its written bytes have been sent."""
         for transport in self._transports():
             transport.close()
 

@@ -54,12 +54,12 @@ cdef class StreamTransport(Connection):
     cpdef object _let_go(self)
 
 
-# The driver of a StreamTransport is a StreamDriver: that was seen to when it was made.
+# The driver of a StreamTransport is always a StreamDriver: `make_stream_driver` returns nothing else.
 cdef inline object hand_over(StreamTransport transport, object item, Py_ssize_t size):
     return (<StreamDriver>transport._driver).write(item, size)
 
 
-# Tell the feed: 0, or -1 and an exception is pending.
+# Notify the feed of appended bytes; return 0, or -1 with an exception pending.
 cdef inline int grew(StreamTransport transport) noexcept:
     cdef ReaderFeed feed = transport._feed
     return 0 if feed is None else (<int (*)(ReaderFeed) noexcept>tell_feed)(feed)

@@ -1,15 +1,16 @@
-"""StreamTransport: the transport of a connected TCP or Unix socket, as asyncio's programs know it.
+"""StreamTransport: asyncio's transport for a connected TCP or Unix socket.
 
-What a program sees is asyncio's selector transport: the same calls in the same order, the same errors. The
-differences are these: writes of one tick are joined and leave together at its end (or after the `data_received`
+Programs see asyncio's selector transport: the same calls in the same order, the same errors. There are two
+differences. Writes of one tick are joined and sent together at its end (or after the `data_received`
 that made them, or when they pass 64 KiB, or at `close`, `write_eof`), so the write buffer's size counts them until
-then; all methods of the protocol run in one context, the copy taken when the transport was made.
+then. All methods of the protocol run in one context, the copy taken when the transport was made.
 
 isinstance(transport, asyncio.Transport) holds through `__class__`. Inheriting is impossible: a compiled class with
-attributes of its own and asyncio's class with its slot have no common layout ("multiple bases have instance lay-out
+attributes and asyncio's class with its slot have no common layout ("multiple bases have instance lay-out
 conflict").
 
-Thread: the loop's own. Errors of the protocol and of the socket end the connection; `connection_lost` says why.
+Thread: the loop's own. Errors of the protocol and of the socket end the connection; `connection_lost` receives the
+error.
 """
 
 import asyncio
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
     from loopcore.transports.server import Server
 
 LOST_WRITES_BEFORE_WARNING: Final = 5
-"""Writes to a lost connection that pass silently: the protocol may not have heard of the loss yet."""
+"""Writes to a lost connection that are silent: the protocol may not have learned of the loss yet."""
 
 
 class StreamTransport(Connection):
-    """A stream of bytes both ways, over a connected, non-blocking socket, which it owns from now on.
+    """A stream of bytes in both directions, over a connected, non-blocking socket that the transport owns from now on.
 
     Schedules `protocol.connection_made`, then the start of reading, then the result of `waiter`.
     """
@@ -88,7 +89,7 @@ class StreamTransport(Connection):
         extra: dict[str, Any] | None,
         server: "Server | None",
     ) -> None:
-        connection_made = protocol.connection_made  # what cannot be a protocol is refused before anything is done
+        connection_made = protocol.connection_made  # fails first for an object that is not a protocol
         self._begin(scheduler, sock, extra)
         self._on_data: Any = None
         self._on_get_buffer: Any = None
@@ -107,11 +108,11 @@ class StreamTransport(Connection):
         self._open_soon(connection_made, self._start_reading, waiter)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Call `protocol` from now on; what was received and not handed over yet goes to it."""
+        """Call `protocol` from now on; received bytes that were not delivered yet go to it."""
         driver = self._driver
         self._protocol = protocol
         buffered = isinstance(protocol, BufferedProtocol)
-        # Bound methods, looked up once instead of with each message. A protocol may lack them, if it only writes.
+        # Bound methods, looked up once instead of for each message. A write-only protocol may lack them.
         self._feed: ReaderFeed | None = None if buffered else feed_of(protocol)
         self._on_data = None if buffered else getattr(self._feed or protocol, "data_received", None)
         self._on_get_buffer = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
@@ -121,11 +122,11 @@ class StreamTransport(Connection):
     # Reading
 
     def is_reading(self) -> bool:
-        """Tell whether the protocol gets what comes in."""
+        """Return whether incoming bytes reach the protocol."""
         return self._state == OPEN and not self._paused
 
     def pause_reading(self) -> None:
-        """Leave what comes in to the kernel, and so hold up the peer. Without effect if closing or paused."""
+        """Leave incoming bytes to the kernel, which holds up the peer. No effect when closing or paused."""
         if self._state == OPEN and not self._paused:
             self._paused = True
             self._driver.stop_reading()
@@ -135,7 +136,7 @@ class StreamTransport(Connection):
                 logger.debug("%r pauses reading", self)
 
     def resume_reading(self) -> None:
-        """Take back `pause_reading`. Without effect if closing or not paused."""
+        """Undo `pause_reading`. No effect when closing or not paused."""
         if self._state == OPEN and self._paused:
             self._paused = False
             if not self._eof_received:
@@ -152,7 +153,7 @@ class StreamTransport(Connection):
             return
         try:
             self._driver.start_reading()
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor, and says which one can
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
             self._failed(exc, "Fatal error on transport")
 
     def _received(self, data: bytes) -> None:
@@ -171,7 +172,7 @@ class StreamTransport(Connection):
             self._protocol_failed(exc, "data_received")
 
     def _call_failed(self, method: str) -> None:
-        # Compiled only, with the exception of the protocol pending: nothing is set up to catch where none is raised.
+        # Compiled only, with the protocol's exception pending: the common path sets up no exception handler.
         try:
             raise_pending()
         except (SystemExit, KeyboardInterrupt):
@@ -202,7 +203,7 @@ class StreamTransport(Connection):
         return buffer
 
     def _get_unread(self) -> bytearray | None:
-        feed = self._feed  # which has to outlive what it asks, and to be that of the protocol afterwards
+        feed = self._feed  # kept alive during the call; the result counts only if it is still the protocol's feed
         if feed is None:
             return None
         unread = feed.get_unread()
@@ -243,9 +244,9 @@ class StreamTransport(Connection):
     # Writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send `data`, near the end of this tick at the latest. Nothing happens if it is empty or the peer has gone.
+        """Send `data`, near the end of this tick at the latest. No effect if it is empty or the connection is lost.
 
-        Raises TypeError for what is not bytes-like, RuntimeError after `write_eof`.
+        Raises TypeError if `data` is not bytes-like, RuntimeError after `write_eof`.
         """
         if type(data) is not bytes:
             self._write_other(data)
@@ -276,10 +277,10 @@ class StreamTransport(Connection):
             self._maybe_pause_writing()
 
     def _write_other(self, data: Any) -> None:
-        """Write what is bytes-like but not exactly bytes: what can change must not be kept."""
+        """Write a bytes-like object that is not exactly bytes: mutable data must not be kept."""
         driver = self._driver
         if isinstance(data, bytearray) and len(data) > self._join_limit and not self._refuses:
-            # Large: offer it to the kernel first, and copy only what is left.
+            # Large: offer it to the kernel first, and copy only the rest.
             with memoryview(data) as view:
                 sent = driver.write_some(view)
                 with view[sent:] as rest:
@@ -294,9 +295,9 @@ class StreamTransport(Connection):
                 self._maybe_pause_writing()
 
     def _refuse(self, name: str, verb: str, size: int) -> bool:
-        """Raise RuntimeError if writing is an error now; otherwise tell whether it goes nowhere.
+        """Raise RuntimeError if writing is an error now; otherwise return whether the write is to be ignored.
 
-        A write that has gone nowhere is counted, unless it was empty.
+        An ignored write is counted, unless it is empty.
         """
         if self._eof_written:
             raise RuntimeError(f"Cannot call {name} after write_eof()")
@@ -312,11 +313,11 @@ class StreamTransport(Connection):
         return True
 
     def can_write_eof(self) -> bool:
-        """Tell that `write_eof` is possible: a stream socket can be half closed."""
+        """Return True: `write_eof` is possible, as a stream socket can be half closed."""
         return True
 
     def write_eof(self) -> None:
-        """Tell the peer that no more will come, once all is sent; receiving goes on. Raises OSError if refused."""
+        """Send the end of the stream once all is sent; receiving continues. Raises OSError if shutdown(2) fails."""
         if self._state != OPEN or self._eof_written:
             return
         self._eof_written = True
@@ -342,7 +343,7 @@ class StreamTransport(Connection):
             self._drained()
 
     def _drained(self) -> None:
-        """All is sent, and something was waiting for that."""
+        """Complete the action that was waiting until all is sent."""
         self._awaits_drain = False
         if self._empty_waiter is not None:
             resolve(self._empty_waiter)

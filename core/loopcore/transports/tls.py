@@ -1,13 +1,13 @@
-"""SSLTransport: what a program sees of a TLS connection; asyncio's TLS transport, with fewer surprises.
+"""SSLTransport: asyncio's TLS transport, with fewer surprises.
 
 Its name says SSL because libraries look for that in the name of a transport's type.
 
 The differences from asyncio's are these (docs/adr/0013): writes of one tick are encrypted together at its end; after
-`close` no data is delivered any more, and a peer that goes on sending ends the connection without an error; who
-fails in TLS tells the peer why, before the connection ends; `get_extra_info` still answers afterwards.
+`close` no data is delivered any more, and a peer that goes on sending ends the connection without an error; a
+failure in TLS sends the peer an alert before the connection ends; `get_extra_info` still works afterwards.
 
-isinstance(transport, asyncio.Transport) holds through `__class__`, as for StreamTransport; the class is the one that
-asyncio's TLS transports have.
+isinstance(transport, asyncio.Transport) holds through `__class__`, as for StreamTransport; the class is that of
+asyncio's TLS transports.
 
 Thread: the loop's own. Sizes are in bytes, timeouts in seconds.
 """
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 _OPEN = 2
 
 TELLS: Final = ("peercert", "cipher", "compression")
-"""What `get_extra_info` asks the TLS session for."""
+"""Names for which `get_extra_info` asks the TLS session."""
 
 
 class SSLTransport(TlsConnection):
-    """A stream of bytes both ways that is encrypted over another transport, whose protocol this is.
+    """A stream of bytes in both directions, encrypted over another transport, of which this is the protocol.
 
-    `connected` says that `protocol` knows of the connection (start_tls); else its `connection_made` is called after the
-    handshake. `waiter` is resolved then, or gets the reason why it failed.
+    `connected` says that `protocol` knows of the connection (start_tls); otherwise its `connection_made` is called
+    after the handshake. `waiter` is resolved then, or fails with the handshake's error.
 
     Raises what `SSLContext.wrap_bio` raises.
     """
@@ -82,7 +82,7 @@ class SSLTransport(TlsConnection):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return _SSLProtocolTransport  # an asyncio.Transport whose name says ssl, which programs look for
+        return _SSLProtocolTransport  # an asyncio.Transport with "ssl" in its name, which programs look for
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {NAMES[self._engine.state]} over {self._carrier!r}>"
@@ -99,7 +99,7 @@ class SSLTransport(TlsConnection):
 
     @property
     def _ssl_protocol(self) -> "SSLTransport":
-        """The protocol of the carrier, where libraries look for it in asyncio's TLS transport."""
+        """The carrier's protocol, under the name that libraries look up in asyncio's TLS transport."""
         return self
 
     # Facts
@@ -119,15 +119,15 @@ class SSLTransport(TlsConnection):
         return self._carrier.get_extra_info(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the protocol that is called now; None once the connection is lost."""
+        """Return the current protocol; None once the connection is lost."""
         protocol: asyncio.BaseProtocol = self._protocol
         return protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Call `protocol` from now on; what was received and not handed over yet goes to it."""
+        """Call `protocol` from now on; received bytes that were not delivered yet go to it."""
         self._protocol = protocol
         buffered = isinstance(protocol, BufferedProtocol)
-        # A protocol may lack these, if it only writes.
+        # A write-only protocol may lack these.
         self._on_data = None if buffered else getattr(feed_of(protocol) or protocol, "data_received", None)
         self._on_get_buffer = protocol.get_buffer if buffered else None  # type: ignore[attr-defined]
         self._on_buffer_updated = protocol.buffer_updated if buffered else None  # type: ignore[attr-defined]
@@ -136,11 +136,11 @@ class SSLTransport(TlsConnection):
     # Reading
 
     def is_reading(self) -> bool:
-        """Tell whether the protocol gets what comes in."""
+        """Return whether incoming bytes reach the protocol."""
         return self._engine.state <= _OPEN and not self._paused
 
     def pause_reading(self) -> None:
-        """Hand over nothing, and so hold up the peer, at once or at the mark. Without effect if closing or paused."""
+        """Deliver nothing, which holds up the peer, at once or at the water mark. No effect when closing or paused."""
         if self._engine.state <= _OPEN and not self._paused:
             self._paused = True
             self._limit_received()
@@ -148,14 +148,14 @@ class SSLTransport(TlsConnection):
                 fire_transport_hook(self, "paused", "reading")
 
     def resume_reading(self) -> None:
-        """Take back `pause_reading`. Without effect if closing or not paused."""
+        """Undo `pause_reading`. No effect when closing or not paused."""
         if self._engine.state <= _OPEN and self._paused:
             self._paused = False
             if self._carrier is not None:
                 self._carrier.resume_reading()
             if self._loop.watching_transports:
                 fire_transport_hook(self, "resumed", "reading")
-            # What has come before waits as ciphertext; it must not be delivered from inside this call.
+            # Bytes received earlier wait as ciphertext; they must not be delivered from inside this call.
             self._loop.call_soon(self._read_on, context=self._context)
 
     def get_read_buffer_size(self) -> int:
@@ -169,7 +169,7 @@ class SSLTransport(TlsConnection):
     def set_read_buffer_limits(self, high: Any = None, low: Any = None) -> None:
         """Set how many bytes may be received while reading is paused; by default none. Otherwise as for writing.
 
-        The low-water mark changes nothing: what waits is handed over in one go when reading is resumed.
+        The low-water mark has no effect: waiting bytes are delivered all at once when reading is resumed.
         """
         self._read_limits = water_marks(high, low, 0)
         self._read_high_water = whole_bytes(self._read_limits)[1]
@@ -178,14 +178,14 @@ class SSLTransport(TlsConnection):
             self._limit_received()
 
     def take_early(self, data: bytes, ended: bool) -> None:
-        """Take in what the peer sent before `connection_made`, and that nothing will follow if it `ended`."""
+        """Take in bytes that the peer sent before `connection_made`; `ended` says that nothing will follow."""
         self._engine.receive(data)
         self._carrier_ended = ended
 
     # Writing
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes were written and not yet encrypted; what is encrypted is the carrier's."""
+        """Return how many bytes were written and not yet encrypted; the carrier counts encrypted ones."""
         return self._engine.unencrypted
 
     def get_write_buffer_limits(self) -> tuple[Any, Any]:
@@ -195,7 +195,7 @@ class SSLTransport(TlsConnection):
     def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
         """Set the water marks, which may be any numbers. Raises ValueError unless high >= low >= 0.
 
-        One that is not given follows from the other: low is a quarter of high, high is four times low.
+        A mark that is not given follows from the other: low is a quarter of high, high is four times low.
         """
         self._limits = water_marks(high, low, HIGH_WATER)
         self._low_water, self._high_water = whole_bytes(self._limits)
@@ -205,7 +205,7 @@ class SSLTransport(TlsConnection):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt and send `data`, near the end of this tick at the latest.
 
-        Nothing happens if it is empty or the transport is closing. Raises TypeError for what is not bytes-like.
+        No effect if it is empty or the transport is closing. Raises TypeError if `data` is not bytes-like.
         """
         if type(data) is not bytes:
             if not isinstance(data, bytes | bytearray | memoryview):
@@ -236,7 +236,7 @@ class SSLTransport(TlsConnection):
         self._lost_writes += 1
 
     def can_write_eof(self) -> bool:
-        """Tell that `write_eof` is not possible: protocols take the end of a TLS stream for the end of both ways."""
+        """Return False: protocols take the end of a TLS stream for the end of both directions."""
         return False
 
     def write_eof(self) -> None:
@@ -246,18 +246,18 @@ class SSLTransport(TlsConnection):
     # Closing
 
     def is_closing(self) -> bool:
-        """Tell whether the transport is closing or closed."""
+        """Return whether the transport is closing or closed."""
         return self._close_asked or self._engine.state > _OPEN
 
     @property
     def _closed(self) -> bool:
-        """`is_closing` by the name that libraries look up in asyncio's TLS transport."""
+        """`is_closing`, under the name that libraries look up in asyncio's TLS transport."""
         return self.is_closing()
 
     def close(self) -> None:
         """Send what was written, end the TLS session, then close; nothing is received any more. Idempotent.
 
-        Thread: any, as for finalizers. While another thread runs the loop, that one does it, in its next tick.
+        Thread: any, as for finalizers. If the loop runs in another thread, the loop's thread closes in its next tick.
         """
         if not self._loop._is_elsewhere():
             self._begin_closing()
@@ -266,7 +266,7 @@ class SSLTransport(TlsConnection):
             self._loop.call_soon_threadsafe(self.close, context=self._context)
 
     def abort(self) -> None:
-        """Close at once; what the kernel has no room for is dropped. Thread: as for `close`."""
+        """Close at once; bytes that the kernel has no room for are dropped. Thread: as for `close`."""
         if self._loop._is_elsewhere():
             self._close_asked = True
             self._loop.call_soon_threadsafe(self.abort, context=self._context)

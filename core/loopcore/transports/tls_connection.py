@@ -1,10 +1,10 @@
-"""TlsConnection: the side of a TLS transport that the plain transport below, its carrier, sees: a protocol.
+"""TlsConnection: the protocol that a TLS transport is to its carrier, the plain transport below it.
 
-What the carrier receives goes into the engine, and plaintext comes out for the protocol above. The program's
-`pause_reading` pauses the carrier, at once or when as much waits as the program allows; it waits as ciphertext.
+Bytes that the carrier receives go into the engine, and plaintext comes out for the protocol above. The program's
+`pause_reading` pauses the carrier, at once or when as many bytes wait as the program allows; they wait as ciphertext.
 
-The carrier's `connection_lost` is the one end of every connection: the protocol above hears of it there, exactly
-once, and only if it has heard of the connection. Nothing lives on but what `get_extra_info` answers from.
+Every connection ends with the carrier's `connection_lost`: it calls the `connection_lost` of the protocol above,
+exactly once, and only if the protocol knows of the connection. Nothing stays alive except what `get_extra_info` needs.
 
 Thread: the loop's own. Errors are asyncio's, and so are their texts.
 """
@@ -57,7 +57,7 @@ class TlsConnection(TlsSending):
         if self._engine.state == _DONE:  # closed before it began
             carrier.abort()
             return
-        if carrier.is_closing():  # it may have told its protocol of that already, and will not answer
+        if carrier.is_closing():  # it may have called the protocol already, and will not answer
             self._fail(ConnectionAbortedError("the connection was closed before the SSL handshake"), HANDSHAKE_FAILED)
             return
         if self._loop.get_debug():
@@ -71,7 +71,7 @@ class TlsConnection(TlsSending):
             self._read_on()
 
     def data_received(self, data: Any) -> None:
-        """Take in ciphertext; pass on the plaintext in it, unless the program has paused reading."""
+        """Take in ciphertext; deliver its plaintext, unless the program has paused reading."""
         engine = self._engine
         state = engine.state
         if state == _DONE:
@@ -90,7 +90,7 @@ class TlsConnection(TlsSending):
             self._shake_hands()
 
     def eof_received(self) -> bool:
-        """Take note that the carrier receives nothing more; as in asyncio, a missing close_notify is no error."""
+        """Record that the carrier receives nothing more; as in asyncio, a missing close_notify is not an error."""
         if self._loop.get_debug():
             logger.debug("%r received EOF", self)
         self._carrier_ended = True
@@ -114,7 +114,7 @@ class TlsConnection(TlsSending):
         self._flush()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Tell the protocol, and let go of whatever could keep this alive or be kept alive by it."""
+        """Report the end to the protocol, and drop references that could keep this transport or others alive."""
         if self._lost_with is not None:
             exc, self._lost_with = self._lost_with, None
         self._lost = True
@@ -152,14 +152,14 @@ class TlsConnection(TlsSending):
         self._agreed()
         if self._loop.watching_transports:
             fire_transport_hook(self, "opened")
-        # As asyncio: what came along is handed over first. If sending fails, the carrier's `connection_lost` is
-        # scheduled, and what the protocol schedules for its data is to run before that.
+        # As in asyncio: bytes that came with the handshake are delivered first. If sending fails, the carrier's
+        # `connection_lost` is scheduled, and callbacks that the protocol schedules for its data must run before that.
         if self._engine.state == _OPEN and not self._paused:
             self._deliver()
         self._flush()
 
     def _agreed(self) -> None:
-        """The handshake is over. What the protocol writes at once leaves together with our last part of it."""
+        """Complete the handshake. Bytes that the protocol writes at once are sent with the handshake's last message."""
         self._cancel_timer()
         if self._loop.get_debug():
             logger.debug("%r has completed the SSL handshake", self)
@@ -183,7 +183,7 @@ class TlsConnection(TlsSending):
     # Reading
 
     def _deliver(self) -> None:
-        """Pass plaintext on, as long as there is any and the protocol takes it; then see why there is no more."""
+        """Deliver plaintext as long as there is any and the protocol takes it; then find out why there is no more."""
         engine = self._engine
         while engine.state == _OPEN and not self._paused and engine.readable():
             if self._buffered:
@@ -207,11 +207,11 @@ class TlsConnection(TlsSending):
             if engine.peer_closed and not self._paused:
                 self._end_of_stream()
                 return
-        if not self._flush_scheduled and engine.sendable():  # a turn sends what TLS itself has to say, too
+        if not self._flush_scheduled and engine.sendable():  # a scheduled flush also sends TLS's own messages
             self._flush()
 
     def _answer(self) -> None:
-        """Send what was written to what has just come in, if nobody else's writes wait (docs/adr/0011)."""
+        """Send what was written in answer to the bytes just received, if no other writes wait (docs/adr/0011)."""
         loop = self._loop
         if loop._observed or not take_only(loop._flushes, self):
             return
@@ -225,7 +225,7 @@ class TlsConnection(TlsSending):
             raise
 
     def _fill_buffer(self) -> bool:
-        """Pass on what fits a buffer of the protocol's; tell whether to go on."""
+        """Deliver what fits into one buffer of the protocol; return whether to continue."""
         engine = self._engine
         doing = "get_buffer"
         try:
@@ -240,7 +240,7 @@ class TlsConnection(TlsSending):
             if count:
                 self._on_buffer_updated(count)
         except (SystemExit, KeyboardInterrupt):
-            self._loop.call_soon(self._read_on, context=self._context)  # what is left, if the loop runs again
+            self._loop.call_soon(self._read_on, context=self._context)  # delivers the rest, if the loop runs again
             raise
         except BaseException as exc:
             self._protocol_failed(exc, doing)
@@ -248,22 +248,22 @@ class TlsConnection(TlsSending):
         return count != 0
 
     def _limit_received(self) -> None:
-        """Reading is paused: pause the carrier, too, if enough waits."""
+        """Reading is paused: pause the carrier, too, if enough bytes wait."""
         if self._carrier is not None and self._engine.received() >= self._read_high_water:
             self._carrier.pause_reading()
 
     def _read_on(self) -> None:
-        """Reading was resumed: pass on what has come in meanwhile, and the end if that has come, too."""
+        """Reading was resumed: deliver the bytes received in the meantime, and the end if it was received."""
         if self._engine.state != _OPEN or self._paused:
             return
         if self._carrier is not None and self._carrier.is_closing():
-            return  # sending has failed meanwhile: `connection_lost` is the next that the protocol is to hear
+            return  # sending has failed in the meantime: the protocol's next call must be `connection_lost`
         self._deliver()
         if self._carrier_ended and self._engine.state == _OPEN and not self._paused:
             self._end_of_stream()
 
     def _end_of_stream(self) -> None:
-        """The peer sends no more: tell the protocol, then close; TLS connections are not left half open."""
+        """Report the peer's end to the protocol, then close; TLS connections are not left half open."""
         self._say_eof()
         self._begin_closing()
 
@@ -283,7 +283,7 @@ class TlsConnection(TlsSending):
             logger.warning("returning true from eof_received() has no effect when using ssl")
 
     def _await_close_notify(self) -> None:
-        """Something came after our close_notify. If it is not the peer's, the peer says more than anyone will hear."""
+        """Handle bytes received after our close_notify: close on the peer's, and on data, which will not be read."""
         engine = self._engine
         dropped = engine.drop()
         if engine.failure is not None:

@@ -1,25 +1,25 @@
-"""TLS without I/O: what the peer sent goes in, plaintext comes out; and the other way round.
+"""TLS without I/O: the peer's ciphertext goes in and plaintext comes out; and the other way round.
 
-One `ssl.SSLObject` between two `ssl.MemoryBIO`. The engine knows neither transports nor loops nor time; whoever
-has these moves the bytes, and asks for as much as it can use. So plaintext that the peer cannot take yet stays
+One `ssl.SSLObject` between two `ssl.MemoryBIO`. The engine knows neither transports nor loops nor time; its caller
+has these, moves the bytes, and asks for as much as it can use. So plaintext that the peer cannot take yet stays
 plaintext, and ciphertext that the program does not want yet stays ciphertext: nothing is buffered twice.
 
 A session moves through six states and never back:
 
-    IDLE       nothing has been said; ciphertext that came early may be put in
-    HANDSHAKE  the two sides agree on keys; what is written waits
-    OPEN       bytes go both ways
-    FLUSHING   closing: what was written is still being encrypted, nothing more is taken
-    SHUTDOWN   our close_notify was made, the peer's is awaited; what else the peer sends is dropped
-    DONE       the session has ended, well or not
+    IDLE       nothing has been sent; early ciphertext may be put in
+    HANDSHAKE  the two sides agree on keys; written bytes wait
+    OPEN       bytes flow both ways
+    FLUSHING   closing: written bytes are still being encrypted, new ones are not accepted
+    SHUTDOWN   our close_notify was made, the peer's is awaited; other bytes from the peer are dropped
+    DONE       the session has ended, cleanly or not
 
-`TRANSITIONS` is the whole of it; an event that it does not list is a mistake of the caller, and a RuntimeError.
+`TRANSITIONS` is the complete table; an event that it does not list is an error of the caller, and a RuntimeError.
 
-Renegotiation (TLS 1.2 and older) is what the context says: OpenSSL 3 refuses a client's unless it is told to allow it,
-and OP_NO_RENEGOTIATION refuses any. While it lasts, a write may have to hear the peer first, and a read makes
-ciphertext that has to be sent.
+Renegotiation (TLS 1.2 and older) follows the context: OpenSSL 3 refuses a client's unless configured to allow it,
+and OP_NO_RENEGOTIATION refuses any. During a renegotiation, a write may have to wait for the peer's messages, and a
+read produces ciphertext that has to be sent.
 
-Errors of TLS are `ssl.SSLError`, as OpenSSL words them. Those of reading do not interrupt: what was decrypted before is
+Errors of TLS are `ssl.SSLError`, as OpenSSL words them. Errors of reading do not interrupt: bytes decrypted before are
 returned, and the error waits in `failure`. Sizes are in bytes. Thread: any, one at a time.
 """
 
@@ -44,7 +44,7 @@ except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
 
 Buffer: TypeAlias = "bytes | memoryview"
-"""What is written: never changes afterwards, C-contiguous, counted in bytes."""
+"""An item of the write queue: never changes once queued, C-contiguous, its length in bytes."""
 
 IDLE = 0
 HANDSHAKE = 1
@@ -75,20 +75,20 @@ TRANSITIONS: Final = {
 NAMES: Final = ("idle", "handshake", "open", "flushing", "shutdown", "done")
 
 RECORD_LIMIT = 16384
-"""Bytes of plaintext that one record carries at most (RFC 8446, 5.1). One read of OpenSSL gives one record."""
+"""Most bytes of plaintext in one record (RFC 8446, 5.1). One read of OpenSSL returns one record."""
 
 BATCH_LIMIT = 7 * RECORD_LIMIT
-"""Bytes that are encrypted at once. Their ciphertext stays below 120 KiB, for the reasons of docs/adr/0011."""
+"""Bytes encrypted at once. Their ciphertext stays below 120 KiB, for the reasons given in docs/adr/0011."""
 
 ROOM_LIMIT = 120 * 1024
-"""Bytes that are decrypted into one object: as much as is received at once, below malloc's mmap threshold (0005)."""
+"""Most bytes decrypted into one object: as many as are received at once, below malloc's mmap threshold (0011)."""
 
-# For each message, of C when compiled: what others import is looked up by name.
+# C variables when compiled, for use with each message: the names that others import are looked up as Python objects.
 _OPEN, _FLUSHING = OPEN, FLUSHING
 _MANY = MANY
 _RECORD, _WHOLE, _BATCH, _ROOM = RECORD_LIMIT, RECORD_LIMIT, BATCH_LIMIT, ROOM_LIMIT
 
-# SSLSyscallError without an error of the system: OpenSSL found the BIO empty and said so in another way.
+# SSLSyscallError without an error of the system: OpenSSL found the BIO empty and reports it in another way.
 AGAIN: Final[Any] = () if ssl is None else (ssl.SSLWantReadError, ssl.SSLSyscallError)
 
 
@@ -121,11 +121,11 @@ class TlsEngine:
     def __init__(self, context: "ssl.SSLContext", server_side: bool, server_hostname: str | None) -> None:
         self.state: int = IDLE
         self.agreed: bool = False
-        """Whether there was a handshake, and so `fact` knows something."""
+        """Whether there was a handshake, so that `fact` has results."""
         self.peer_closed: bool = False
         """Whether the peer's close_notify was read: no plaintext will follow."""
         self.failure: BaseException | None = None
-        """The error that ended reading, without a traceback. Of what follows OpenSSL would say that it is none."""
+        """The error that ended reading, without a traceback. OpenSSL would report none for the bytes that follow."""
         self.unencrypted: int = 0
         """Bytes written and not encrypted yet."""
         self._incoming: ssl.MemoryBIO = ssl.MemoryBIO()
@@ -136,10 +136,10 @@ class TlsEngine:
         # Bound once, as each message needs them.
         self._put: Any = self._incoming.write
         self._take: Any = self._outgoing.read
-        # SSLObject's methods do nothing but call the same ones of `_sslobj`; a subclass's may do more.
+        # SSLObject's methods only call the same ones of `_sslobj`; those of a subclass may do more.
         inner: Any = getattr(self.tls, "_sslobj", None) if type(self.tls) is ssl.SSLObject else None
         self._reads_natively: bool = inner is not None
-        """Whether nobody's Python code sees what OpenSSL reads into."""
+        """Whether no Python code sees the buffer that OpenSSL reads into."""
         if inner is None:
             inner = self.tls
         self._read: Any = inner.read
@@ -148,7 +148,7 @@ class TlsEngine:
         self._held: bool = False
         """Whether OpenSSL holds plaintext of a record that was read in part."""
         self._unread: int = 0
-        """How much ciphertext waits, at most: to ask the BIO each time costs more than all else of a read here."""
+        """Upper bound of the waiting ciphertext: asking the BIO each time costs more than the rest of a read here."""
         self._queue: list[Buffer] = []
 
     def _move(self, event: str) -> None:
@@ -160,13 +160,13 @@ class TlsEngine:
     # The handshake
 
     def start(self) -> None:
-        """Begin the handshake; `shake_hands` carries it on."""
+        """Begin the handshake; `shake_hands` continues it."""
         self._move(STARTED)
 
     def shake_hands(self) -> bool:
-        """Take the handshake as far as what was received allows; tell whether it is over.
+        """Advance the handshake as far as the received bytes allow; return whether it is over.
 
-        Raises ssl.SSLError, of which ssl.SSLCertVerificationError is one; there may be an alert to be sent then.
+        Raises ssl.SSLError, or its subclass ssl.SSLCertVerificationError; there may then be an alert to send.
         """
         try:
             self.tls.do_handshake()
@@ -178,7 +178,7 @@ class TlsEngine:
         return True
 
     def fact(self, name: str) -> Any:
-        """Return what was agreed on: the "peercert", the "cipher" or the "compression"."""
+        """Return a result of the handshake: the "peercert", the "cipher" or the "compression"."""
         if name == "peercert":
             return self.tls.getpeercert()
         return self.tls.cipher() if name == "cipher" else self.tls.compression()
@@ -186,19 +186,19 @@ class TlsEngine:
     # From the peer
 
     def receive(self, data: Any) -> None:
-        """Take in what the peer has sent."""
+        """Take in bytes that the peer has sent."""
         self._unread += self._put(data)
 
     def received(self) -> int:
-        """Return how many bytes of ciphertext wait to be looked at."""
+        """Return how many bytes of ciphertext wait to be read."""
         return self._incoming.pending
 
     def readable(self) -> bool:
-        """Tell whether reading is worth a try."""
+        """Return whether reading may give something."""
         return (self._held or self._unread > 0) and self.failure is None
 
     def read(self) -> bytes:
-        """Return all the plaintext there is; empty if there is none, which `peer_closed` and `failure` explain."""
+        """Return all available plaintext; empty if there is none, which `peer_closed` and `failure` explain."""
         first = b""
         if cython.compiled and self._reads_natively and self._unread > _RECORD:
             first = self._read_together()
@@ -207,7 +207,7 @@ class TlsEngine:
         parts: list[bytes] | None = None
         while self.readable():
             part = self._read_record(None)
-            self._held = False  # a record's rest is shorter than what was asked for
+            self._held = False  # a record's rest is shorter than the size requested
             if not part:
                 break
             if parts is not None:
@@ -230,7 +230,7 @@ class TlsEngine:
         return whole
 
     def read_into(self, view: memoryview) -> int:
-        """Put plaintext into `view`, writable bytes, until it is full or there is no more; return how much."""
+        """Put plaintext into `view`, writable bytes, until it is full or there is no more; return how many bytes."""
         size = len(view)
         filled = 0
         while filled < size and self.readable():
@@ -247,7 +247,7 @@ class TlsEngine:
         return filled
 
     def _read_record(self, view: memoryview | None) -> Any:
-        """Read one record, or what `view` holds of it; return the bytes or their number, nothing if there are none."""
+        """Read one record, or what `view` holds of it; return the bytes or their number, or a false value if none."""
         got: Any = None
         try:
             got = self._read(_WHOLE) if view is None else self._read(len(view), view)
@@ -258,7 +258,7 @@ class TlsEngine:
         except ssl.SSLZeroReturnError:  # instead of an empty read, once our own close_notify was sent
             self.peer_closed = True
         except ssl.SSLError as exc:
-            # Its frames and those that called them would live as long as the error, which the program may keep.
+            # The traceback's frames and their callers would live as long as the error, which the program may keep.
             self.failure = exc.with_traceback(None)
         self._unread = self._incoming.pending
         return got
@@ -274,11 +274,11 @@ class TlsEngine:
             join_last(queue)
 
     def sendable(self) -> bool:
-        """Tell whether `ciphertext` would return something without encrypting anything: handshake, alerts, answers."""
+        """Return whether `ciphertext` would return something without encrypting: handshake, alerts, answers."""
         return self._outgoing.pending != 0
 
     def ciphertext(self) -> bytes:
-        """Encrypt the next `BATCH_LIMIT` bytes of what is queued, and return all there is to be sent.
+        """Encrypt the next `BATCH_LIMIT` bytes of the queue, and return everything to be sent.
 
         Empty when there is nothing. Raises ssl.SSLError.
         """
@@ -289,26 +289,26 @@ class TlsEngine:
         return self.said()
 
     def said(self) -> bytes:
-        """Return what TLS itself has to say and what is encrypted already; empty if there is nothing."""
+        """Return TLS's own messages and bytes already encrypted; empty if there is nothing."""
         return self._take() if self._outgoing.pending else b""
 
     def _encrypt(self) -> None:
         batch = self._take_batch()
         size = len(batch)
-        self.unencrypted -= size  # an interrupt in `_write` comes when OpenSSL has taken it
+        self.unencrypted -= size  # an interrupt in `_write` arrives after OpenSSL has taken it
         done = 0
         try:
             done = self._write(batch)
-            if done < size:  # SSL_write(3) may take a part only, if its mode says so; Python's has not been seen to
+            if done < size:  # SSL_write(3) may take a part only, depending on its mode; not observed with Python's
                 view = memoryview(batch)
                 while done < size:
                     done += self._write(view[done:])
-        except AGAIN:  # the peer has to be heard first
+        except AGAIN:  # a message of the peer must be read first
             self._queue.insert(0, memoryview(batch)[done:])
             self.unencrypted += size - done
 
     def _take_batch(self) -> Buffer:
-        """Take the first `BATCH_LIMIT` bytes out of the queue, joined: each call of OpenSSL makes a record."""
+        """Remove the first `BATCH_LIMIT` bytes from the queue, joined: each call of OpenSSL makes a record."""
         queue = self._queue
         if self.unencrypted <= _BATCH:
             batch: Buffer = queue[0]
@@ -334,12 +334,12 @@ class TlsEngine:
     # The end
 
     def begin_close(self) -> None:
-        """Take nothing more to be written; what is queued is still to be encrypted."""
+        """Accept no more writes; what is queued will still be encrypted."""
         self._move(CLOSED)
 
     def notify(self) -> None:
-        """Make our close_notify, after the last of what was queued. Raises ssl.SSLError."""
-        # OpenSSL looks for the peer's close_notify in the same call, and takes plaintext before it for an error.
+        """Make our close_notify, after the last queued byte. Raises ssl.SSLError."""
+        # OpenSSL looks for the peer's close_notify in the same call, and reports plaintext before it as an error.
         self.drop()
         try:
             self.tls.unwrap()
@@ -351,7 +351,7 @@ class TlsEngine:
         self._move(NOTIFIED)
 
     def drop(self) -> int:
-        """Read and forget the plaintext there is; return how much it was."""
+        """Read and drop the available plaintext; return how many bytes it was."""
         return len(self.read())
 
     def end(self) -> None:
@@ -363,7 +363,7 @@ class TlsEngine:
         self.failure = None
 
     def forget(self) -> None:
-        """Let go of what has not been sent and of what has not been read."""
+        """Drop bytes that have not been sent and bytes that have not been read."""
         if self._outgoing.pending:
             self._take()
         if self._incoming.pending:

@@ -1,20 +1,20 @@
-"""TlsSending: how a TLS transport sends, holds its protocol back, and ends.
+"""TlsSending: how a TLS transport sends, pauses its protocol, and ends.
 
 The *carrier* is the transport below, the engine (`tls_engine`) the TLS session. How a connection ends:
 
     close, the peer's close_notify, end of file below
-        -> what was written is encrypted and sent, then our close_notify; the peer's is awaited, for
+        -> written bytes are encrypted and sent, then our close_notify; the peer's is awaited, for
            `shutdown_timeout` seconds in all; then the carrier is closed
     error, abort, a timeout
-        -> the carrier is aborted; if TLS has an alert to say why, it is sent first
+        -> the carrier is aborted; if TLS has an alert with the reason, it is sent first
 
-Either way the carrier's `connection_lost` is the end, and where the protocol above hears of it (`tls_connection`).
+Either way the carrier's `connection_lost` is the end, and calls that of the protocol above (`tls_connection`).
 
-Backpressure: while the carrier has enough, nothing is encrypted, so all that waits is the program's bytes, which
+Backpressure: while the carrier has enough, nothing is encrypted, so only the program's bytes wait, which
 the water marks count.
 
 Writes of one tick are joined at its end and encrypted together. The ciphertext goes straight to the kernel if the
-carrier is a StreamTransport with nothing waiting, and by `write` of the carrier otherwise.
+carrier is a StreamTransport with nothing waiting, and through the carrier's `write` otherwise.
 
 Thread: the loop's own. Errors are asyncio's, and so are their texts.
 """
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from loopcore.transports.server import Server
 
 HIGH_WATER: Final = 512 * 1024
-"""The high-water mark until one is set, asyncio's for TLS; the low-water mark is a quarter of it."""
+"""The default high-water mark, asyncio's for TLS; the low-water mark is a quarter of it."""
 
 JOIN_LIMIT: Final = 64 * 1024
-"""Writes are joined up to here, as those of a plain transport."""
+"""Writes are joined up to this size, as those of a plain transport."""
 
 HANDSHAKE_TIMEOUT: Final = 60.0
 SHUTDOWN_TIMEOUT: Final = 30.0
@@ -73,7 +73,7 @@ _DONE = 5
 
 
 class TlsSending(Runnable):
-    """A TLS session between a carrier and a protocol. To run it is to encrypt and send what was written."""
+    """A TLS session between a carrier and a protocol. Running it encrypts and sends what was written."""
 
     __slots__ = (
         "_loop",
@@ -116,11 +116,11 @@ class TlsSending(Runnable):
         self._engine: TlsEngine = engine
         self._protocol: Any = None
         self._carrier: Any = None
-        """The transport below, from `connection_made` on; kept for what it knows after the connection is lost."""
+        """The transport below, from `connection_made` on; kept for `get_extra_info` after the connection is lost."""
         self._plain: StreamTransport | None = None
         """The carrier, if it is loopcore's own and open."""
         self._context: Context = copy_context()
-        """What the protocol's methods run in; the carrier's own context once there is one."""
+        """The context of the protocol's methods; the carrier's context once there is a carrier."""
         self._server: Server | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: TimerHandle | None = None
@@ -128,15 +128,15 @@ class TlsSending(Runnable):
         self._shutdown_timeout: float = SHUTDOWN_TIMEOUT
         self._lost_with: BaseException | None = None
         self._connected: bool = connected
-        """Whether the protocol knows of the connection, and so is to be told of its end."""
+        """Whether the protocol knows of the connection, and `connection_lost` must be called."""
         self._eof_said: bool = False
         self._carrier_ended: bool = False
         """Whether the carrier will receive nothing more."""
         self._carrier_full: bool = False
-        """Whether the carrier asked not to be written to."""
+        """Whether the carrier has paused writing."""
         self._lost: bool = False
         self._close_asked: bool = False
-        """Another thread has closed it, and the loop's has not got there yet."""
+        """Whether another thread has closed it and the loop's thread has yet to act."""
         self._paused: bool = False
         self._read_high_water: int = 0
         self._buffered: bool = False
@@ -165,7 +165,7 @@ class TlsSending(Runnable):
         self._flush()
 
     def _flush(self) -> None:
-        """Encrypt and send what is queued, as far as the carrier takes it, and go on with closing when all is sent."""
+        """Encrypt and send as much of the queue as the carrier takes; continue closing when all is sent."""
         engine = self._engine
         if self._carrier is None or engine.state == _DONE:
             return
@@ -178,7 +178,7 @@ class TlsSending(Runnable):
                 if not engine.unencrypted:
                     break  # `data` was all there was
                 if self._plain is not None and self._plain._state >= _LOST:
-                    break  # nobody is left to send the rest to: `connection_lost` is on its way
+                    break  # the rest cannot be sent: `connection_lost` is scheduled
         except ssl.SSLError as exc:
             self._fail(exc, "Fatal error on SSL protocol")
             return
@@ -190,7 +190,7 @@ class TlsSending(Runnable):
     def _send(self, data: bytes) -> None:
         plain = self._plain
         if plain is not None and not plain._refuses:
-            # At once: the writes of this tick are joined already, and a second turn would only come a tick later.
+            # At once: the writes of this tick are joined already, and scheduling would delay them by a tick.
             sent = write_some(plain, data) if cython.compiled else plain._driver.write_some(data)
             if sent == len(data):
                 return
@@ -200,7 +200,7 @@ class TlsSending(Runnable):
         self._carrier.write(data)
 
     def _maybe_pause_writing(self) -> None:
-        """Offer to the carrier what is queued, and pause the protocol if too much is left."""
+        """Offer the queue to the carrier, and pause the protocol if too much is left."""
         self._flush()
         if self._engine.unencrypted > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
@@ -225,7 +225,7 @@ class TlsSending(Runnable):
     # The end
 
     def _begin_closing(self) -> None:
-        """Take no more to be written, send what was, and say goodbye. Idempotent."""
+        """Accept no more writes, send the queue, and then close_notify. Idempotent."""
         engine = self._engine
         state = engine.state
         if state > _OPEN:
@@ -237,10 +237,10 @@ class TlsSending(Runnable):
         self._timer = self._loop.call_later(self._shutdown_timeout, self._shutdown_timed_out, context=self._context)
         self._flush()
         if engine.state == _FLUSHING:
-            self._carrier.pause_reading()  # nobody will read it, and it would pile up
+            self._carrier.pause_reading()  # received bytes will not be read, and would pile up
 
     def _say_goodbye(self) -> None:
-        """Send our close_notify, and wait for the peer's if it has not come yet."""
+        """Send our close_notify, and wait for the peer's if it has not arrived yet."""
         engine = self._engine
         if self._carrier_ended:
             self._finish()
@@ -264,20 +264,20 @@ class TlsSending(Runnable):
             self._force_close(TimeoutError("SSL shutdown timed out"))
 
     def _finish(self) -> None:
-        """The session is over as it should be. The carrier sends what it still has, then closes."""
+        """End a session that was closed cleanly. The carrier sends its rest, then closes."""
         self._cancel_timer()
         self._engine.end()
         self._carrier.close()
 
     def _fail(self, exc: BaseException, message: str) -> None:
-        """End the connection with `exc`; one that is neither of the network nor a cancellation is reported."""
+        """End the connection with `exc`; it is reported unless it is an OSError or a cancellation."""
         if not isinstance(exc, OSError):
             if not isinstance(exc, asyncio.CancelledError):
                 self._report(exc, message)
         elif self._loop.get_debug():
             logger.debug("%r: %s", self, message, exc_info=exc)
         if isinstance(exc, ssl.SSLError):
-            exc.__traceback__ = None  # its frames lead back to this, and the program may keep the error
+            exc.__traceback__ = None  # its frames refer back to this object, and the program may keep the error
         alert = self._engine.said() if isinstance(exc, ssl.SSLError) else b""
         if alert and not self._carrier_full and not self._lost:
             self._send(alert)
@@ -293,7 +293,7 @@ class TlsSending(Runnable):
         if self._lost:
             return
         if self._lost_with is None and self._carrier is not None and not self._carrier.is_closing():
-            self._lost_with = exc  # the first end is the one that is told
+            self._lost_with = exc  # only the first reason is reported
         if exc is not None:
             self._wake_waiter(exc)
         if self._carrier is not None:

@@ -1,4 +1,4 @@
-"""TransportSocket: what a program sees of a transport's socket."""
+"""TransportSocket: the view of a transport's socket that programs get."""
 
 import socket
 import weakref
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TransportSocket(trsock.TransportSocket):
-    """asyncio's TransportSocket. What was written before `shutdown` is sent before, as if it had left at once.
+    """asyncio's TransportSocket, except that `shutdown` first sends what was written, as if it had been sent at once.
 
     Thread: the loop's own.
     """
