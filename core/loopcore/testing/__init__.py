@@ -1,9 +1,9 @@
-"""What those need who write a backend, a plugin or a program for loopcore, to prove it correct.
+"""Tools for authors of backends, plugins and programs for loopcore, to prove their work correct.
 
     from loopcore.testing.conformance import BackendContract    every promise of the port, as a test class to subclass
-    from loopcore.testing import VirtualClock, ScriptedBackend  time and events as a test wants them
+    from loopcore.testing import VirtualClock, ScriptedBackend  time and events under a test's control
 
-`import loopcore` brings nothing of this. Most of it needs pytest, some of it hypothesis:
+`import loopcore` imports none of this. Most of it needs pytest, some of it hypothesis:
 `pip install "loopcore[testing]"`.
 """
 

@@ -2,9 +2,9 @@
 
 
 class VirtualClock:
-    """Time that passes only when a test, or a wait of a ScriptedBackend, lets it: `EventLoop(backend, clock=...)`.
+    """Time that passes only when a test, or a wait of a ScriptedBackend, advances it: `EventLoop(backend, clock=...)`.
 
-    `at` is the time in seconds, and may be set to anything later.
+    `at` is the time in seconds, and may be set to any later time.
     """
 
     resolution: float = 1e-9
@@ -13,11 +13,11 @@ class VirtualClock:
         self.at = at
 
     def now(self) -> float:
-        """Return the time, which is what `at` says."""
+        """Return the time: the value of `at`."""
         return self.at
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass. Raises ValueError if they are negative: no clock of a loop goes back."""
+        """Advance the time by `seconds`. Raises ValueError if they are negative: a loop's clock never goes back."""
         if seconds < 0:
             raise ValueError(f"time does not go back by {-seconds} s")
         self.at += seconds

@@ -1,4 +1,4 @@
-"""The commands `loopcore conformance`, which proves a backend, and `loopcore new`, which begins one."""
+"""The commands `loopcore conformance`, which proves a backend, and `loopcore new`, which starts one."""
 
 import argparse
 from pathlib import Path
@@ -18,7 +18,7 @@ def conformance(parser: argparse.ArgumentParser) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Run it. pytest is imported only now."""
+    """Run the command. pytest is imported only now."""
     from loopcore.errors import UsageError
 
     try:
@@ -43,7 +43,7 @@ def new(parser: argparse.ArgumentParser) -> None:
 
 
 def write(arguments: argparse.Namespace) -> int:
-    """Write it, and say what to do next."""
+    """Write the copy, and print what to do next."""
     from loopcore.testing.scaffold import write_copy
 
     folder = write_copy(arguments.kind, arguments.name, arguments.into)

@@ -1,4 +1,4 @@
-"""The differential runner: one program, two loops, and what they did compared line by line.
+"""The differential runner: one program on two loops, their logs compared line by line.
 
     async def program(log):
         reader, writer = await asyncio.open_connection(...)
@@ -8,8 +8,8 @@
     agree(program, "epoll", "mine")              two backends
     agree(program, "mine", asyncio.new_event_loop)    asyncio is the oracle
 
-A log has no times, addresses or numbers of descriptors in it unless the program writes them: write what must be the
-same. What a program raises, and what its loop reports, are lines too.
+A log contains times, addresses or descriptor numbers only if the program writes them: write only what must be the
+same. Exceptions that a program raises, and errors that its loop reports, are lines too.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Disagreement(AssertionError):
 
 
 def record(program: Program, where: Where) -> list[str]:
-    """Run `program` on a backend by its name, or on the loop that `where` makes; return its log."""
+    """Run `program` on the backend named `where`, or on the loop that `where` makes; return its log."""
     lines: list[str] = []
     loop = EventLoop(where) if isinstance(where, str) else where()
 

@@ -1,15 +1,15 @@
-"""Backends that do everything the contract allows, and seldom happens: what stands on them must not mind.
+"""Backends that do every rare thing that the contract allows, and that a loop must cope with.
 
-`FaultyReadiness` and `FaultyCompletions` stand on a backend that keeps the contract, and go on keeping it, only just. A
-program that runs on one has met spurious readiness (its read gets EAGAIN), events of descriptors that were given up,
-numbers that are used again, waits that end for nothing, events in any order and one at a time, short reads and short
-writes. Chance decides, from a seed, so that a failure can be had again:
+`FaultyReadiness` and `FaultyCompletions` wrap a backend that keeps the contract, and still keep it, barely. A
+program that runs on one has met spurious readiness (its read gets EAGAIN), events of unregistered descriptors,
+reused numbers, spurious ends of waits, events in any order and one at a time, short reads and short
+writes. They are chosen at random from a seed, so that a failure can be reproduced:
 
     loop = EventLoop(FaultyReadiness(PollBackend(), seed=7))
 
-`injected` counts what was done. Thread: as of any backend.
+`injected` counts the faults of each kind. Thread: as for any backend.
 
-`Interruptions` goes with any backend, faulty or not: while it lasts, system calls of a thread end with EINTR.
+`Interruptions` works with any backend, faulty or not: while it is active, system calls of a thread end with EINTR.
 
     with Interruptions() as interruptions:
         loop.run_until_complete(main())
@@ -30,17 +30,18 @@ from loopcore.interest import ERROR, HANGUP
 from loopcore.operations import RECEIVE, SEND, SEND_FILE, Operation
 
 REMEMBERED: Final = 8
-"""How many descriptors that were given up may still be heard of."""
+"""How many recently unregistered descriptors may still get stale events."""
 INTERVAL: Final = 0.0005
 """Seconds between two interruptions."""
 
 
 class Interruptions:
-    """A signal, again and again, while it is entered: what waits in a system call is interrupted, and has to go on.
+    """Sends a signal repeatedly while it is entered: a system call that waits is interrupted, and must continue.
 
-    It goes to the thread that enters. Its Python handler counts, and returns: nothing may come of it (PEP 475). Taken
-    is SIGUSR2, or `number`, whose handler is put back at the end. Enter it in the main thread, which alone may
-    set handlers; it raises UsageError in another, and where there are no signals for a thread (Windows).
+    The signal goes to the thread that enters. Its Python handler counts and returns, and must have no other effect
+    (PEP 475). It is SIGUSR2, or `number`; the previous handler is restored at the end. Enter it in the main thread, the
+    only one that may set handlers; in another thread, and where threads cannot get signals (Windows), entering raises
+    UsageError.
     """
 
     def __init__(self, number: int | None = None) -> None:
@@ -61,7 +62,7 @@ class Interruptions:
         self._sender = threading.Thread(target=self._send, args=(threading.get_ident(),), name="interruptions")
         try:
             self._sender.start()
-        except BaseException:  # no thread to be had
+        except BaseException:  # no thread could be started
             signal.signal(self._number, self._handler)
             raise
         return self
@@ -71,7 +72,7 @@ class Interruptions:
     ) -> None:
         assert self._sender is not None
         self._over.set()
-        self._sender.join()  # the last signal is there; `signal` runs handlers that are due before it sets another
+        self._sender.join()  # the last signal has arrived; `signal` runs pending handlers before it sets another
         signal.signal(self._number or 0, self._handler)
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
@@ -83,7 +84,7 @@ class Interruptions:
 
 
 class FaultyReadiness:
-    """A readiness port over `inner`, which it owns. `rate` is how often something happens, of 1."""
+    """A readiness port over `inner`, which it owns. `rate` is the probability of each fault, from 0 to 1."""
 
     name = "faulty"
     backend_api = (1, 0)
@@ -99,7 +100,7 @@ class FaultyReadiness:
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """It runs where its inner backend does."""
+        """It runs wherever its inner backend does."""
         return ProbeResult(True)
 
     def register(self, fd: int, interest: int) -> None:
@@ -116,7 +117,7 @@ class FaultyReadiness:
         self._given_up = [*self._given_up, fd][-REMEMBERED:]
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        """Wait, and tell more, less, or something else than is so. What is left out is still ready next time."""
+        """Wait, and report more, fewer or other events than there are. Omitted ones are still ready next time."""
         if self._happens("early end"):
             timeout = 0.0
         events = dict(self.inner.wait(timeout))
@@ -145,7 +146,7 @@ class FaultyReadiness:
 
 
 class FaultyCompletions:
-    """A completion port over `inner`, which it owns. `rate` is how often something happens, of 1."""
+    """A completion port over `inner`, which it owns. `rate` is the probability of each fault, from 0 to 1."""
 
     name = "faulty"
     backend_api = (1, 0)
@@ -161,11 +162,11 @@ class FaultyCompletions:
 
     @classmethod
     def probe(cls) -> ProbeResult:
-        """It runs where its inner backend does."""
+        """It runs wherever its inner backend does."""
         return ProbeResult(True)
 
     def submit(self, operation: Any) -> None:
-        """Submit it, perhaps for a part of what it asks for."""
+        """Submit the operation, perhaps for only a part of its size."""
         if operation.code == RECEIVE and operation.limit > 1 and self._happens("short read"):
             whole, operation.limit = operation.limit, self._chance.randint(1, min(operation.limit, 16))
             self._submit_instead(operation, "limit", whole)
@@ -191,7 +192,7 @@ class FaultyCompletions:
             self.inner.cancel(operation)
 
     def wait(self, timeout: float | None) -> Sequence[Completion]:
-        """Wait, and keep some of what came for the next wait, which then does not wait."""
+        """Wait, and keep some of the completions for the next wait, which then does not wait."""
         kept, self._late = self._late, []
         if kept or self._happens("early end"):
             timeout = 0.0
@@ -200,7 +201,7 @@ class FaultyCompletions:
             self._late = told[1:]
             del told[1:]
         for operation, _, _ in told:
-            if operation in self._whole:  # the first result is short; megabytes in a few bytes each would take minutes
+            if operation in self._whole:  # only the first result is short; megabytes in tiny pieces would take minutes
                 attribute, whole = self._whole.pop(operation)
                 setattr(operation, attribute, whole)
         return told

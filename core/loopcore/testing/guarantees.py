@@ -1,7 +1,7 @@
-"""What a backend promises, each with the tests that check it: the contract as data, from guarantees.toml.
+"""The guarantees of a backend, each with the tests that check it: the contract as data, from guarantees.toml.
 
 The manual's list (docs/reference/backend-port.md), the reports of `loopcore conformance` and the names in
-`BackendContract.cannot` come from there. A test of the contract that stands under no guarantee is an error of
+`BackendContract.cannot` come from there. A test of the contract that is listed under no guarantee is an error in
 the kit's own tests, and so is a guarantee without a test.
 """
 
@@ -15,7 +15,7 @@ class Guarantee(NamedTuple):
 
     name: str
     port: str
-    """Which port makes it: `readiness`, `completion` or `both`."""
+    """The port that makes it: `readiness`, `completion` or `both`."""
     text: str
     tests: tuple[str, ...]
     """The names of the tests of the contract that check it."""
@@ -29,7 +29,7 @@ def _read(path: Path) -> tuple[Guarantee, ...]:
 GUARANTEES: Final = _read(Path(__file__).with_name("guarantees.toml"))
 
 NAMES: Final = frozenset({each.name for each in GUARANTEES} | {test for each in GUARANTEES for test in each.tests})
-"""What `BackendContract.cannot` may name."""
+"""The names that `BackendContract.cannot` may use."""
 
 
 def of_test(name: str) -> list[Guarantee]:

@@ -1,8 +1,8 @@
-"""What a test leaves behind: descriptors, threads, tasks, unraisable exceptions, errors that a loop reported.
+"""Leaks of a test: descriptors, threads, tasks, unraisable exceptions, errors that a loop reported.
 
-Thread: the one that runs the test. Descriptors are counted where the system lists them (/proc). A number that stands
-for another file than before is a new descriptor. An epoll instance in the place of another is not, which the system
-itself does not tell apart, nor is a temporary file without a name: pytest's capfd gets new ones in each phase.
+Thread: the one that runs the test. Descriptors are counted where the system lists them (/proc). A number that now
+refers to another file is a new descriptor. Two exceptions: one epoll instance replacing another, which even the
+system cannot distinguish, and unnamed temporary files: pytest's capfd gets new ones in each phase.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from typing import Any, Final, NamedTuple
 from loopcore.kernel.task import Task
 
 THREAD_PATIENCE: Final = 2.0
-"""Seconds a thread may take to end after its executor was told to: `loop.close` does not wait for it."""
+"""Seconds a thread may take to end after its executor was shut down: `loop.close` does not wait for it."""
 
 
 class File(NamedTuple):
-    """What a descriptor is open on: device and inode, which a new name or its removal do not change."""
+    """The identity of an open file: device and inode, which renaming or removing it does not change."""
 
     device: int
     inode: int
     is_nameless: bool
 
     def may_be(self, other: "File | None") -> bool:
-        """Return whether it is `other`, or a nameless regular file as that is."""
+        """Return whether it is `other`, or both are unnamed regular files."""
         if other is None:
             return False
         return self[:2] == other[:2] or (self.is_nameless and other.is_nameless)
@@ -51,7 +51,7 @@ class Reports(logging.Handler):
 
 
 class Watch:
-    """Looks at the process when it is made, and once more at `end`; at tasks only if it is told to."""
+    """Records the state of the process when it is made, and compares at `end`; includes tasks only if asked to."""
 
     def __init__(self, tasks: bool = False) -> None:
         self._looks_at_tasks = tasks
@@ -64,7 +64,7 @@ class Watch:
         self._threads, self._descriptors = set(threading.enumerate()), files_of(open_descriptors())
 
     def end(self, errors_are_expected: bool = False) -> list[str]:
-        """Return a complaint for each kind of thing that was left; errors that a loop reported may be expected."""
+        """Return a complaint for each kind of leak; errors that a loop reported may be expected."""
         gc.collect()
         left = {
             "threads": self._new_threads(),
@@ -96,25 +96,25 @@ class Watch:
 
 
 def open_descriptors() -> dict[int, str]:
-    """Return the process's descriptors and what each is open on; nothing where the system has no list of them."""
+    """Return the process's descriptors and the file of each; empty where the system has no list of them."""
     found: dict[int, str] = {}
     folder = Path("/proc/self/fd")
     if folder.is_dir():
         for name in os.listdir(folder):
             try:
                 found[int(name)] = os.readlink(folder / name)
-            except OSError:  # the descriptor of the listing itself, closed by now
+            except OSError:  # the descriptor of the listing itself, already closed
                 continue
     return found
 
 
 def files_of(descriptors: Iterable[int]) -> dict[int, File]:
-    """Return which file each descriptor is open on."""
+    """Return the file of each descriptor."""
     found: dict[int, File] = {}
     for fd in descriptors:
         try:
             status = os.fstat(fd)
-        except OSError:  # closed by now, by another thread
+        except OSError:  # already closed, by another thread
             continue
         is_nameless = stat.S_ISREG(status.st_mode) and not status.st_nlink
         found[fd] = File(status.st_dev, status.st_ino, is_nameless)
@@ -122,8 +122,8 @@ def files_of(descriptors: Iterable[int]) -> dict[int, File]:
 
 
 def pending_tasks() -> list[Any]:
-    """Return the tasks that are not done, of every loop that is not closed. Looks at all objects: some milliseconds."""
+    """Return the tasks that are not done, of every loop that is not closed. Scans all objects: some milliseconds."""
     kinds = (asyncio.Task, Task)
-    # Not `isinstance`, which would ask proxies of what is gone.
+    # Not `isinstance`, which would call into proxies whose object is gone.
     tasks: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
     return [task for task in tasks if not task.done() and not task.get_loop().is_closed()]

@@ -1,6 +1,6 @@
 """Making the backend under test, here and in processes that a test starts.
 
-A backend is given as the name it is installed under, as `module:class`, or as the class itself.
+A backend is given as its installed name, as `module:class`, or as the class itself.
 """
 
 import importlib
@@ -23,7 +23,7 @@ port = factory_of(sys.argv[1])(**json.loads(sys.argv[2]))
 
 
 def factory_of(backend: Any) -> Any:
-    """Return what makes the backend. Raises as `choose_backend` does for a name, ImportError for a path."""
+    """Return the backend's factory. Raises as `choose_backend` does for a name, ImportError for a path."""
     if not isinstance(backend, str):
         return backend
     module, colon, path = backend.partition(":")
@@ -42,11 +42,11 @@ def maker_of(backend: Any, options: Mapping[str, Any]) -> Callable[[], Any]:
 
 
 def run_beside(backend: Any, options: Mapping[str, Any], program: str, prelude: str = "") -> None:
-    """Run `program` in a process of its own, where `port` is a new backend. Fails if it fails, or says anything."""
+    """Run `program` in a separate process, where `port` is a new backend. Fails if it fails or prints errors."""
     spec = backend if isinstance(backend, str) else path_of(backend)
     strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]
     command = [sys.executable, *strict, "-c", prelude + PROLOGUE + program, spec, json.dumps(dict(options))]
-    # PYTHONPATH first: who set it may want to be imported before all else (a sitecustomize).
+    # PYTHONPATH first: it may be set for modules that must be imported before all others (a sitecustomize).
     paths = os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), *sys.path]).strip(os.pathsep)
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": paths}

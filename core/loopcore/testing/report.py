@@ -20,7 +20,7 @@ UNDECIDED: Final = "#6b6b6b"
 
 
 class Outcome(NamedTuple):
-    """How a test ended: `passed`, `failed` or `skipped`, why, and after how many seconds."""
+    """How a test ended: `passed`, `failed` or `skipped`; the reason; and after how many seconds."""
 
     outcome: str
     reason: str
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 
 
 class Report:
-    """What the outcomes of tests say about guarantees. `partial` if only some were asked for."""
+    """The state of each guarantee, from the outcomes of tests. `partial` if only some were requested."""
 
     def __init__(self, backend: str, port: str, outcomes: Mapping[str, Outcome], partial: bool = False) -> None:
         self.backend = backend
@@ -38,11 +38,11 @@ class Report:
         self.guarantees = [each for each in GUARANTEES if each.port in (port, "both")]
 
     def tests_of(self, guarantee: Guarantee) -> dict[str, Outcome]:
-        """Return the outcomes, by test and its parameters, that `guarantee` rests on."""
+        """Return the outcomes for `guarantee`, by test name with parameters."""
         return {name: told for name, told in self.outcomes.items() if name.partition("[")[0] in guarantee.tests}
 
     def state_of(self, guarantee: Guarantee) -> str:
-        """Return the word for it. One failed test breaks it; one that passed keeps it, if none was declared."""
+        """Return the state. A failed test breaks it; a passed one keeps it, unless declared in `cannot`."""
         tests = self.tests_of(guarantee).values()
         if any(told.outcome == "failed" for told in tests):
             return BROKEN
@@ -69,7 +69,7 @@ class Report:
         return [*lines, self.summary()]
 
     def summary(self) -> str:
-        """Return one line."""
+        """Return a summary in one line."""
         parts = [f"{self.count(state)} {state}" for state in (KEPT, BROKEN, CANNOT) if self.count(state)]
         checked = "some of the contract" if self.partial else "the contract"
         return f"{self.backend}, {self.port} port, {checked}: {', '.join(parts) or 'nothing was checked'}"
@@ -100,7 +100,7 @@ class Report:
 
 
 def badge_of(report: Report) -> str:
-    """Return a badge: how many guarantees are kept, or broken. Only a whole run of the contract makes a green one."""
+    """Return a badge: how many guarantees are kept, or broken. Only a complete run of the contract can be green."""
     broken, unchecked = report.count(BROKEN), report.count(UNCHECKED)
     whole = not report.partial and not unchecked
     text = f"{broken} broken" if broken else f"{report.count(KEPT)} of {len(report.guarantees)} guarantees"

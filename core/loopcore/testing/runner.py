@@ -1,7 +1,7 @@
-"""Runs the contract against one backend, in a pytest of its own, and says which guarantees are kept.
+"""Runs the contract against one backend, in a separate pytest, and reports which guarantees are kept.
 
-The test file is what a stranger writes, three lines; it is made in a temporary folder, so that no setting of the
-folder one stands in, and no other plugin of pytest's, has a say.
+The test file is the three lines that any author of a backend writes; it is made in a temporary folder, so that
+neither the settings of the current folder nor other pytest plugins have any effect.
 """
 
 import json
@@ -30,21 +30,21 @@ SETTINGS = "[pytest]\nfilterwarnings = error\nfaulthandler_timeout = 120\n"
 
 
 class Collector:
-    """A plugin of pytest's: leaves out what is not asked for, and keeps how each test ended."""
+    """A pytest plugin that deselects unwanted tests, and records how each test ended."""
 
     def __init__(self, wanted: Iterable[str]) -> None:
         self.wanted = frozenset(wanted)
         self.outcomes: dict[str, Outcome] = {}
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep the tests that are wanted, or all."""
+        """Keep the wanted tests, or all."""
         if self.wanted:
             left_out = [item for item in items if getattr(item, "originalname", "") not in self.wanted]
             items[:] = [item for item in items if item not in left_out]
             config.hook.pytest_deselected(items=left_out)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note an outcome; that of a fixture counts if it is no success."""
+        """Record an outcome; that of a fixture counts unless it passed."""
         if report.when != "call" and report.passed:
             return
         name = report.nodeid.rsplit("::", 1)[1]
@@ -65,9 +65,9 @@ def _last_line(report: pytest.TestReport) -> str:
 
 
 def prove(backend: str, only: Sequence[str] = (), json_file: Path | None = None, badge: Path | None = None) -> int:
-    """Run the contract on `backend`, and write what came out. Returns 0 if all is kept, 1 if not.
+    """Run the contract on `backend`, and write the results. Returns 0 if all is kept, 1 if not.
 
-    Raises UsageError for a guarantee that there is not, and what `choose_backend` does for a name.
+    Raises UsageError for an unknown guarantee, and as `choose_backend` does for a name.
     """
     factory = factory_of(backend)
     unknown = [name for name in only if name not in NAMES]
@@ -94,7 +94,7 @@ def prove(backend: str, only: Sequence[str] = (), json_file: Path | None = None,
 
 
 def factory_of(backend: str) -> Any:
-    """Return the class of `backend`. Raises UsageError if `MODULE:CLASS` leads nowhere."""
+    """Return the class of `backend`. Raises UsageError if `MODULE:CLASS` cannot be found."""
     try:
         return making.factory_of(backend)
     except (ImportError, AttributeError) as exc:

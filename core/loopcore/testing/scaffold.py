@@ -1,7 +1,7 @@
-"""`loopcore new`: a fresh copy of a template, under a name of one's own.
+"""`loopcore new`: a fresh copy of a template, under a new name.
 
 The templates are the distributions in backends/template and plugins/template of the sources, which are tested there; a
-wheel has them in `templates` beside this module. A copy differs from them by the name alone.
+wheel has them in `templates` next to this module. A copy differs from them only by the name.
 """
 
 import keyword
@@ -32,12 +32,12 @@ def template_of(kind: str) -> Path:
 
 
 def plugins_of_loopcore() -> list[str]:
-    """Return the names of the plugins that come with loopcore."""
+    """Return the names of the plugins that are part of loopcore."""
     return [each.name for each in distribution("loopcore").entry_points if each.group == "loopcore.plugins"]
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raise UsageError if `name` cannot be that of a module, or is taken."""
+    """Raise UsageError if `name` cannot be the name of a module, or is taken."""
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         raise UsageError(
             f"{name!r} cannot be a {kind}'s name: use small letters, digits and _, from a letter to a letter or digit"
@@ -55,7 +55,7 @@ def files_of(folder: Path) -> Iterator[Path]:
 
 
 def renamed(text: str, name: str) -> str:
-    """Return `text` with the name in place of the template's."""
+    """Return `text` with the template's name replaced by `name`."""
     return text.replace(WORD, name).replace(WORD.title(), name.title().replace("_", ""))
 
 

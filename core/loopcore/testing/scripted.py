@@ -1,6 +1,6 @@
-"""Backends that do as they are told: a wait brings what a test has put into `script`, and every call is written down.
+"""Scripted backends: a wait returns the events that a test has put into `script`, and every call is recorded.
 
-They wait for nothing and know no descriptor, so any number will do. For tests of what stands on a backend: the kernel,
+They never block and know no descriptors, so any number will do. For tests of code above a backend: the kernel,
 a plugin, a policy.
 """
 
@@ -16,10 +16,10 @@ from loopcore.testing.clock import VirtualClock
 
 
 class ScriptedBackend:
-    """A readiness port. A wait returns the next of `script` and, if that is empty, lets the `clock` pass its timeout.
+    """A readiness port. A wait returns the next item of `script`; without one, it advances `clock` by its timeout.
 
-    `calls` has what was registered, modified and unregistered, `timeouts` what was waited for. `refuse` is raised by
-    the next registrations. A wait without limit that nothing would end is an AssertionError.
+    `calls` has the registrations, modifications and unregistrations, `timeouts` the timeouts of waits. `refuse` is
+    raised by the next registrations. A wait without limit that nothing would end is an AssertionError.
     """
 
     name = "scripted"
@@ -69,10 +69,10 @@ class ScriptedBackend:
 
 
 class ScriptedPort:
-    """A completion port. A wait tells what was cancelled, then the next of `script`: a list of completions.
+    """A completion port. A wait returns the cancelled operations, then the next item of `script`, a list.
 
-    `calls` has what was submitted and cancelled, `in_flight` what has not ended. `refuse` is raised by `submit`,
-    `interrupt` once by the next wait.
+    `calls` has the submissions and cancellations, `in_flight` the operations that have not ended. `refuse` is raised by
+    `submit`, `interrupt` once by the next wait.
     """
 
     name = "scripted"

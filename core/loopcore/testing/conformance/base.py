@@ -1,6 +1,6 @@
-"""What every level of the contract stands on: the backend under test, and the fixtures that tests take.
+"""The base of every level of the contract: the backend under test, and the fixtures that tests use.
 
-Fixtures are methods, so that they come with the class, and disturb nobody who does not subclass it.
+Fixtures are methods, so that they come with the class and affect only its subclasses.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def unhurried(test: F) -> F:
-    """Mark a test that may take its time: the watchdog leaves it alone, and short runs leave it out."""
+    """Mark a slow test: the watchdog ignores it, and short runs leave it out."""
     test.unhurried = True  # type: ignore[attr-defined]
     return test
 
@@ -27,17 +27,17 @@ class Level:
     """A part of the contract: methods `test_...` over the fixtures here. Subclass `BackendContract`, not this."""
 
     backend: ClassVar[Any]
-    """The name it is installed under, `module:class`, or the class."""
+    """The installed name, `module:class`, or the class."""
     options: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """What the class is called with, if it takes anything beyond the port; must be JSON."""
+    """Keyword arguments for the class, if it takes any beyond the port's; must be JSON."""
     cannot: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Guarantees, or tests of the contract, that this backend cannot keep or pass, each with the reason."""
     prelude: ClassVar[str] = ""
-    """Statements that processes which a test starts begin with."""
+    """Statements that run first in processes that a test starts."""
 
     @classmethod
     def factory(cls) -> Any:
-        """Return what makes the backend under test."""
+        """Return the factory of the backend under test."""
         return factory_of(cls.backend)
 
     @classmethod
@@ -46,12 +46,12 @@ class Level:
         return maker_of(cls.backend, cls.options)()
 
     def run_beside(self, program: str) -> None:
-        """Run `program` in a process of its own, where `port` is a new backend."""
+        """Run `program` in a separate process, where `port` is a new backend."""
         run_beside(self.backend, self.options, program, self.prelude)
 
     @pytest.fixture
     def make_port(self) -> Iterator[Callable[[], Any]]:
-        """Makes backends of the kind under test; all are closed after it."""
+        """Makes backends of the kind under test; all are closed after the test."""
         made: list[Any] = []
 
         def make() -> Any:
@@ -64,12 +64,12 @@ class Level:
 
     @pytest.fixture
     def port(self, make_port: Callable[[], Any]) -> Any:
-        """A backend with nothing registered, nothing in flight."""
+        """A backend with nothing registered and nothing in flight."""
         return make_port()
 
     @pytest.fixture
     def ledger(self, port: Any) -> Ledger:
-        """What goes into `port` and comes out of it; for completion ports."""
+        """Tracks what goes into `port` and comes out of it; for completion ports."""
         return Ledger(port)
 
     @pytest.fixture
@@ -95,7 +95,7 @@ class Level:
 
     @pytest.fixture
     def closed_number(self) -> int:
-        """A number that no file of this process has."""
+        """A descriptor number that is not open in this process."""
         return surroundings.closed_number()
 
     @pytest.fixture

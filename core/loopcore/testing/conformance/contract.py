@@ -5,16 +5,16 @@
     class TestMine(BackendContract):
         backend = "mine"
 
-Run by pytest, this is every promise of docs/reference/backend-port.md, for the port that the backend has. What it
-cannot do is said as data, with the reason, and skipped with it:
+Run by pytest, this checks every promise of docs/reference/backend-port.md, for the port that the backend has. What
+the backend cannot do is declared as data, with the reason, and skipped with it:
 
         cannot = {"regular-files": "the device has no readiness for files"}
 
-or, for everybody who proves the backend, as the attribute `cannot` of the backend's class.
+or, for every user of the contract, as the attribute `cannot` of the backend's class.
 
-Levels, from below: the shape; the port (readiness or completion), with fork and signals; a loop that stands on it:
-transports and asyncio's surface, the stream of hook calls, and a soak that looks for leaks. `levels` may leave some
-out. Where the backend cannot run, everything is skipped with what its probe says.
+Levels, from below: the shape; the port (readiness or completion), with fork and signals; a loop over it:
+transports and asyncio's surface, the stream of hook calls, and a soak test that looks for leaks. `levels` may leave
+some out. Where the backend cannot run, everything is skipped with the reason from its probe.
 """
 
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def _unavailable(reason: str) -> type:
 
 
 class BackendContract(metaclass=_Levelled):
-    """Subclass this, and set `backend`: a name, `module:class`, or the class. `Level` says what else can be set."""
+    """Subclass this, and set `backend`: a name, `module:class`, or the class. `Level` has the other settings."""
 
     levels: ClassVar[tuple[str, ...]] = LEVELS
 
@@ -84,7 +84,7 @@ class BackendContract(metaclass=_Levelled):
 
     @pytest.fixture(autouse=True)
     def _declared(self, request: pytest.FixtureRequest) -> Iterator[None]:
-        """Skips what the backend has declared that it cannot, and ends what hangs."""
+        """Skips tests that the backend has declared in `cannot`, and ends hanging ones."""
         cannot = {**self._declared_by_the_backend(), **getattr(self, "cannot", {})}
         test = request.function.__name__
         for name in (test, *(guarantee.name for guarantee in guarantees.of_test(test))):

@@ -1,4 +1,4 @@
-"""A ledger: every operation that went into a port, and every completion that came out, looked at as it comes."""
+"""A ledger: every operation submitted to a port, and every completion returned, checked as it arrives."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ MULTISHOT = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})
 
 
 class Ledger:
-    """Submits to `port`, waits in it, and fails as soon as it says what the contract forbids."""
+    """Submits to `port`, waits in it, and fails as soon as it breaks the contract."""
 
     def __init__(self, port: Any) -> None:
         self.port = port
@@ -43,22 +43,22 @@ class Ledger:
         return completions
 
     def result_of(self, operation: Operation) -> Any:
-        """Wait for the next result of `operation`, and take it."""
+        """Wait for the next result of `operation`, and remove it."""
         if not self.results[operation]:
             while not self.results[operation]:
                 assert self.wait(PATIENCE), f"{operation} has no result"
         return self.results[operation].pop(0)
 
     def outcome_of(self, operation: Operation) -> Any:
-        """Submit `operation`, which has one result, and wait for that."""
+        """Submit `operation`, which has one result, and wait for it."""
         self.submit(operation)
         return self.result_of(operation)
 
     def settle(self, *operations: Operation) -> None:
-        """Wait until these have ended, all if none is named."""
+        """Wait until these operations have ended, or all if none is given."""
         while self.in_flight.intersection(operations or self.in_flight):
             assert self.wait(PATIENCE), f"{self.in_flight} did not end"
 
     def has_nothing_new(self) -> bool:
-        """Tell whether two looks bring nothing: the first may only have begun something."""
+        """Return whether two waits of 0 seconds bring nothing: the first may only have started an operation."""
         return not self.wait(0.0) and not self.wait(0.0)

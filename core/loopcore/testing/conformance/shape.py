@@ -14,11 +14,11 @@ from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import open_files
 
 ARGUMENTS = {"register": 2, "modify": 2, "unregister": 1, "wait": 1, "submit": 1, "cancel": 1}
-"""How many arguments core calls a method with; none where it is not named."""
+"""How many arguments core passes to each method; 0 if it is not listed."""
 
 
 class Shape(Level):
-    """Name, capabilities, version, methods, and a probe that only looks."""
+    """Name, capabilities, version, methods, and a probe without side effects."""
 
     def test_backend_has_a_name_and_capabilities(self, port: Any) -> None:
         assert isinstance(port.name, str)
@@ -42,7 +42,7 @@ class Shape(Level):
             arguments = [0] * ARGUMENTS.get(method, 0)
             try:
                 signature = inspect.signature(getattr(port, method))
-            except ValueError:  # of a compiled one that does not tell
+            except ValueError:  # a compiled method without a signature
                 continue
             signature.bind(*arguments)
 

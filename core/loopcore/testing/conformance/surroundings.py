@@ -1,4 +1,4 @@
-"""What a backend is tested with: sockets to watch, files by the thousand, alarms, and a watchdog over it all.
+"""The surroundings for testing a backend: sockets to watch, thousands of files, alarms, and a watchdog.
 
 Everything is a context manager or a function, so that tests which do not subclass the contract can use it too.
 Thread: the main one, where signals are handled.
@@ -26,17 +26,17 @@ ManyCopies: TypeAlias = Callable[[int], set[int]]
 OnAlarm: TypeAlias = Callable[..., None]
 
 PATIENCE: Final = float(os.environ.get("LOOPCORE_PATIENCE", "30"))
-"""Seconds that are waited out only when a test fails: the end of a wait that somebody else ends."""
+"""Seconds waited in full only when a test fails: the limit of a wait that another event should end."""
 
 AGAIN: Final = 0.1
-"""Seconds until an alarm that nobody has handled is sent again."""
+"""Seconds until an unhandled alarm is sent again."""
 
 WATCHDOG: Final = getattr(signal, "SIGVTALRM", None)
-"""What a hung wait is interrupted with; nobody counts a process's own time with it in a test. None on Windows."""
+"""The signal that interrupts a hung wait: no test uses a process's CPU timer. None on Windows."""
 
 
 class Hung(AssertionError):
-    """A test took longer than the kit is patient for: a wait that should have ended did not."""
+    """A test took longer than the kit's limit: a wait that should have ended did not."""
 
 
 @contextmanager
@@ -100,11 +100,11 @@ def elapsed(backend: Any, timeout: float | None) -> float:
     """Wait; return for how many seconds: a wait that nothing ends early lasts at least its timeout."""
     start = monotonic()
     backend.wait(timeout)
-    return round(monotonic() - start, 9)  # of two readings in milliseconds, the difference ends in noise
+    return round(monotonic() - start, 9)  # the difference of two readings in milliseconds ends in noise
 
 
 def closed_number() -> int:
-    """Return a number that no file of this process has."""
+    """Return a descriptor number that is not open in this process."""
     reader, writer = os.pipe()
     os.close(reader)
     os.close(writer)
@@ -113,7 +113,7 @@ def closed_number() -> int:
 
 @contextmanager
 def copies() -> Iterator[ManyCopies]:
-    """Make that many descriptors of one writable socket; skips where the limit of open files cannot be raised to it."""
+    """Make that many descriptors of one writable socket; skips where the limit of open files is too low."""
     resource: Any = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     made: list[int] = []
@@ -148,8 +148,8 @@ def alarms() -> Iterator[OnAlarm]:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             handler()
 
-        # Sent again until it is handled: Python calls no handler for a signal that comes just before the wait begins in
-        # the kernel until that wait ends, which is why loops have `signal.set_wakeup_fd`. A port alone has not.
+        # Sent again until it is handled: if a signal arrives just before the wait begins in the kernel, Python calls
+        # its handler only when that wait ends, which is why loops have `signal.set_wakeup_fd`. A port alone has none.
         signal.signal(signal.SIGALRM, once)
         signal.setitimer(signal.ITIMER_REAL, delay, AGAIN)
 
@@ -164,16 +164,16 @@ def open_files() -> set[str]:
     """Return the numbers of this process's descriptors, as text; skips where the system has no list of them."""
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip("counts descriptors in /proc")
-    # Without that of the listing itself, whose number the next one gets.
+    # Without that of the listing itself, whose number the next descriptor gets.
     return {str(number) for number in open_descriptors()}
 
 
 @contextmanager
 def beside(call: Callable[[], Any]) -> Iterator[list[Any]]:
-    """Make `call` in another thread while the body runs; what it returns is in the list afterwards.
+    """Make `call` in another thread while the body runs; the list holds its return value afterwards.
 
-    The thread is let go at the last moment, so that it mostly gets the GIL when the body waits. What it raises is
-    raised here.
+    The thread is started at the last moment, so that it mostly gets the GIL when the body waits. An exception from
+    `call` is raised here.
     """
     gate = threading.Event()
     returned: list[Any] = []
@@ -199,10 +199,10 @@ def beside(call: Callable[[], Any]) -> Iterator[list[Any]]:
 
 @contextmanager
 def collected_inside(call: Callable[[], Any], allocations: int) -> Iterator[None]:
-    """Let a finalizer make `call` inside the body, about when it has made so many objects, or else at its end.
+    """Let a finalizer make `call` inside the body, after about that many allocations, or else at its end.
 
-    Before Python 3.12 the collector runs inside an allocation, later between two instructions. What `call` raises is
-    raised here, where Python would only print it.
+    Before Python 3.12 the collector runs inside an allocation, later between two instructions. An exception from `call`
+    is raised here, where Python would only print it.
     """
     if not hasattr(gc, "set_threshold"):
         pytest.skip("has no collector that can be hurried")
@@ -220,7 +220,7 @@ def collected_inside(call: Callable[[], Any], allocations: int) -> Iterator[None
 
     was_enabled, thresholds = gc.isenabled(), gc.get_threshold()
     gc.disable()
-    gc.collect(0)  # the youngest only, here and below: a test session has a lot of others
+    gc.collect(0)  # only the youngest generation, here and below: a test session has many other objects
     Cycle()
     gc.set_threshold(allocations, 100_000, 100_000)
     gc.enable()

@@ -1,1 +1,1 @@
-"""The stream of hook calls of one program, which is that of a built-in backend on every other."""
+"""The stream of hook calls of one program, which must be the same on a built-in backend and on every other."""

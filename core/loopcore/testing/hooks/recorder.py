@@ -1,4 +1,4 @@
-"""A plugin that has every hook that observes, and writes down what it was told."""
+"""A plugin that implements every observing hook, and records its calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("loopcore_") a
 
 
 class Recorder:
-    """Implements every observing hook of `hookspecs`, with all its arguments; `seen` holds what came, in order."""
+    """Implements every observing hook of `hookspecs`, with all its arguments; `seen` holds the calls, in order."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, dict[str, Any]]] = []

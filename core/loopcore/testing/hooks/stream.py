@@ -1,17 +1,18 @@
-"""One program with something of everything, and the stream of hook calls that it makes, as text.
+"""One program that uses a bit of everything, and its stream of hook calls, as text.
 
 The stream of a backend is compared with that of a built-in one, recorded in the same run: `select` for readiness
 ports, `proactor` for completion ports, where sends are events, too. Both are the same because of how the program is
 made:
 
 - Polls are skipped without limit while there is work, so every wait of the program's is for exactly one event: the
-  peer's bytes, a child's end, a signal. Never are two descriptors ready at a time.
-- The clock stands still but for waits that end without an event, which advance it by their timeout.
+  peer's bytes, a child's end, a signal. Two descriptors are never ready at the same time.
+- The clock stands still except for waits that end without an event, which advance it by their timeout.
 - A job has finished before `submit` returns, so its thread and the loop's never run at the same time.
-- The child does nothing until it is told, and one thing then.
+- The child does nothing until it receives a line, and then one thing.
 
-What is up to a port is taken out of the text: the order of events that one wait returned, and polls with a timeout of
-0 that found nothing (core polls once after each submission, and ports differ in which of them they need).
+Differences that ports are free to make are removed from the text: the order of events that one wait returned, and polls
+with a timeout of 0 that found nothing (core polls once after each submission, and ports differ in which of them they
+need).
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from loopcore.testing.clock import VirtualClock
 from loopcore.testing.hooks.recorder import Recorder
 
 CHILD = 'read word; echo "$word"; read word; exec 1>&-; read word; exec 0<&-; read word <&2'
-"""Echoes a line; closes its output when it gets another, its input at the third; ends when 2 does."""
+"""Echoes a line; closes its output when it gets another, its input at the third; ends when descriptor 2 closes."""
 
 VAIN_POLL = [
     "phase_begin loop=loop phase=poll",
@@ -38,11 +39,11 @@ VAIN_POLL = [
     "poll_end loop=loop events=0 waited_ns=ns",
     "phase_end loop=loop phase=poll count=0",
 ]
-"""How a poll that does not wait and finds nothing is written down."""
+"""The lines of a poll that does not wait and finds nothing."""
 
 
 class Passing:
-    """Lets the time pass that was waited for."""
+    """Advances the clock by the timeout of a wait without events."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -59,7 +60,7 @@ class Passing:
 
 
 class Patient(ThreadPoolExecutor):
-    """Waits for a job when it has been submitted."""
+    """Waits for each job after submitting it."""
 
     def submit(self, *call: Any, **options: Any) -> "Future[Any]":
         future = super().submit(*call, **options)
@@ -68,7 +69,7 @@ class Patient(ThreadPoolExecutor):
 
 
 class Party(asyncio.Protocol, asyncio.DatagramProtocol, asyncio.SubprocessProtocol):
-    """One end of anything; `heard` gets what comes to it, in turn."""
+    """One end of any connection; `heard` is a future for its next event."""
 
     def __init__(self, loop: Any, answers: bool = False) -> None:
         self.loop = loop
@@ -115,7 +116,7 @@ class Party(asyncio.Protocol, asyncio.DatagramProtocol, asyncio.SubprocessProtoc
 
 
 async def scheduling(loop: Any) -> None:
-    """Every queue, in order and by mistake."""
+    """Every queue, in order, and with errors."""
     check = loop.add_phase_callback("check", int)
     loop.call_later(0.002, int)
     loop.call_later(0.001, int).cancel()
@@ -156,7 +157,7 @@ async def tasks(loop: Any) -> None:
 
 
 async def stream(loop: Any) -> None:
-    """A connection over TCP that is accepted, echoes, is paused and ends."""
+    """A TCP connection that is accepted, echoes, is paused and ends."""
     served = Party(loop, answers=True)
     listening = socket.create_server(("127.0.0.1", 0))
     server = await loop.create_server(lambda: served, sock=listening)
@@ -228,7 +229,7 @@ async def program(loop: Any) -> None:
 
 
 def reference_for(backend: Any) -> Any:
-    """Return a new built-in backend whose stream is that of `backend`; `record` closes it."""
+    """Return a new built-in backend that must produce the stream of `backend`; `record` closes it."""
     if not is_completion_backend(backend):
         return choose_backend("select").factory()
     port: Any = choose_backend("proactor").factory()
@@ -254,7 +255,7 @@ def record(backend: Any) -> list[str]:
 
 
 def without_vain_polls(lines: list[str]) -> list[str]:
-    """Leave out the poll phases that only looked and found nothing."""
+    """Remove the poll phases that did not wait and found nothing."""
     kept: list[str] = []
     for line in lines:
         kept.append(line)
@@ -264,7 +265,7 @@ def without_vain_polls(lines: list[str]) -> list[str]:
 
 
 def in_one_order(lines: list[str]) -> list[str]:
-    """Sort what each io phase has run: a port may tell what one wait has brought in any order."""
+    """Sort the callbacks of each io phase: a port may return the events of one wait in any order."""
     ordered: list[str] = []
     runs: list[list[str]] = []
     is_io = False
@@ -287,7 +288,7 @@ def in_one_order(lines: list[str]) -> list[str]:
 
 
 class Script:
-    """Writes calls down without what differs from run to run: objects are numbered in the order they come."""
+    """Writes calls down without what differs between runs: objects are numbered in order of appearance."""
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop

@@ -1,4 +1,4 @@
-"""The completion port: what each of its promises looks like from outside."""
+"""The completion port: how each of its promises looks from outside."""
 
 import os
 

@@ -73,7 +73,7 @@ class CompletionFromAnywhere(Level):
     def test_storm_of_cancellations_in_another_thread_loses_nothing(
         self, ledger: Ledger, port: Any, pair: Pair
     ) -> None:
-        """What had come in by then is a result of the cancelled operation, or still there."""
+        """Bytes received by then are a result of the cancelled operation, or still in the socket."""
         came = b""
         for number in range(200):
             receiving = Receive(pair[0].fileno(), 100)
@@ -122,7 +122,7 @@ class CompletionFromAnywhere(Level):
 
 
 def _wait_until_closed(ledger: Ledger) -> None:
-    """Wait in what somebody else closes meanwhile."""
+    """Wait in a port that is being closed elsewhere."""
     try:
         while True:
             assert ledger.wait(None) == []
@@ -133,6 +133,6 @@ def _wait_until_closed(ledger: Ledger) -> None:
 
 
 def _account(ledger: Ledger, returned: Sequence[Operation]) -> None:
-    """Find each operation either told by a wait or returned by one of the calls of `close`, once."""
+    """Check that each operation was either returned by a wait or by one of the calls of `close`, once."""
     assert len(returned) == len(set(returned))
     assert set(returned) == ledger.in_flight

@@ -1,4 +1,4 @@
-"""Buffers: an operation keeps them until it has ended; what is lent stays as it is until it was given back."""
+"""Buffers: an operation keeps them until it has ended; lent memory stays unchanged until it is given back."""
 
 import gc
 import socket
@@ -14,7 +14,7 @@ from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair
 
 
 class Buffer(bytearray):
-    """Bytes that can be referred to weakly."""
+    """Bytes that support weak references."""
 
     __slots__ = ("__weakref__",)
 
@@ -38,18 +38,18 @@ def next_of(ledger: Ledger, receiving: Any) -> Any:
 
 
 class Buffers(Level):
-    """Buffers: an operation keeps them until it has ended; what is lent stays as it is until it was given back."""
+    """Buffers: an operation keeps them until it has ended; lent memory stays unchanged until it is given back."""
 
     @pytest.fixture
     def stuck(self, pair: Pair, fill: Fill) -> Any:
-        """A socket that takes nothing for the time being."""
+        """A socket that currently takes nothing."""
         fill(pair[0])
         return pair[0]
 
     def test_buffer_of_a_send_in_flight_cannot_be_taken_away(
         self, ledger: Ledger, stuck: socket.socket, pair: Pair
     ) -> None:
-        """A port that reads it in place keeps it from being resized; one that has copied it need not."""
+        """A port that reads it without a copy keeps it from being resized; one that has copied it need not."""
         buffer = bytearray(b"to be sent")
         sending = send_of(stuck, buffer)
         ledger.submit(sending)

@@ -1,4 +1,4 @@
-"""Cancelling: one terminal completion all the same, nothing lost, and the number is free."""
+"""Cancelling: still one terminal completion, nothing lost, and the number is free."""
 
 import errno
 import socket
@@ -18,7 +18,7 @@ def was_cancelled(result: Any) -> bool:
 
 
 class Cancelling(Level):
-    """Cancelling: one terminal completion all the same, nothing lost, and the number is free."""
+    """Cancelling: still one terminal completion, nothing lost, and the number is free."""
 
     @pytest.fixture
     def waiting(self, ledger: Ledger, pair: Pair, fill: Fill) -> Any:
@@ -80,7 +80,7 @@ class Cancelling(Level):
         assert ledger.outcome_of(successor) == b"for the next one"
 
     def test_no_byte_is_lost_to_a_cancel(self, ledger: Ledger, pair: Pair) -> None:
-        """What had come in by then is a result of the cancelled operation, or still there."""
+        """Bytes received by then are a result of the cancelled operation, or still in the socket."""
         came = b""
         for number in range(50):
             receiving = Receive(pair[0].fileno(), 100)
@@ -100,7 +100,7 @@ class Cancelling(Level):
         assert came == b"".join(b"%d," % number for number in range(50))
 
     def test_completion_that_was_not_told_yet_survives_a_cancel(self, ledger: Ledger, pair: Pair) -> None:
-        """Either the result or ECANCELED: and if it says cancelled, nothing was sent."""
+        """Either the result or ECANCELED: and in that case, nothing was sent."""
         sending = Send(pair[0].fileno())
         sending.buffers = [b"x"]
         ledger.submit(sending)
@@ -145,7 +145,7 @@ class Cancelling(Level):
         pair[1].setblocking(True)
         pair[1].settimeout(PATIENCE)
         while pair[1].recv(1 << 20):
-            pass  # the end of the stream: nobody has the other end
+            pass  # the end of the stream: the other end is closed everywhere
         ledger.settle()
 
     def test_cancelled_accept_and_connect_end(self, ledger: Ledger) -> None:
@@ -159,7 +159,7 @@ class Cancelling(Level):
             ledger.cancel(*operations)
             ledger.settle()
             assert all(was_cancelled(ledger.results[operation].pop()) for operation in operations)
-            # Nobody accepts now: a connection waits in the kernel for who asks next.
+            # Nothing accepts now: a connection waits in the kernel for the next Accept.
             with socket.create_connection(listening.getsockname()):
                 assert ledger.has_nothing_new()
                 accepted = ledger.outcome_of(operations[0])
@@ -175,7 +175,7 @@ class Cancelling(Level):
             assert result is None or was_cancelled(result)
 
     def test_reused_number_hears_nothing_of_its_predecessor(self, ledger: Ledger, make_pair: PairMaker) -> None:
-        """Cancelled and closed, the number belongs to the next file at once, before the port has said it is over."""
+        """After cancel and close the number belongs to the next file at once, before the port reports the end."""
         for _ in range(20):
             one, other = make_pair()
             number = one.fileno()

@@ -1,4 +1,4 @@
-"""What a port leaves behind: nothing, and every operation is accounted for."""
+"""After closing: a port leaves nothing behind, and every operation is accounted for."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair, open
 
 
 class CompletionEnds(Level):
-    """What a port leaves behind: nothing, and every operation is accounted for."""
+    """After closing: a port leaves nothing behind, and every operation is accounted for."""
 
     @pytest.mark.parametrize("method", ["submit", "cancel"])
     def test_operations_after_close_are_refused(self, port: Any, method: str) -> None:
@@ -109,7 +109,7 @@ class CompletionEnds(Level):
         for number in open_files() - before:
             try:
                 assert not os.get_inheritable(int(number))
-            except OSError:  # that of the listing
+            except OSError:  # the descriptor of the listing
                 continue
 
     def test_closed_port_keeps_no_operation_alive(self, make_port: Callable[[], Any], pair: Pair) -> None:

@@ -1,4 +1,4 @@
-"""A forked child closes its copy of the port, and the parent's goes on."""
+"""A forked child closes its copy of the port, and the parent's still works."""
 
 import os
 
@@ -42,7 +42,7 @@ other.close()
 
 
 class CompletionForks(Level):
-    """A forked child closes its copy of the port, and the parent's goes on."""
+    """A forked child closes its copy of the port, and the parent's still works."""
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")
     def test_close_in_a_forked_child_leaves_the_parents_port_alone(self) -> None:

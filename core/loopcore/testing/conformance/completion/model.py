@@ -1,7 +1,7 @@
-"""Completion model: random use of a port, compared with a naive table of what must have ended and what must not.
+"""Completion model: random use of a port, compared with a naive table of operations that must or must not have ended.
 
-The model knows of every descriptor how many bytes can be read, and whether the peer is gone; and of every operation
-what it waits for. A wait has to end what the model says can be done, and must leave the rest in flight.
+The model knows for every descriptor how many bytes can be read, and whether the peer is gone; and for every operation
+what it waits for. A wait has to end the operations that the model can complete, and must leave the rest in flight.
 """
 
 import socket
@@ -26,13 +26,13 @@ choices = st.integers(0, 1000)
 
 @dataclass(eq=False)
 class End:
-    """One of two connected sockets, and what the model knows of it."""
+    """One of two connected sockets, and the model's knowledge of it."""
 
     sock: socket.socket
     number: int
     peer: "End | None" = None
     unread: int = 0
-    """Below 0 while what a Send of the peer has brought is received, and not told to be sent."""
+    """Negative while bytes of the peer's Send have been received before its completion was reported."""
     receiving: Receive | None = None
     polling: list[Poll] = field(default_factory=list)
     sending: Send | None = None
@@ -41,7 +41,7 @@ class End:
         return self.unread > 0 or self.peer is None
 
     def on_the_way(self) -> int:
-        """Bytes that a Send of the peer may have brought without its completion having been told."""
+        """Bytes that a Send of the peer may have delivered before its completion is reported."""
         return len(self.peer.sending.buffers[0]) if self.peer is not None and self.peer.sending is not None else 0
 
 
@@ -114,7 +114,7 @@ class CompletionModel(RuleBasedStateMachine):
     @rule(choice=choices)
     def cancel(self, choice: int) -> None:
         if not self.ledger.in_flight:
-            return  # no precondition: chance has a part in it, and hypothesis wants the same rules every time
+            return  # not a precondition: chance is involved, and hypothesis needs the same rules every time
         operations = sorted(self.ledger.in_flight, key=lambda operation: (operation.fd, operation.code))
         operation = operations[choice % len(operations)]
         self.ledger.cancel(operation)
@@ -123,7 +123,7 @@ class CompletionModel(RuleBasedStateMachine):
     @precondition(lambda self: self.ends)
     @rule(choice=choices)
     def close(self, choice: int) -> None:
-        """Cancel and close, as the contract asks; the terminal completions come later."""
+        """Cancel and close, as the contract requires; the terminal completions come later."""
         end = self.pick(choice)
         mine = [operation for operation in (end.receiving, end.sending, *end.polling) if operation is not None]
         self.ledger.cancel(*mine)
@@ -140,7 +140,7 @@ class CompletionModel(RuleBasedStateMachine):
 
     @rule()
     def wait(self) -> None:
-        """What can be done is done, after as many looks as there are bytes, and whatever cannot is still in flight."""
+        """Operations that can complete do, after as many waits as there are bytes; all others are still in flight."""
         due = self.due()
         for _ in range(100):
             if not due & self.ledger.in_flight:
@@ -150,7 +150,7 @@ class CompletionModel(RuleBasedStateMachine):
         assert not due & self.ledger.in_flight - self.multishot()
 
     def due(self) -> set[Operation]:
-        """Operations of which something must be heard."""
+        """Operations that must have a result."""
         due = set(self.cancelled & self.ledger.in_flight)
         for end in self.ends:
             if end.is_readable():
@@ -202,7 +202,7 @@ class CompletionModel(RuleBasedStateMachine):
 
 
 def check(make: Callable[[], Any], examples: int = 40) -> None:
-    """Let hypothesis look for a sequence of calls that `make`'s backends and the model disagree about."""
+    """Let hypothesis look for a sequence of calls on which the backends of `make` and the model disagree."""
     run_state_machine_as_test(
         cast(Any, lambda: CompletionModel(make)),
         settings=settings(

@@ -1,4 +1,4 @@
-"""Poll: readiness once, of any descriptor; or, for edges, of each arrival."""
+"""Poll: readiness once, of any descriptor; or, edge-triggered, of each arrival."""
 
 import os
 import tempfile

@@ -19,7 +19,7 @@ def interrupt() -> None:
 
 
 def wait_for_alarm(port: Any, on_alarm: OnAlarm, delay: float = 0.01) -> None:
-    """Wait until an alarm interrupts. It may strike while it is being set."""
+    """Wait until an alarm interrupts. It may arrive while it is being set."""
     on_alarm(interrupt, delay)
     port.wait(PATIENCE)
 

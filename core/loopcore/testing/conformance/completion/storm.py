@@ -1,7 +1,7 @@
 """A storm of cancellations: operations are submitted and cancelled at random moments, while peers come and go.
 
-At the end each has ended once, every byte that was taken has arrived or still lies in the kernel, and nothing is left:
-no descriptor, no buffer, no slot. LOOPCORE_STORM says how many operations; the default keeps the suite short.
+At the end each has ended once, every byte that was taken has arrived or is still in the kernel, and nothing is left:
+no descriptor, no buffer, no slot. LOOPCORE_STORM sets the number of operations; the default keeps the suite short.
 """
 
 import gc
@@ -28,13 +28,13 @@ LANES = 6
 
 
 class Buffer(bytearray):
-    """Bytes that can be referred to weakly."""
+    """Bytes that support weak references."""
 
     __slots__ = ("__weakref__",)
 
 
 class Lane:
-    """Two connected sockets, and how many bytes the first was told to have sent, the second to have received."""
+    """Two connected sockets, with the bytes reported as sent by the first and as received by the second."""
 
     def __init__(self) -> None:
         self.ends = socket.socketpair()
@@ -46,9 +46,9 @@ class Lane:
         self.is_sending = False
 
     def left_over(self) -> int:
-        """Bytes that nobody has received; the lane is of no use afterwards.
+        """Return how many bytes were never received; the lane cannot be used afterwards.
 
-        Read to the end of the stream: where a pair is TCP, what is on its way is not there at once.
+        Reads to the end of the stream: where a pair is TCP, bytes in flight are not there at once.
         """
         self.ends[0].shutdown(socket.SHUT_WR)
         self.ends[1].settimeout(PATIENCE)
@@ -95,7 +95,7 @@ class Storm:
 
     def send(self, lane: "Lane") -> Any:
         if lane.is_sending:
-            return None  # the order of two at once is nobody's
+            return None  # the order of two sends at once is undefined
         lane.is_sending = True
         operation = Send(lane.ends[0].fileno())
         operation.buffers = [Buffer(self.chance.choice([1, 1000, 300_000])) for _ in range(self.chance.randrange(1, 4))]
@@ -149,7 +149,7 @@ class Storm:
             self.clients.pop(operation).close()
 
     def replace_lane(self) -> None:
-        """Cancel what is in flight on a lane and close it at once, so that its numbers are used again."""
+        """Cancel the operations in flight on a lane and close it at once, so that its numbers are reused."""
         index = self.chance.randrange(LANES)
         lane = self.lanes[index]
         self.ledger.cancel(*lane.in_flight)

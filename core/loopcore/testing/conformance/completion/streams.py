@@ -60,7 +60,7 @@ class Streams(Level):
             pair[1].send(message)
             assert ledger.result_of(receiving) == message
             if receiving not in ledger.in_flight:
-                ledger.submit(receiving)  # a port may want to be asked again
+                ledger.submit(receiving)  # a port may require submitting it again
 
     def test_no_result_is_longer_than_the_limit(self, ledger: Ledger, pair: Pair) -> None:
         receiving = Receive(pair[0].fileno(), 4)

@@ -22,7 +22,7 @@ def send_of(end: Any, *buffers: Any) -> Send:
 def lasts(port: Any, timeout: float) -> float:
     start = monotonic()
     assert [*port.wait(timeout)] == []
-    return round(monotonic() - start, 9)  # of two readings in units of 100 ns, the difference ends in noise
+    return round(monotonic() - start, 9)  # the difference of two readings in units of 100 ns ends in noise
 
 
 class CompletionWaits(Level):
@@ -53,7 +53,7 @@ class CompletionWaits(Level):
         sender.join()
 
     def test_readiness_that_brings_nothing_does_not_end_a_wait(self, port: Any, ledger: Ledger, pair: Pair) -> None:
-        """Somebody else has read what a receive was woken for; nothing is told, and the time runs on."""
+        """The bytes that woke a receive were read elsewhere; nothing is reported, and the timeout still runs."""
         receiving = Receive(pair[0].fileno(), 100)
         ledger.submit(receiving)
         ledger.wait(0.0)
@@ -61,7 +61,7 @@ class CompletionWaits(Level):
         try:
             pair[0].recv(10)
         except BlockingIOError:
-            assert ledger.result_of(receiving) == b"x"  # the kernel received by itself, as soon as it was woken
+            assert ledger.result_of(receiving) == b"x"  # the kernel itself received, right after the wake-up
             return
         completions: list[Any] = []
         start = monotonic()
@@ -137,7 +137,7 @@ class CompletionWaits(Level):
         assert ledger.wait(PATIENCE) == [(sending, 1, False)]
 
     def test_one_descriptor_does_not_starve_the_others(self, ledger: Ledger, make_pair: PairMaker) -> None:
-        """However much has come in on one, every wait looks at all."""
+        """However much has arrived on one, every wait checks all."""
         (busy, source), (other, quiet) = make_pair(), make_pair()
         receiving, waiting = Receive(busy.fileno(), 10), Receive(other.fileno(), 10)
         ledger.submit(receiving, waiting)

@@ -1,4 +1,4 @@
-"""A loop on the backend: transports, asyncio's surface, the hooks, and what is left after a while."""
+"""A loop over the backend: transports, asyncio's surface, the hooks, and a soak test for leaks."""
 
 from loopcore.testing.conformance.loop.hooks import Hooks
 from loopcore.testing.conformance.loop.soak import Soak

@@ -1,4 +1,4 @@
-"""A loop on the backend under test, for the levels above the port."""
+"""A loop over the backend under test, for the levels above the port."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -18,7 +18,7 @@ class LoopLevel(Level):
 
     @pytest.fixture
     def loop(self) -> Iterator[EventLoop]:
-        """A loop on a new backend; what is left pending when the test is over is an error."""
+        """A loop over a new backend; a task left pending after the test is an error."""
         made = EventLoop(self.make())
         yield made
         pending = asyncio.all_tasks(made)

@@ -9,7 +9,7 @@ from loopcore.testing.hooks import stream
 
 
 class Hooks(LoopLevel):
-    """The whole stream of one program is compared with that of a built-in backend, `loopcore.testing.hooks.stream`."""
+    """The stream of one program, `loopcore.testing.hooks.stream`, is compared with that of a built-in backend."""
 
     @pytest.mark.skipif(sys.platform != "linux", reason="built-in backends learn of the ends of children in other ways")
     def test_stream_of_hook_calls_is_that_of_a_built_in_backend(self) -> None:

@@ -1,4 +1,4 @@
-"""Soak: a while of everything, after which nothing is left. LOOPCORE_SOAK says how many rounds; by default few."""
+"""Soak: many rounds of connections, after which nothing is left. LOOPCORE_SOAK sets the rounds; by default few."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ AT_ONCE: Final = 20
 
 
 class Soak(LoopLevel):
-    """Connections come and go, are cancelled and cut; descriptors and objects are counted."""
+    """Connections come and go, are cancelled and aborted; descriptors and objects are counted."""
 
     @unhurried
     def test_rounds_of_connections_leave_no_descriptor_and_no_transport(self) -> None:
@@ -48,7 +48,7 @@ class Soak(LoopLevel):
                     for each in talks:
                         each.cancel()
                     await asyncio.gather(*talks, return_exceptions=True)
-                    while len(asyncio.all_tasks(loop)) > 1:  # those of the server, which hear of it now
+                    while len(asyncio.all_tasks(loop)) > 1:  # the server's tasks, which learn of it now
                         await asyncio.sleep(0)
                 await asyncio.sleep(0.01)
                 assert len(os.listdir("/proc/self/fd")) == len(quiet)

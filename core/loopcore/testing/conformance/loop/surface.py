@@ -1,4 +1,4 @@
-"""asyncio's surface: what a program asks of a loop that has to do with waiting."""
+"""asyncio's surface: the loop's methods that depend on waiting."""
 
 import asyncio
 import os

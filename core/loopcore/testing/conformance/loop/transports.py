@@ -18,7 +18,7 @@ LINGER_NOT = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
 
 
 class Slow(asyncio.Protocol):
-    """Reads nothing until it is told to, then all."""
+    """Reads nothing until reading is resumed, then everything."""
 
     def __init__(self) -> None:
         self.connected = asyncio.get_running_loop().create_future()
@@ -48,7 +48,7 @@ class Echo(asyncio.DatagramProtocol):
 
 
 class Inbox(asyncio.DatagramProtocol):
-    """Keeps what comes."""
+    """Keeps the datagrams it receives."""
 
     def __init__(self) -> None:
         self.came: asyncio.Queue[bytes] = asyncio.Queue()
@@ -74,7 +74,7 @@ async def until_closed(*writers: asyncio.StreamWriter) -> None:
 
 
 class Transports(LoopLevel):
-    """What a byte meets between two programs."""
+    """Streams, datagrams, Unix sockets and children between two programs."""
 
     def test_large_stream_comes_back_whole_and_in_order(self, loop: EventLoop) -> None:
         sent = b"".join(struct.pack("!I", number) for number in range(LARGE // 4))

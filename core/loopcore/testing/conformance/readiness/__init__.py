@@ -1,4 +1,4 @@
-"""The readiness port: what each of its promises looks like from outside."""
+"""The readiness port: how each of its promises looks from outside."""
 
 from loopcore.testing.conformance.readiness.any_thread import ReadinessFromAnywhere
 from loopcore.testing.conformance.readiness.closing import ReadinessEnds

@@ -67,7 +67,7 @@ class ReadinessFromAnywhere(Level):
             stays.recv(1)
 
     def test_descriptor_unregistered_in_another_thread_can_be_closed(self, port: Any, make_pair: PairMaker) -> None:
-        """A wait under way that held the file would keep its peer from seeing the end."""
+        """If the wait in progress kept the file open, the peer would not see the end."""
         for _ in range(10):
             goes, other = make_pair()
             other.setblocking(True)
@@ -128,7 +128,7 @@ class ReadinessFromAnywhere(Level):
 
 
 def _first_events(port: Any) -> list[tuple[int, int]]:
-    """Wait until something is reported: that of which one waits no longer may end a wait with nothing."""
+    """Wait until an event is reported: an unregistered descriptor may end a wait without events."""
     while True:
         events = list(port.wait(PATIENCE))
         if events:
@@ -136,7 +136,7 @@ def _first_events(port: Any) -> list[tuple[int, int]]:
 
 
 def _ends(port: Any) -> None:
-    """Wait in what somebody else closes meanwhile."""
+    """Wait in a backend that is being closed elsewhere."""
     try:
         while True:
             assert list(port.wait(None)) == []

@@ -1,4 +1,4 @@
-"""What a backend leaves behind: nothing, not even in a child that was forked."""
+"""After closing: a backend leaves nothing behind, not even in a forked child."""
 
 import gc
 import os
@@ -38,7 +38,7 @@ other.close()
 
 
 class ReadinessEnds(Level):
-    """What a backend leaves behind: nothing, not even in a child that was forked."""
+    """After closing: a backend leaves nothing behind, not even in a forked child."""
 
     @pytest.mark.parametrize(
         ("method", "arguments"),
@@ -93,7 +93,7 @@ class ReadinessEnds(Level):
         for number in open_files() - before:
             try:
                 assert not os.get_inheritable(int(number))
-            except OSError:  # that of the listing
+            except OSError:  # the descriptor of the listing
                 continue
 
     def test_backends_are_independent(self, make_port: Callable[[], Any], pair: Pair) -> None:
@@ -107,5 +107,5 @@ class ReadinessEnds(Level):
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork(2)")
     def test_forked_child_can_close_without_disturbing_its_parent(self) -> None:
-        # In a process of its own: forking the one that runs the tests would copy their threads' locks.
+        # In a separate process: forking the one that runs the tests would copy their threads' locks.
         self.run_beside(FORKING)

@@ -1,8 +1,8 @@
-"""Readiness table model: random use of a backend, compared with a table that says what must be ready.
+"""Readiness table model: random use of a backend, compared with a table of the events that must be reported.
 
-The naive model knows of every socket how many bytes it can read, whether it can write, and whether its peer is gone,
-and of every registered number what it is watched for. Sockets are also closed before they are unregistered, and
-numbers are reused, because programs do that; what such a stale registration reports is left open.
+The naive model knows for every socket how many bytes it can read, whether it can write, and whether its peer is gone,
+and for every registered number its interest. Sockets are also closed before they are unregistered, and
+numbers are reused, because programs do that; the model does not define the reports of such a stale registration.
 """
 
 import socket
@@ -30,7 +30,7 @@ interests = st.sampled_from([READ, WRITE, READ | WRITE])
 
 @dataclass(eq=False)
 class End:
-    """One of two connected sockets, and what the model knows of it."""
+    """One of two connected sockets, and the model's knowledge of it."""
 
     sock: socket.socket
     number: int
@@ -57,7 +57,7 @@ class Model:
     woken: bool = False
 
     def must_report(self) -> dict[int, int]:
-        """Numbers that have to be reported, and for what at least."""
+        """Return the numbers that must be reported, each with its minimum readiness."""
         due = {}
         for number, entry in self.table.items():
             if not entry.stale:
@@ -200,7 +200,7 @@ class ReadinessTable(RuleBasedStateMachine):
 
 
 def check(make: Callable[[], Any], examples: int = 60) -> None:
-    """Let hypothesis look for a sequence of calls that `make`'s backends and the model disagree about."""
+    """Let hypothesis look for a sequence of calls on which the backends of `make` and the model disagree."""
     run_state_machine_as_test(
         cast(Any, lambda: ReadinessTable(make)),
         settings=settings(

@@ -1,4 +1,4 @@
-"""What is registered is reported, and nothing else."""
+"""Registered descriptors are reported, and no others."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from loopcore.testing.conformance.surroundings import Fill, ManyCopies, Pair, Pa
 
 
 def _until_all(port: Any, numbers: set[int]) -> set[int]:
-    """Return who was reported by as many waits as a backend that is fair needs at most."""
+    """Return the numbers reported in as many waits as a fair backend needs at most."""
     found: set[int] = set()
     for _ in range(len(numbers)):
         found.update(number for number, _ in port.wait(0.0))
@@ -24,7 +24,7 @@ def _until_all(port: Any, numbers: set[int]) -> set[int]:
 
 
 class Registrations(Level):
-    """What is registered is reported, and nothing else."""
+    """Registered descriptors are reported, and no others."""
 
     def test_nothing_registered_reports_nothing(self, port: Any) -> None:
         assert list(port.wait(0.0)) == []

@@ -1,7 +1,7 @@
 """How long a wait lasts, and what ends it: wakes, signals, time.
 
-No test here says how fast something is. A wait that nothing ends lasts at least its timeout, so one that is
-over before was ended by something; PATIENCE is a timeout that is waited out only when a test fails.
+No test here measures speed. A wait that nothing ends lasts at least its timeout, so a shorter one
+was ended by something; PATIENCE is a timeout that is waited in full only when a test fails.
 """
 
 import threading
@@ -109,7 +109,7 @@ class ReadinessWaits(Level):
             thread.start()
         while any(thread.is_alive() for thread in threads):
             for number, _ in port.wait(0.0):
-                with pytest.raises(FileNotFoundError):  # a late wake: a descriptor that nobody registered
+                with pytest.raises(FileNotFoundError):  # a late wake: a descriptor that is not registered
                     port.unregister(number)
         for thread in threads:
             thread.join()
@@ -130,7 +130,7 @@ class ReadinessWaits(Level):
         def handle() -> None:
             handled.append(True)
             if len(handled) < 3:
-                on_alarm(handle, 0.01)  # on a busy machine the first may come before the wait
+                on_alarm(handle, 0.01)  # on a busy machine the first may arrive before the wait
 
         on_alarm(handle, 0.005)
         assert elapsed(port, 0.05) >= 0.05
@@ -141,7 +141,7 @@ class ReadinessWaits(Level):
             raise KeyboardInterrupt
 
         def wait_for_alarm() -> None:
-            on_alarm(interrupt)  # which may strike while it is being set
+            on_alarm(interrupt)  # the alarm may arrive while it is being set
             port.wait(PATIENCE)
 
         with pytest.raises(KeyboardInterrupt):
@@ -152,7 +152,7 @@ class ReadinessWaits(Level):
     def test_wake_while_closing_touches_no_descriptor_of_others(
         self, make_port: Callable[[], Any], make_pair: PairMaker
     ) -> None:
-        # A wake that outlives its backend must not write into the file that got the number next.
+        # A wake that outlives its backend must not write into the file that gets the number next.
         for _ in range(100):
             port = make_port()
             stop = threading.Event()
