@@ -1,23 +1,23 @@
-"""Compile the hot modules while a wheel is built: each `.py` that has a `.pxd` beside it becomes an extension.
+"""Compile the hot modules while a wheel is built: each `.py` that has a `.pxd` of the same name becomes an extension.
 
 hatchling calls `CompileHook` for wheels and editable installs; the sdist carries sources only.
 
 `LOOPCORE_COMPILE` decides:
 
-- `auto` (default): compile; whatever stops that (no compiler, no Cython, an error) yields a pure wheel,
+- `auto` (default): compile; if that is not possible (no compiler, no Cython, an error), build a pure wheel,
   tagged py3-none-any. The reason is printed and kept in the wheel, where `loopcore info` finds it.
 - `require`: compile or fail, with the reason.
 - `no`: do not compile.
 
-An editable install compiles only under `require`, because an extension beside its source hides every
-later edit of that source. Its extensions lie in the source tree (git ignores them); the next editable
+An editable install compiles only under `require`, because an extension next to its source hides every
+later edit of that source. Its extensions are in the source tree (git ignores them); the next editable
 install without `require` removes them. A wheel leaves nothing behind: the roots are copied to a
-temporary directory and compiled there, by a child process, so that Cython sees relative paths (which is
-what tracebacks show) and setuptools' patches of distutils stay out of hatchling.
+temporary directory and compiled there, by a child process, so that Cython sees relative paths (which
+tracebacks show) and setuptools' patches of distutils stay out of hatchling.
 
-Two interpreters get the pure build under `auto`, and say so: PyPy, which runs extensions through an imitation of
-CPython's C API and so gains nothing (`require` fails), and free-threaded CPython, whose GIL an extension that
-was not made for it switches on again (`require` compiles).
+Two interpreters get the pure build under `auto`, with a message: PyPy, which runs extensions through an emulation of
+CPython's C API and so gains nothing (`require` fails), and free-threaded CPython, whose GIL is enabled again by an
+extension that was not made for it (`require` compiles).
 
 All modules are compiled or none is: a compiled module calls the others at the C level.
 
@@ -51,7 +51,7 @@ INFO: Final = Path("loopcore", "_build_info.json")
 
 DIRECTIVES: Final = {
     "language_level": 3,
-    # The .pxd alone declares C types; annotations are mypy's. Taken as C types, `float` would be a double unasked,
+    # Only the .pxd declares C types; annotations are for mypy. Taken as C types, `float` would become a double,
     # `str` would refuse subclasses, and `BaseException` would not match the `object` of a .pxd.
     "annotation_typing": False,
     # Plain C methods instead of objects that imitate Python functions: 6 % of a call_soon. Their signatures
@@ -59,22 +59,22 @@ DIRECTIVES: Final = {
     "binding": False,
     "embedsignature": True,
     "embedsignature.format": "clinic",
-    # None or an index out of range where the kernel would never put one is an exception, not the end of the process:
-    # programs reach the kernel's objects, also before `__init__` has run, and may set what is in them.
+    # An unexpected None or an index out of range raises an exception instead of crashing the process: programs can
+    # reach the kernel's objects, even before `__init__` has run, and may change their attributes.
     "nonecheck": True,
     "boundscheck": True,
     # Hot modules never index from the end (tests/architecture looks for negative literals).
     "wraparound": False,
     "initializedcheck": False,
     "cdivision": True,
-    # What `__del__` raises goes to sys.unraisablehook, as interpreted; by default Cython gives it to sys.excepthook
-    # first, as if nobody had caught it.
+    # Exceptions raised by `__del__` go to sys.unraisablehook, as in the pure build; by default Cython passes them
+    # to sys.excepthook first, as if they were uncaught.
     "unraisable_tracebacks": False,
-    # A future or a transport is no value to be pickled; what Cython adds for it does not check what it is given.
+    # Futures and transports are not values to be pickled; the methods that Cython adds for it do not check their input.
     "auto_pickle": False,
 }
 COMPLAINT: Final = re.compile(r"[^ :]+:\d+(:\d+)?: ")
-"""`loopcore/x.py:3:4: ...` is how Cython begins a complaint, `loopcore/x.c:3:4: error: ...` a C compiler."""
+"""The start of a message: `loopcore/x.py:3:4: ...` from Cython, `loopcore/x.c:3:4: error: ...` from a C compiler."""
 NOT_CPYTHON: Final = "runs the pure build, which its own compiler speeds up; extensions are for CPython"
 FREE_THREADED: Final = (
     "a compiled loopcore would switch the GIL on again in this free-threaded Python; "
@@ -84,7 +84,7 @@ SELDOM: Final = """\
 static void __Pyx_AddTraceback(const char *, int, int, const char *) __attribute__((cold));
 struct _object; void _Py_Dealloc(struct _object *) __attribute__((cold));
 """
-"""What is called on each way out of an error, and for each last reference: the compiler learns that it seldom is."""
+"""Declares as cold the functions called on each way out of an error and for each last reference."""
 MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
 CAUGHT: Final = re.compile(r"__Pyx_GetException\(&(\w+), &(\w+), &(\w+)\)")
 """Where translated code catches an exception: it takes the type, the value and the traceback."""
@@ -95,7 +95,7 @@ class CompileError(Exception):
 
 
 def compile_mode() -> str:
-    """Return what `LOOPCORE_COMPILE` asks for; raises ValueError for a word that means nothing."""
+    """Return the mode that `LOOPCORE_COMPILE` requests; raises ValueError for an unknown word."""
     mode = os.environ.get(VARIABLE, "").strip() or "auto"
     if mode not in MODES:
         raise ValueError(f"{VARIABLE}={mode!r} is not one of {', '.join(MODES)}")
@@ -115,7 +115,7 @@ def hot_modules(source: Path) -> list[Path]:
 
 
 def root_of(source: Path, module: Path) -> Path:
-    """Return the source root (`core/`, ...) that `module` lies in."""
+    """Return the source root (`core/`, ...) that contains `module`."""
     return next(source / root for root, package in ROOTS.items() if module.parts[0] == package)
 
 
@@ -129,7 +129,7 @@ def unsuited_interpreter(mode: str) -> str:
 
 
 def last_words(output: str) -> str:
-    """Return what a failed build was about, in one line: the first complaint about a source, or else the last line."""
+    """Return the reason of a failed build in one line: the first message about a source, or else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for line in lines:
         if COMPLAINT.match(line) and "warning" not in line:
@@ -141,9 +141,9 @@ def last_words(output: str) -> str:
 
 
 def compiler_name() -> str:
-    """Return how the C compiler calls itself, in one line; empty if it does not say.
+    """Return the C compiler's name for itself, in one line; empty if it prints none.
 
-    It is asked by the whole command: in `ccache gcc` the first word is not the compiler.
+    The whole command is run: in `ccache gcc` the first word is not the compiler.
     """
     command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")
     if not command:
@@ -156,7 +156,7 @@ def compiler_name() -> str:
 
 
 def tools() -> dict[str, str]:
-    """Return what compiles here: Cython's version and the compiler's name."""
+    """Return the tools that compile here: Cython's version and the compiler's name."""
     try:
         cython = metadata.version("cython")
     except metadata.PackageNotFoundError:
@@ -165,7 +165,7 @@ def tools() -> dict[str, str]:
 
 
 def cache_key(tree: Path) -> str:
-    """Return a digest of all that decides what is compiled: this file, the sources in `tree`, the tools, the flags."""
+    """Return a digest of everything that affects the result: this file, the sources in `tree`, the tools, the flags."""
     digest = hashlib.sha256()
     flags = [f"{name}={os.environ.get(name, '')}" for name in ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS")]
     facts = [sys.version, str(sysconfig.get_config_var("EXT_SUFFIX")), platform.machine(), *tools().values(), *flags]
@@ -177,7 +177,7 @@ def cache_key(tree: Path) -> str:
 
 
 def compile_once(tree: Path, out: Path, modules: list[Path]) -> None:
-    """Compile `modules` of `tree` into `out`, or take what an earlier build left in the cache."""
+    """Compile `modules` of `tree` into `out`, or copy what an earlier build left in the cache."""
     folder = os.environ.get(CACHE, "").strip()
     if not folder:
         run_compiler(tree, out, modules)
@@ -212,9 +212,9 @@ def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Pa
 
 
 def run_compiler(tree: Path, out: Path, modules: list[Path]) -> None:
-    """Compile in a child process. Raises CompileError, after passing on all that Cython and the compiler said."""
+    """Compile in a child process. Raises CompileError, after printing all output of Cython and the compiler."""
     command = [sys.executable, os.path.abspath(__file__), "--out", str(out), *map(str, modules)]
-    # A front end that isolates builds extends sys.path in its own way; the child needs the same packages.
+    # A front end that isolates builds may extend sys.path in any way; the child needs the same packages.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     child = subprocess.run(
         command, check=False, cwd=tree, env=environment, capture_output=True, text=True, errors="replace"
@@ -226,7 +226,7 @@ def run_compiler(tree: Path, out: Path, modules: list[Path]) -> None:
 
 
 class CompileHook(BuildHookInterface):
-    """What hatchling calls before and after it packs a wheel."""
+    """The hook that hatchling calls before and after it packs a wheel."""
 
     PLUGIN_NAME = "custom"
     _scratch: "tempfile.TemporaryDirectory[str] | None" = None
@@ -235,7 +235,7 @@ class CompileHook(BuildHookInterface):
         try:
             mode = compile_mode()
         except ValueError as error:
-            self.app.abort(str(error))  # leaves by SystemExit: a front end shows the text, not our frames
+            self.app.abort(str(error))  # raises SystemExit: a front end shows the text, not our frames
         source = Path(self.root)
         modules = hot_modules(source)
         editable = version == "editable"
@@ -294,7 +294,7 @@ class CompileHook(BuildHookInterface):
 
     @staticmethod
     def _sweep(source: Path) -> None:
-        """Remove what an earlier editable install compiled in place; a stale extension hides its source."""
+        """Remove extensions that an earlier editable install compiled in place; a stale extension hides its source."""
         for module in hot_modules(source):
             path = root_of(source, module) / module
             for pattern in (f"{path.stem}.*.so", f"{path.stem}.*.pyd"):
@@ -322,7 +322,7 @@ class CompileHook(BuildHookInterface):
 
 
 def check_compiler(scratch: Path) -> None:
-    """Compile one line against Python's headers: without a compiler a minute of Cython's work would be for nothing."""
+    """Compile one line against Python's headers: without a compiler, a minute of Cython's work would be wasted."""
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
@@ -337,32 +337,32 @@ def check_compiler(scratch: Path) -> None:
 
 
 def compiler_flags(scratch: Path) -> list[str]:
-    """Return what the C compiler is told; the header that it shall read is written into `scratch`.
+    """Return the flags for the C compiler; the header that it includes is written into `scratch`.
 
-    What an operation costs depends on how much code it touches (docs/adr/0002): calls into the interpreter that go
-    straight there, and the way out of errors, which Cython writes into the middle of each function, moved aside.
-    How far to optimise is -O3, unless CFLAGS says another.
+    The cost of an operation depends on how much code it touches (docs/adr/0002): calls into the interpreter go
+    there directly, and error paths, which Cython writes into the middle of each function, are moved aside.
+    The optimisation level is -O3, unless CFLAGS sets another.
     """
     if os.name == "nt":
         return ["/O2"]
     asked = os.environ.get("CFLAGS", "").split()
     if any(flag.startswith("-fsanitize") for flag in asked):
-        return []  # a sanitizer's report names lines, and its code is slow to optimise: CFLAGS says how
+        return []  # a sanitizer's report names lines, and its code optimises slowly: CFLAGS sets the level
     # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
     optimised = ["-g0"] if any(flag.startswith("-O") for flag in asked) else ["-O3", "-g0"]
     if sys.platform != "linux":
         return optimised
     header = scratch / "loopcore_seldom.h"
     header.write_text(SELDOM, encoding="utf-8")
-    # What a shift loses where the C type is too narrow, Python's numbers keep: the builds would differ.
+    # A shift loses bits where the C type is too narrow, and Python's integers keep them: the builds would differ.
     return [*optimised, "-Werror=shift-count-overflow", "-fno-plt", "-include", str(header)]
 
 
 def allow_no_traceback(translated: str) -> str:
-    """Return `translated` with `except` and `with` made to bear an exception without a traceback.
+    """Return `translated` with `except` and `with` changed to accept an exception without a traceback.
 
-    There is none if memory runs out when it is made; Cython 3.3 takes it for granted and ends the process
-    (cython/cython#4722 has how an exception is exchanged on the way).
+    An exception has none if memory runs out while it is made; Cython 3.3 assumes one and crashes the process
+    (cython/cython#4722 is about exceptions that are exchanged on the way).
     """
     functions = translated.split("\n}\n")
     for index, function in enumerate(functions):
@@ -375,7 +375,7 @@ def allow_no_traceback(translated: str) -> str:
 
 
 def build(modules: list[str], out: Path) -> None:
-    """Translate and compile `modules` (paths relative to here) into `out`. Runs in the child process."""
+    """Translate and compile `modules` (paths relative to the current folder) into `out`. Runs in the child process."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
@@ -417,7 +417,7 @@ if __name__ == "__main__":
     try:
         build(arguments.modules, arguments.out)
     except Exception as error:
-        # The tools have said what is wrong with which source; where in them it was raised helps nobody.
+        # The tools have already reported what is wrong with which source; where they raised it does not matter.
         if not isinstance(error, ImportError) and not type(error).__name__.endswith(("CompileError", "LinkError")):
             raise
         sys.exit(str(error))

@@ -1,9 +1,9 @@
-"""`loopcore bench`: the event loops that are installed, compared on a handful of workloads.
+"""`loopcore bench`: the installed event loops, compared on a handful of workloads.
 
 One measurement is one fresh process. The parent (command, rounds, measure) decides the order; the children (child,
-server, load) run one workload on one loop and print one line of JSON. Nothing but the command imports loopcore, and
-loops are imported by name only, so a loop that is not installed costs a printed reason and no more.
+server, load) run one workload on one loop and print one line of JSON. Only the command imports loopcore, and
+loops are imported by name only, so a loop that is not installed costs no more than a printed reason.
 
-The figures that are published come from a larger harness, which builds on these modules: tests/benchmarks/harness in
+The published figures come from a larger harness, which builds on these modules: tests/benchmarks/harness in
 the repository. Method and pitfalls: docs/explanation/benchmarks.md.
 """

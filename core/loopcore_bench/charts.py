@@ -1,8 +1,8 @@
 """Bar charts: groups of bars from figures, and as text for a terminal.
 
-A group is a workload, a bar is a loop, its length the ratio to asyncio of the same run (or to the first loop of a run
-without asyncio): longer is faster. STYLE has the colours of drawings and pages, light and dark by what the reader
-prefers.
+A group is a workload, a bar is a loop; its length is the ratio to asyncio in the same run (or to the first loop of a
+run without asyncio): longer is faster. STYLE has the colours of drawings and pages, light and dark by the reader's
+preference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STYLE = """\
 class Bar:
     """One loop in a group. `ratio` is how many times less than asyncio it takes; None where that has no figure.
 
-    `early` is of timers that end before their time: the figure is a defect, and not compared. `left_open` is how many
+    `early` means that timers ended before their time: the figure is a defect, and not compared. `left_open` is how many
     connections the loop did not close after their peers had gone.
     """
 
@@ -43,9 +43,9 @@ class Bar:
 
     @property
     def cost(self) -> str:
-        """The figure itself, as a person reads it."""
+        """The figure, formatted for people."""
         value, unit = self.value, self.unit
-        if unit == "ns" and value >= 9999.5:  # which would be 10000
+        if unit == "ns" and value >= 9999.5:  # which would become 10000
             text = f"{value / 1000:.1f} us"
         else:
             text = f"{value:.0f} {unit}" if value >= 10 else f"{value:.1f} {unit}"
@@ -64,7 +64,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One workload: its name, what one operation is, its bars, and the loops that have none, with the reason."""
+    """One workload: its name, its operation, its bars, and the loops without one, with the reason."""
 
     name: str
     operation: str
@@ -73,7 +73,7 @@ class Group:
 
 
 def base_of(document: Mapping[str, Any]) -> str:
-    """The loop that ratios are to: asyncio, or the first that was measured."""
+    """The loop that ratios refer to: asyncio, or the first one measured."""
     measured = [label for label, facts in document["loops"].items() if "skipped" not in facts]
     return BASE if BASE in measured or not measured else measured[0]
 
@@ -113,17 +113,17 @@ def _group(row: str, operation: str, figures: Iterable[Mapping[str, Any]], refer
 
 
 def least_of(bars: Iterable[Bar]) -> float:
-    """The best figure of these: the least of a loop whose timers are not early."""
+    """The best figure of these bars: the lowest of a loop whose timers are not early."""
     return min((bar.value for bar in bars if not bar.early), default=0.0)
 
 
 def longest_ratio(groups: Sequence[Group]) -> float:
-    """The ratio that a bar of full length stands for."""
+    """The ratio that a bar of full length represents."""
     return max((bar.ratio or 0.0 for group in groups for bar in group.bars), default=0.0) or 1.0
 
 
 def text_chart(groups: Sequence[Group], width: int = 80, ascii_only: bool = False) -> str:
-    """All groups for a terminal of so many columns. Each group has a scale of its own."""
+    """All groups for a terminal of `width` columns. Each group has a separate scale."""
     labels = max((len(bar.label) for group in groups for bar in group.bars), default=0)
     room = max(8, width - labels - 26)
     lines: list[str] = []

@@ -15,11 +15,11 @@ from loopcore_bench.meter import Meter, settle_gc, warm_allocator
 from loopcore_bench.work import Work, all_micro
 
 NOT_INSTALLED = 3
-"""Exit status when the loop cannot be had here; stdout then holds the reason."""
+"""Exit status when the loop is not available here; stdout then holds the reason."""
 
 
 def measure(work: Work, factory: LoopFactory, count: int, *, warm: bool) -> Meter:
-    """Run the workload once, after a tenth of it unmeasured when `warm`. Both run on the same loop."""
+    """Run the workload once; when `warm`, first a tenth of it unmeasured. Both run on the same loop."""
     meter = Meter()
     warm = warm and work.warm
     early = max(1, count // 10)
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         if options.command == "describe":
             print(json.dumps(describe_loop(options.loop, options.backend)))
             return 0
-    except Exception as error:  # whatever an unfinished or broken installation raises is the reason to print
+    except Exception as error:  # any exception of an incomplete or broken installation is the reason to print
         print(json.dumps({"reason": missing_reason(error)}))
         return NOT_INSTALLED
     work = all_micro()[options.work]

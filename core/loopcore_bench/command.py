@@ -1,6 +1,6 @@
-"""`loopcore bench`: the loops that are installed here, side by side, on this machine.
+"""`loopcore bench`: the loops installed here, side by side, on this machine.
 
-This module alone of its package knows loopcore: its errors, for one line on standard error, and its backends, to
+Only this module of its package knows loopcore: its errors, for one line on standard error, and its backends, to
 measure each.
 """
 
@@ -32,20 +32,20 @@ from loopcore_bench.summary import document, summarise
 from loopcore_bench.work import Row
 
 PEERS = ("uvloop", "winloop", "rloop", "blazio", "zloop", "zuvloop", "leviathan")
-"""Event loops with a `new_event_loop`; those that are installed are measured."""
+"""Event loops with a `new_event_loop`; the installed ones are measured."""
 
 WORK = "call_soon,sleep0,pingpong,spawn,timer_cancel,tcp-1k-10,streams-1k-10"
 LEAST_SECONDS = 0.001
-"""Less measures how a process starts."""
+"""A shorter time measures how a process starts."""
 
 INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended: what a shell reports of SIGINT, 128 + 2."""
+"""Exit code of a command that Ctrl-C ended: a shell reports SIGINT as 128 + 2."""
 
 _NOMINAL = 0.3
 """About how many seconds a micro workload takes at its usual count on the slowest loop."""
 
 _OVERHEAD, _OVERHEAD_NET = 0.15, 0.45
-"""Seconds that a measurement takes besides the measured time: one or two processes start, and warm up."""
+"""Seconds of a measurement outside the measured time: one or two processes start, and warm up."""
 
 
 def bench(parser: argparse.ArgumentParser) -> None:
@@ -64,9 +64,9 @@ def bench(parser: argparse.ArgumentParser) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Carry the command out; 1 if a measurement failed, 130 if it was interrupted, which leaves what was complete.
+    """Run the command; 1 if a measurement failed, 130 if it was interrupted, which keeps what was complete.
 
-    Raises UsageError for what cannot be measured or written.
+    Raises UsageError for a loop or workload that cannot be measured, or a file that cannot be written.
     """
     try:
         return _compare(arguments)
@@ -99,7 +99,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _check_files(*paths: Path | None) -> None:
-    """Raise UsageError if one cannot be written, or two are the same; a file that was not there is not there after."""
+    """Raise UsageError if a file cannot be written, or two are the same; files that did not exist are removed again."""
     given = [path for path in paths if path is not None]
     places = [path.absolute() for path in given]
     for path, place in zip(given, places, strict=True):
@@ -121,7 +121,7 @@ def _check_files(*paths: Path | None) -> None:
 
 
 def _advice(specs: list[LoopSpec], loops: dict[str, dict[str, Any]], *, asked: bool) -> list[str]:
-    """What would make the comparison tell more, or other than is expected: no compiler, no peers, variables."""
+    """Hints for a better or unexpected comparison: no compiler, no peers, variables that are set."""
     lines = []
     if (variables := own_variables()) and any("build" in loops[spec.label] for spec in specs):
         lines.append(f"loopcore is measured with {', '.join(f'{k}={v}' for k, v in variables.items())}, as set here")
@@ -147,13 +147,13 @@ def show(found: dict[str, Any]) -> None:
 
 
 def _draws_blocks() -> bool:
-    """Tell whether standard output has the characters of a bar; it is None where it was closed."""
+    """Return whether standard output can encode the characters of a bar; it is None where it was closed."""
     encoding = sys.stdout.encoding if sys.stdout is not None else None
     return (encoding or "ascii").lower().replace("-", "") == "utf8"
 
 
 def _cells(groups: list[Group], loops: list[str]) -> list[list[str]]:
-    """Head and lines of a table; a workload that none of these loops has a figure of is left out."""
+    """Head and lines of a table; a workload without a figure for any of these loops is left out."""
     lines = [["cost an operation", *loops]]
     for group in groups:
         bars = {bar.label: bar for bar in group.bars}
@@ -163,7 +163,7 @@ def _cells(groups: list[Group], loops: list[str]) -> list[list[str]]:
 
 
 def _fitting(groups: list[Group], loops: list[str], width: int) -> list[list[str]]:
-    """The loops in tables of so many columns of a terminal, at least one loop in each."""
+    """The loops, split into tables that fit so many columns of a terminal, at least one loop in each."""
     tables: list[list[str]] = [[]]
     for loop in loops:
         wider = [*tables[-1], loop]
@@ -238,7 +238,7 @@ def _measure(
 
 
 def _run(order: list[tuple[int, Row, list[LoopSpec]]], settings: Settings, tell: Progress) -> tuple[list[Cell], bool]:
-    """Measure; if that is interrupted, return what is complete, and True. Raises KeyboardInterrupt if nothing is."""
+    """Measure; if interrupted, return what is complete, and True. Raises KeyboardInterrupt if nothing is."""
     cells: list[Cell] = []
 
     def keep(cell: Cell) -> None:
@@ -258,7 +258,7 @@ def _run(order: list[tuple[int, Row, list[LoopSpec]]], settings: Settings, tell:
 
 
 class Progress:
-    """A line on standard error that is written again and again; on anything but a terminal, one at the beginning."""
+    """A line on standard error that is rewritten repeatedly; if that is not a terminal, only one at the beginning."""
 
     def __init__(self, total: int, expected: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._total = total
@@ -271,7 +271,7 @@ class Progress:
         )
 
     def __call__(self, cell: Cell) -> None:
-        """Count one measurement, and say how it went."""
+        """Count one measurement, and print its outcome."""
         self.done += 1
         left = (self._clock() - self._began) / self.done * (self._total - self.done)
         if cell.error:
@@ -283,13 +283,13 @@ class Progress:
             print(f"\r{text:{width}.{width}}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._live:
             print(f"\r{'':{_line_width()}}\r", end="", file=sys.stderr, flush=True)
 
 
 def _line_width() -> int:
-    """What a line that is written again may have: less than the terminal, in whose last column it would go on below."""
+    """The width of a rewritten line: less than the terminal's, in whose last column it would wrap."""
     return max(1, min(78, shutil.get_terminal_size().columns - 1))
 
 

@@ -20,7 +20,7 @@ _CHUNK = 1 << 16
 
 
 class Connection:
-    """One connection of the closed loop: a message is under way, or its answer is."""
+    """One connection of the closed loop: either a message or its answer is in flight."""
 
     def __init__(self, sock: socket.socket, size: int, number: int) -> None:
         self._sock = sock
@@ -41,7 +41,7 @@ class Connection:
         self.send()
 
     def send(self) -> None:
-        """Send what is left; what does not fit waits for the answer to make room."""
+        """Send the rest; bytes that do not fit wait until the answer makes room."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[self._sock.send(self._unsent) :]
@@ -49,9 +49,9 @@ class Connection:
             pass
 
     def receive(self) -> float | None:
-        """Take what has come. Returns the latency in microseconds when the answer is whole, None while it is not.
+        """Receive bytes of the answer. Returns the latency in microseconds when it is complete, None while it is not.
 
-        Raises ConnectionError at the end of the stream and ValueError for an answer that is not what was sent.
+        Raises ConnectionError at the end of the stream and ValueError for an answer that differs from the message.
         """
         try:
             data = self._sock.recv(_CHUNK)

@@ -1,8 +1,8 @@
-"""Which loops can be measured, and what exactly was measured.
+"""The loops that can be measured, and a description of each measured one.
 
 A loop is written `[label=]name[:backend][@python]`: `uvloop`, `loopcore:poll`, `pure=loopcore@/venv/bin/python`.
-`name` is a module with a `new_event_loop`; `backend` is passed to it, or put into the environment variable by which
-that loop chooses; `python` is the interpreter of the child.
+`name` is a module with a `new_event_loop`; `backend` is passed to it, or put into the environment variable that
+selects that loop's backend; `python` is the interpreter of the child.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 class LoopSpec:
     """One column of the table: a loop, its backend and the interpreter it runs in.
 
-    With `network_only` it has no micro rows: a second backend of a loop, for what does not reach it. `sources` are
-    folders that are searched for modules before the interpreter's own: a tree instead of what is installed.
+    With `network_only` it has no micro rows: for a second backend of a loop, which micro rows do not exercise.
+    `sources` are folders that are searched for modules before the interpreter's own: a source tree instead of the
+    installed package.
     """
 
     label: str
@@ -42,7 +43,7 @@ class LoopSpec:
 
 
 def parse_loop(text: str) -> LoopSpec:
-    """Read one loop as written on the command line. Raises ValueError when it has no name."""
+    """Parse a loop from the command line. Raises ValueError when it has no name."""
     label, equals, rest = (part.strip() for part in text.partition("="))
     if not equals:
         rest = label
@@ -55,14 +56,14 @@ def parse_loop(text: str) -> LoopSpec:
 
 
 def program_path(python: str) -> str:
-    """The path of an interpreter, from the root, because children do not all run in this folder."""
+    """The absolute path of an interpreter, because children do not all run in this folder."""
     return os.path.abspath(shutil.which(python) or python)
 
 
 def loop_factory(name: str, backend: str | None) -> LoopFactory:
     """The constructor of a loop, in this process. Raises ImportError or AttributeError when there is none."""
     if name == "asyncio":
-        # What asyncio itself would take there; elsewhere by name, since a policy could be in force.
+        # On Windows asyncio's own default; elsewhere the class by name, since a policy could be in force.
         return asyncio.new_event_loop if sys.platform == "win32" else asyncio.SelectorEventLoop
     variable = _BACKEND_VARIABLES.get(name)
     if variable is not None and backend is not None:
@@ -82,7 +83,7 @@ def _make_with(make: Any, name: str, backend: str) -> asyncio.AbstractEventLoop:
 
 
 def describe_loop(name: str, backend: str | None) -> dict[str, str]:
-    """What a reader must know to repeat a figure: versions, compiled or pure, backend."""
+    """The facts needed to repeat a figure: versions, compiled or pure, backend."""
     loop = loop_factory(name, backend)()
     try:
         found = getattr(getattr(loop, "backend", None), "name", None)
@@ -103,7 +104,7 @@ def describe_loop(name: str, backend: str | None) -> dict[str, str]:
 
 
 def _build_of(module: str) -> str:
-    """`compiled` or `pure`, by what the import system would load for the hottest module."""
+    """`compiled` or `pure`: the kind of file that the import system would load for the hottest module."""
     spec = importlib.util.find_spec(module)
     origin = "" if spec is None or spec.origin is None else spec.origin
     return "pure" if origin.endswith((".py", ".pyc")) else "compiled"

@@ -29,7 +29,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def own_variables() -> dict[str, str]:
-    """loopcore's variables that are set here, and so for the processes that are measured; not those of a build."""
+    """The LOOPCORE_ variables that are set here, and so for the measured processes, except those of a build."""
     return {
         name: value
         for name, value in sorted(os.environ.items())

@@ -22,14 +22,14 @@ _WARMUP = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every measurement of a run: a factor on the counts of micro workloads, and seconds of load."""
+    """Settings of every measurement of a run: a factor on the counts of micro workloads, and seconds of load."""
 
     scale: float = 1.0
     seconds: float = 1.0
 
 
 def measure(row: Row, spec: LoopSpec, settings: Settings) -> Metrics:
-    """Measure a row on a loop. Raises NotInstalledError with a reason not to, MeasurementError if it failed."""
+    """Measure a row on a loop. Raises NotInstalledError with a reason if it cannot, MeasurementError if it failed."""
     if isinstance(row, Work):
         return _measure_micro(row, spec, settings)
     assert isinstance(row, NetRow)
@@ -73,7 +73,7 @@ def _measure_interval(server: Child, client: Child, patience: float) -> Metrics:
 
 
 def checked(result: dict[str, Any], server: Child) -> int:
-    """How many requests the load generator got right. Raises MeasurementError when a single one failed.
+    """How many requests were answered correctly. Raises MeasurementError when a single one failed.
 
     Raises NotInstalledError when the server died of a method that its loop does not implement.
     """

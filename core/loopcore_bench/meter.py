@@ -1,7 +1,7 @@
 """The stopwatch: wall time and CPU time of this process, and the state in which both are taken.
 
 CPU time is user plus system time of the whole process (getrusage(2), RUSAGE_SELF), all threads included. On a shared
-machine it is steadier than wall time, because time in which another process had the CPU is not in it.
+machine it is steadier than wall time, because it excludes time in which another process had the CPU.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _BLOCK_BYTES = 1 << 20
 
 
 def warm_allocator() -> None:
-    """Free one large block, which a long-running process has done long ago.
+    """Free one large block, as any long-running process has already done.
 
     glibc serves blocks above its mmap threshold (128 KiB at start) by mmap(2) and munmap(2). The threshold rises to the
     size of the first such block that is freed (mallopt(3), M_MMAP_THRESHOLD). Without this a fresh process pays for a
-    mapping and its page faults at every large read, which burdens the loops that allocate and flatters those that
+    mapping and its page faults at every large read, which penalises loops that allocate and flatters those that
     do not.
     """
     block = bytearray(_BLOCK_BYTES)
@@ -49,7 +49,7 @@ def cpu_ns() -> int:
 
 
 class Meter:
-    """Measures one `with` block; workloads that measure something else put it into `extra` under its name and unit."""
+    """Measures one `with` block; workloads put other measurements into `extra`, with name and unit as the key."""
 
     __slots__ = ("_cpu", "_wall", "cpu_ns", "extra", "wall_ns")
 

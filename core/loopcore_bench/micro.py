@@ -1,4 +1,4 @@
-"""The workloads inside a loop: a callback, a task switch, two tasks in turn, a task's life, a timeout's life."""
+"""The workloads inside a loop: a callback, a task switch, two alternating tasks, a task's life, a timeout's life."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def call_soon_chain(meter: Meter, count: int) -> None:
 
 
 async def sleep_often(count: int) -> None:
-    """`asyncio.sleep(0)`, so often."""
+    """Await `asyncio.sleep(0)` `count` times."""
     sleep = asyncio.sleep
     for _ in range(count):
         await sleep(0)
@@ -50,7 +50,7 @@ async def sleep0(meter: Meter, count: int) -> None:
 
 @inside("pingpong", "one future made, set and awaited between two tasks", 200_000)
 async def pingpong(meter: Meter, count: int) -> None:
-    """Each player hangs up a new future, wakes the other one and waits: one switch an operation."""
+    """Each player publishes a new future, wakes the other one and waits: one switch an operation."""
     loop = asyncio.get_running_loop()
     create_future = loop.create_future
     waiting: asyncio.Future[None] | None = None
@@ -87,11 +87,11 @@ async def spawn(meter: Meter, count: int) -> None:
 
 
 def _nothing() -> None:
-    """A timer that matters to nobody."""
+    """A timer callback without effect."""
 
 
 def random_delays(count: int, low: float, high: float) -> list[float]:
-    """Delays in no order, the same in every run: sorted insertion would be a heap's best case."""
+    """Delays in random order, the same in every run: sorted insertion would be a heap's best case."""
     source = random.Random(_SEED)
     return [source.uniform(low, high) for _ in range(count)]
 

@@ -66,7 +66,7 @@ it is than {escape(base_of(document))}'s. A longer bar is faster.</p>
 
 
 def loop_lines(document: Mapping[str, Any]) -> list[str]:
-    """A line a loop: version, compiled or pure, backend, Python."""
+    """One line for each loop: version, compiled or pure, backend, Python."""
     lines = []
     for label, facts in document["loops"].items():
         if "skipped" in facts:

@@ -1,7 +1,7 @@
 """Child processes: a clean environment, a deadline, one line at a time.
 
 Errors of a child become MeasurementError with the last line it wrote to stderr, so that a failed cell of the table
-says why.
+shows the reason.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class MeasurementError(Exception):
 
 
 class NotInstalledError(Exception):
-    """The loop, or the application on it, cannot be had here; the text is the reason."""
+    """The loop, or the application on it, is not available here; the text is the reason."""
 
 
 def child_environment(python: str) -> dict[str, str]:
     """This environment without debugging switches, and with a fixed hash seed.
 
-    PYTHONPATH is for this interpreter: another one has modules of its own.
+    PYTHONPATH is for this interpreter: another one has different modules.
     """
     dropped = _DROPPED if python == sys.executable else (*_DROPPED, "PYTHONPATH", "PYTHONHOME")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
@@ -45,7 +45,7 @@ def child_environment(python: str) -> dict[str, str]:
 
 
 def module_command(spec: LoopSpec, module: str) -> list[str]:
-    """The command line that runs a module, by its whole name, on the interpreter of the loop."""
+    """The command line that runs a module, by its full name, on the interpreter of the loop."""
     backend = [] if spec.backend is None else ["--backend", spec.backend]
     return [*package_command(module, spec.python, spec.sources), "--loop", spec.name, *backend]
 
@@ -56,7 +56,7 @@ def package_command(module: str, python: str = sys.executable, sources: Sequence
 
 
 def pin_to(cpu: int | None) -> Callable[[], None] | None:
-    """What a child does before it executes: confine itself to one CPU."""
+    """A function for the child to call before it executes: it confines the process to one CPU."""
     if cpu is None or sys.platform != "linux":
         return None
     return lambda: os.sched_setaffinity(0, {cpu})
@@ -78,7 +78,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 env=child_environment(command[0]),
-                preexec_fn=pin_to(cpu),  # noqa: PLW1509  there are no threads
+                preexec_fn=pin_to(cpu),  # noqa: PLW1509  this process has one thread
                 bufsize=0,
             )
         except OSError:
@@ -90,7 +90,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id of the child."""
+        """The process ID of the child."""
         return self._process.pid
 
     def __exit__(
@@ -113,7 +113,7 @@ class Child:
             raise MeasurementError(f"the child is gone: {self.last_words()}") from None
 
     def read_line(self, timeout: float) -> str:
-        """The next line; raises MeasurementError when it does not come within `timeout` seconds."""
+        """The next line; raises MeasurementError when it does not arrive within `timeout` seconds."""
         stdout = self._process.stdout
         assert stdout is not None
         if sys.platform == "win32":
@@ -133,7 +133,7 @@ class Child:
         return line.decode()
 
     def _read_blocking(self, stdout: IO[bytes], timeout: float) -> str:
-        """The next line where select(2) does not know pipes: a child that is late is killed."""
+        """The next line where select(2) does not support pipes: a child that is late is killed."""
         timer = threading.Timer(timeout, self._process.kill)
         timer.start()
         try:

@@ -1,7 +1,7 @@
 """The order of measurements: rounds outside, rows next, loops inside.
 
-Neighbours in time are the loops of one row, so a slow minute of the machine hits all of them; and a row's rounds are
-spread over the whole run. The order of the loops rotates, so none is always first.
+The loops of one row are measured next to each other, so a slow minute of the machine affects all of them; and a row's
+rounds are spread over the whole run. The order of the loops rotates, so none is always first.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from loopcore_bench.work import Row, Work
 Metrics = dict[str, float]
 
 MeasureRow = Callable[[Row, list[LoopSpec]], Iterable[tuple[str, Metrics | Exception]]]
-"""Measures a row on loops; for each, its label and what was found, or why nothing was."""
+"""Measures a row on loops; yields the label of each, with its metrics or the exception that prevented them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement or the reason there is none."""
+    """One measurement, or the reason why there is none."""
 
     row: str
     loop: str
@@ -32,14 +32,14 @@ class Cell:
 
 
 def can_run(row: Row, spec: LoopSpec) -> bool:
-    """Whether there is such a cell: some loops are there for network rows alone."""
+    """Whether the cell exists: some loops have network rows only."""
     return not (spec.network_only and isinstance(row, Work))
 
 
 def interleave(
     rows: list[Row], specs: list[LoopSpec], rounds: int, first: int = 0, *, exists: Callable[[Row, LoopSpec], bool]
 ) -> Iterator[tuple[int, Row, list[LoopSpec]]]:
-    """Every round of a row, in the order of measurement, with the loops that are measured then."""
+    """Every round of every row, in the order of measurement, with the loops that are measured then."""
     for number in range(first, first + rounds):
         shift = number % len(specs) if specs else 0
         for row in rows:
@@ -49,7 +49,7 @@ def interleave(
 def run_rounds(
     order: Iterable[tuple[int, Row, list[LoopSpec]]], measure_row: MeasureRow, progress: Callable[[Cell], None]
 ) -> list[Cell]:
-    """Measure everything in the `order` of `interleave`. A cell that failed or is not installed is not tried again."""
+    """Measure everything in the `order` of `interleave`. A cell that failed or is not installed is not retried."""
     cells: list[Cell] = []
     given_up: set[tuple[str, str]] = set()
     for number, row, specs in order:
@@ -77,7 +77,7 @@ def one_by_one(measure: Callable[[Row, LoopSpec], Metrics]) -> MeasureRow:
 
 
 def without_parts(cells: list[Cell], order: Iterable[tuple[int, Row, list[LoopSpec]]]) -> list[Cell]:
-    """Leave out a row's measurements of a round that was interrupted before every loop had its turn."""
+    """Leave out a row's measurements of a round that was interrupted before every loop was measured."""
     measured = {(cell.round, cell.row, cell.loop) for cell in cells}
     given_up = {(cell.row, cell.loop) for cell in cells if cell.error or cell.skipped}
     cut_short = {

@@ -1,4 +1,4 @@
-"""What can be measured: every row by name, and how rows are chosen."""
+"""The rows that can be measured, by name, and how rows are chosen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class NetRow:
-    """One row over TCP: `kind` names the application of server.py, the rest is what the load generator does to it."""
+    """One row over TCP: `kind` names the application of server.py, the rest configures the load generator."""
 
     name: str
     kind: str
@@ -26,7 +26,7 @@ class NetRow:
 
     @property
     def operation(self) -> str:
-        """What one operation is, for the table."""
+        """The operation, described for the table."""
         size = f"{self.size // _KIB} KiB" if self.size >= _KIB else f"{self.size} B"
         return f"{self.kind}: {size} there and back, {self.conns} connection{'s' * (self.conns != 1)}"
 

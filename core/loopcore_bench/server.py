@@ -22,11 +22,11 @@ from loopcore_bench.meter import cpu_ns, settle_gc, warm_allocator
 
 BACKLOG = 4096
 kept: list[object] = []
-"""Servers and tasks of this process; nothing else refers to them."""
+"""Servers and tasks of this process, kept alive only by this list."""
 
 
 class Echo(asyncio.Protocol):
-    """Writes back what it gets."""
+    """Writes back the bytes it receives."""
 
     transport: asyncio.Transport
 
@@ -68,8 +68,8 @@ APPLICATIONS = {"protocol": serve_protocol, "streams": serve_streams}
 
 
 def tcp_listener() -> socket.socket:
-    """A socket bound to a free port of the loopback, not yet listening."""
-    # With the protocol named, or asyncio does not see that it is TCP and leaves Nagle's algorithm on.
+    """A socket bound to a free port of the loopback interface, not yet listening."""
+    # The protocol must be named, or asyncio does not see that it is TCP and leaves Nagle's algorithm on.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", 0))
@@ -82,14 +82,14 @@ def say(message: dict[str, object]) -> None:
 
 
 def _control() -> None:
-    """Serve the control pipe until its end, then leave without clean-up: the measurement is over."""
+    """Serve the control pipe until its end, then exit without clean-up: the measurement is over."""
     while os.read(0, 64):
         say({"cpu_ns": cpu_ns()})
     os._exit(0)
 
 
 async def _serve(kind: str, listener: socket.socket, size: int) -> None:
-    port = listener.getsockname()[1]  # before: rloop detaches the socket
+    port = listener.getsockname()[1]  # read first: rloop detaches the socket
     await APPLICATIONS[kind](listener, size)
     settle_gc("on")
     say({"port": port})

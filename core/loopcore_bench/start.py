@@ -1,8 +1,8 @@
 """The entry of every child process: `python .../loopcore_bench/start.py [--sources FOLDERS] MODULE ARGUMENT...`.
 
-Run by its path, it makes this package importable from where it lies and nothing else: a child may be another
-environment's interpreter, with another loopcore, and must not find ours on its path. FOLDERS, set apart as in PATH,
-come first on it. MODULE is a whole name, of this package or from FOLDERS.
+Run by its path, it makes this package importable from its folder and nothing else: a child may run another
+environment's interpreter, with another loopcore, and must not find this one on its path. FOLDERS, separated as in PATH,
+come first on it. MODULE is a full name, of this package or from FOLDERS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def load_package() -> None:
-    """Import `loopcore_bench` from this folder, without a change of the path."""
+    """Import `loopcore_bench` from this folder, without changing the path."""
     spec = importlib.util.spec_from_file_location(
         "loopcore_bench", _HERE / "__init__.py", submodule_search_locations=[str(_HERE)]
     )
@@ -29,9 +29,9 @@ def load_package() -> None:
 
 
 def main() -> int:
-    """Run the module that is named; it gets what comes after its name."""
+    """Run the named module; it gets the arguments after its name."""
     if sys.path and sys.path[0] == str(_HERE):
-        del sys.path[0]  # python FILE puts it there, and its modules have names that others may have, too
+        del sys.path[0]  # added by `python FILE`; its module names could hide others
     words = sys.argv[1:]
     if words[0] == "--sources":
         sys.path[:0] = words[1].split(os.pathsep)

@@ -67,7 +67,7 @@ def document(
     figures: Sequence[Figure],
     cells: list[Cell],
 ) -> dict[str, Any]:
-    """Everything that is needed to draw a table or a chart, or to doubt it. `settings` is a dataclass."""
+    """Everything needed to draw a table or a chart, or to question it. `settings` is a dataclass."""
     return {
         "schema": SCHEMA,
         "machine": facts,

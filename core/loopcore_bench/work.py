@@ -1,4 +1,4 @@
-"""The registry of micro workloads: a name, what one operation is, how many to run, how to run them.
+"""The registry of micro workloads: a name, the operation, how many to run, how to run them.
 
 Two shapes. An *inside* workload is a coroutine function `(meter, count)` and runs on the loop under test; a *bare* one
 is a function `(meter, factory, count)` that makes its own loops. Both put the measured part into `with meter:`.
@@ -23,11 +23,11 @@ class Row(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called, in tables and on the command line."""
+        """The name, in tables and on the command line."""
 
     @property
     def operation(self) -> str:
-        """What one operation is."""
+        """The description of one operation."""
 
 
 @dataclass(frozen=True, slots=True)

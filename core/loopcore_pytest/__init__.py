@@ -1,12 +1,12 @@
-"""pytest's door to loopcore: found by its entry point, and light, because every pytest beside loopcore opens it.
+"""loopcore's pytest plugin: found by its entry point, and light, because every pytest with loopcore installed loads it.
 
-    pytest --loopcore-backend poll        LOOPCORE_BACKEND for this run: whatever makes a loop of loopcore's takes it
+    pytest --loopcore-backend poll        LOOPCORE_BACKEND for this run: every loop of loopcore's uses it
     loop_factory                          fixture: makes loops, for asyncio.Runner, pytest-asyncio, anyio
     loopcore_no_leaks                     fixture: fails a test that leaves a descriptor, thread, task or error behind
 
 Nothing of loopcore is imported before a fixture is used or an option given. A project that has a fixture of one of
 these names keeps its own. Failures of the contract of a backend (`loopcore.testing.conformance`) say which guarantee is
-broken, and what a backend has declared that it cannot is listed at the end. (PYTEST_DONT_REWRITE)
+broken; guarantees that a backend has declared in `cannot` are listed at the end. (PYTEST_DONT_REWRITE)
 """
 
 import os
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the option, and refuse a backend that cannot run here before any test has run on another."""
+    """Apply the option, and refuse a backend that cannot run here before any test has run on another."""
     name = config.getoption("--loopcore-backend", default=None)
     if name is None:
         return
@@ -77,7 +77,7 @@ def loopcore_no_leaks() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Say which guarantee a failed test of the contract stands for."""
+    """Name the guarantees that a failed test of the contract checks."""
     report: Any = yield
     if CONTRACT in sys.modules and isinstance(item, pytest.Function):
         from loopcore.testing import guarantees
@@ -92,7 +92,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """List what backends have declared that they cannot."""
+    """List the guarantees that backends have declared in `cannot`."""
     reasons = {
         report.longrepr[2].removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", ())
