@@ -1,6 +1,6 @@
 """The page that `loopcore bench --html` writes: one file, bars and a table, for any screen, light and dark.
 
-The bars are elements, not a drawing: on a telephone their labels keep the size of text.
+The bars are elements, not a drawing: on a phone their labels keep the size of the text.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def maker_of(backend: Any, options: Mapping[str, Any]) -> Callable[[], Any]:
 
 
 def run_beside(backend: Any, options: Mapping[str, Any], program: str, prelude: str = "") -> None:
-    """Run `program` in a separate process, where `port` is a new backend. Fails if it fails or prints errors."""
+    """Run `program` in a separate process, where `port` is a new backend. Fails if that fails or writes to stderr."""
     spec = backend if isinstance(backend, str) else path_of(backend)
     strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]
     command = [sys.executable, *strict, "-c", prelude + PROLOGUE + program, spec, json.dumps(dict(options))]

@@ -1,1 +1,1 @@
-"""Transports: what turns the bytes of a descriptor into calls of a protocol."""
+"""Transports: they turn the bytes of a descriptor into calls of a protocol."""

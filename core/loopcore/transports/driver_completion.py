@@ -7,8 +7,8 @@ caller that must know now whether the kernel has room calls `flush`, which tries
 flight.
 
 This also decides whether the result of a Send is awaited. After a `flush` that left something unsent, the transport
-waits for it; and so do bytes written behind a Send. Any other Send is `quiet`: its success need not end the loop's
-wait, and no callback runs for it.
+waits for it; bytes written behind a Send wait for it, too. Any other Send is `quiet`: its success need not end the
+loop's wait, and no callback runs for it.
 
 `unsent` counts the bytes that the port has not reported as sent. The buffers of a Send belong to the port until it has
 ended: they are replaced, not changed.

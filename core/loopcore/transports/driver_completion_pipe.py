@@ -127,7 +127,7 @@ class CompletionPipeWriter(PipeWriter):
         self._blocked = True
 
     def _first(self) -> list[memoryview]:
-        """Return the front of the queue for one Write: a port may end a Write only when all of it is written."""
+        """Return a limited front of the queue for one Write: a port may end it only when all of it is written."""
         first: list[memoryview] = []
         left = AWAITED_LIMIT
         for item in islice(self._queue, VECTOR_LIMIT):

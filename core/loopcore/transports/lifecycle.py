@@ -72,7 +72,7 @@ def has_no_delay(sock: socket.socket) -> bool:
 class InheritedSockname:
     """The address that a connection inherits from its listening socket, reported once its own socket is closed.
 
-    While the socket is open the kernel is asked: a filter may have redirected a connection for another address.
+    While the socket is open the kernel is asked: a filter may have redirected a connection for another address here.
     """
 
     __slots__ = ("name",)

@@ -7,7 +7,7 @@ functions in Python. A ReaderFeed does the same to the same attributes; large me
 reader's buffer of unread bytes.
 
 It does so only for classes that it knows: asyncio's, and those that inherit the four functions unreplaced and
-unwrapped, as Python 3.11 to 3.13 write them. Every other protocol and every other reader is called.
+unwrapped, as Python 3.11 to 3.15 write them. Every other protocol and every other reader is called.
 
 Thread: the loop's own. Raises what the functions raise.
 """

@@ -163,7 +163,7 @@ class SSLTransport(TlsConnection):
         return self._engine.received()
 
     def get_read_buffer_limits(self) -> tuple[Any, Any]:
-        """Return the low-water and the high-water mark of reading, as they were set."""
+        """Return the low-water and the high-water mark of reading, unchanged from the setting."""
         return self._read_limits
 
     def set_read_buffer_limits(self, high: Any = None, low: Any = None) -> None:
@@ -189,7 +189,7 @@ class SSLTransport(TlsConnection):
         return self._engine.unencrypted
 
     def get_write_buffer_limits(self) -> tuple[Any, Any]:
-        """Return the low-water and the high-water mark, as they were set."""
+        """Return the low-water and the high-water mark, unchanged from the setting."""
         return self._limits
 
     def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
