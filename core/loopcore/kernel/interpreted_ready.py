@@ -31,7 +31,7 @@ class DequeReadyQueue:
         self.push = self._entries.append
         """Put a runnable at the end."""
         self.next = self._entries.popleft
-        """Remove and return the oldest entry, in the form in which it was pushed. Raises IndexError if the queue is empty."""
+        """Remove and return the oldest entry, in the form that was pushed; IndexError if the queue is empty."""
 
     def __len__(self) -> int:
         return len(self._entries)
