@@ -95,8 +95,8 @@ cdef extern from *:
         return current != NULL && loopcore_table_of(current) == loopcore_table_of(context);
     }
 
-    /* Whether a context that was left can serve as a copy of `shared`: it holds the same variables, and only the caller
-     * refers to it (a token may, or code that asked for the context). */
+    /* Whether a context that was left can serve as a copy of `shared`: it holds the same variables, and no one but
+     * the caller refers to it (a token may, or code that asked for the context). */
     static inline int
     loopcore_is_as_new(PyObject *context, PyObject *shared)
     {

@@ -2,7 +2,7 @@
 #
 # The GIL is kept. These calls never block (the descriptors are non-blocking); they copy no more than the socket's
 # buffers hold, which takes microseconds. Releasing and taking the GIL costs two lock operations when no other thread
-# wants it, and when one does, up to the switch interval (5 ms) until it is released again: far more than the call
+# wants it, and when one does, up to the switch interval (5 ms) until this thread gets it back: far more than the call
 # itself.
 #
 # Results, as in `interpreted_sockets.py`: None or -1 stand for "would block"; any other failure is an OSError, which
@@ -74,7 +74,7 @@ cdef extern from *:
     }
 
     /* As readv(2), or recv(2) where that suffices. Unless `*cut` is negative, it is set if the receive ended after data
-     * with descriptors or a sender's credentials, as Unix sockets send: here is nowhere to put them. */
+     * with descriptors or a sender's credentials, as on Unix sockets; this call has no buffer for them. */
     static inline ssize_t
     loopcore_read(int fd, struct iovec *parts, int count, int *cut)
     {
@@ -267,7 +267,7 @@ cdef extern from *:
         got = loopcore_read(fd, &part, 1, cut);
         error = errno;
         if (PyByteArray_Resize(unread, before + (got > 0 ? got : 0)) < 0) {
-            PyErr_Clear();  /* no memory to shrink it: its size is reported smaller than it is */
+            PyErr_Clear();  /* no memory to shrink it: only its size is reduced */
             Py_SET_SIZE(unread, before + (got > 0 ? got : 0));
             PyByteArray_AS_STRING(unread)[PyByteArray_GET_SIZE(unread)] = 0;
         }
