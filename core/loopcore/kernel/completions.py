@@ -98,7 +98,7 @@ class Completions:
                 return self._noted(listed(wait_in(self.backend, timeout)))
             return self._noted([*self.backend.wait(timeout)])  # not `list()`: one more call, which checks signals
         except BaseException:
-            # The operations may have begun or even completed, but nothing was reported: the wait must be repeated.
+            # The operations may have begun or even completed, but nothing was reported: the next tick must poll.
             self.submitted = self.submitted or submitted
             raise
 

@@ -50,7 +50,7 @@ class Faults:
         return self._handler
 
     def call(self, context: FaultContext) -> None:
-        """Report a fault to the handler; see `loop.call_exception_handler`. Raises only exits."""
+        """Report a fault, as `loop.call_exception_handler`. Only SystemExit and KeyboardInterrupt pass."""
         if context.get("message") == _DESTROYED:
             # In the pure build tasks are asyncio's, which report their destruction only through this message.
             note = getattr(type(context.get("task")), "_note_destroyed", None)
@@ -72,7 +72,7 @@ class Faults:
     def default(self, context: FaultContext) -> None:
         """Write a fault to the log, with the traceback of its exception if there is one.
 
-        In debug mode the report says where the failed object was created, or else which callback is running.
+        In debug mode the report says where the failed object was created, or else where the running callback was.
         """
         made_at = getattr(self._owner._current_handle, "_source_traceback", None)
         if made_at and "source_traceback" not in context:

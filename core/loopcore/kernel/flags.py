@@ -1,4 +1,4 @@
-"""The bits of a loop's `_slow_path_flags`. In the ordinary case none is set, so one test finds all exceptions.
+"""The bits of a loop's `_slow_path_flags`. In the ordinary case none is set, so one test covers them all.
 
 The modules that test them have copies that their .pxd types as C integers.
 """

@@ -53,7 +53,7 @@ class Inbox:
         return len(self._handles)
 
     def post(self, handle: Handle, running: bool) -> None:
-        """Append `handle`, and `tell`. Thread: any; also from a signal handler."""
+        """Append `handle`, and call `tell`. Thread: any; also from a signal handler."""
         self._append(handle)
         self.tell(running)
 

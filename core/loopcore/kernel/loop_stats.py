@@ -54,8 +54,7 @@ class LoopStats:
 
 
 class LoopStatsSnapshot(NamedTuple):
-    """The result of `loop.counters()`. All fields count from the creation of the loop and only grow, except the last
-    three.
+    """The result of `loop.counters()`. Fields count from the loop's creation and only grow, except the last three.
 
     Tasks are loopcore's own; those of another class (from a task factory, `LOOPCORE_TASKS=asyncio`) are not counted.
     """

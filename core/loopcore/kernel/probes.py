@@ -118,7 +118,7 @@ class Probes:
         return [] if self._manager is None else self._manager.list_name_plugin()
 
     def reorder(self, *names: str) -> None:
-        """Make the named plugins be called first, in this order, and then the others, in their previous order.
+        """Call the named plugins first, in this order, and then the others, in their previous order.
 
         The effect is that of registering them again, but without a gap and without a notification. `tryfirst` and
         `trylast` of a single hook still take precedence. Raises UsageError for a name that is not registered, or that

@@ -218,7 +218,7 @@ class Queues:
             handle = make_handle(callback, args, self, context)
         made_threadsafe(handle)
         if self._owner == get_ident():
-            # In order with `call_soon`, as a program on the loop's own thread sees it in asyncio.
+            # In one order with `call_soon`, as in asyncio for a program on the loop's own thread.
             self.ready.push(handle)
             self.inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
         else:
@@ -367,8 +367,7 @@ class Queues:
         if cython.compiled:
             track(handle)  # the run has ended, maybe during the call
         if self._slow_path_flags & _CLOSED:
-            # Then raise, as for a closed loop. The handle may have run before; callbacks in the inbox are never
-            # drained.
+            # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
             self.inbox.discard()
             if handle.cancelled():
                 self._check_closed()

@@ -168,7 +168,7 @@ class Readiness:
         return len(self._kept) == 1
 
     def is_drained(self, owner: Any) -> bool:
-        """Return whether a registration is kept for the socket `owner`, and its reader had read all there was."""
+        """Return whether a registration is kept for the socket `owner` whose reader had read all there was."""
         if not self._kept:
             return False
         entry = self._table.get(owner.fileno())
@@ -255,7 +255,7 @@ class Readiness:
         return self._table.get(fd)
 
     def note_fileobj(self, fd: int, fileobj: object) -> None:
-        """Remember until `fd` is unregistered that it was given as `fileobj`; `fd` is watched."""
+        """Remember that `fd`, which is watched, was given as `fileobj`, until it is unregistered."""
         entry = self._table.get(fd)
         if entry is not None:
             entry.fileobj = fileobj

@@ -103,7 +103,7 @@ cdef inline bint went_well(Future future) noexcept:
     return future._status == _FINISHED and future._exception is None
 
 
-# Whether the next step throws no exception, as nearly all; the future that the task waited for is released then.
+# Whether the next step throws no exception, as nearly all steps; if so, release the future that the task waited for.
 @cython.nonecheck(False)
 cdef inline bint needs_no_throw(Task task) noexcept:
     if task._thrown is not None or task._must_cancel:

@@ -4,7 +4,6 @@
 # One call per datagram: recvmmsg(2) and sendmmsg(2) save the entry into the kernel, which is 0.13 us of the 3.2 us that
 # a datagram costs there both ways, and lose as much by their vectors (8 per call on Linux 6.18: 0.56 us for each
 # received against 0.53, 2.7 us for each sent against 2.65).
-# against 0.53, 2.7 us for each sent against 2.65).
 
 from cpython.object cimport PyObject
 

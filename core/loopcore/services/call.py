@@ -29,7 +29,7 @@ class Used(Protocol):
 
 
 class Call(Future):
-    """A future that, when cancelled, is done only once its work has ended. Without a subclass, `end` ends it."""
+    """A future that, when cancelled, is done only once its work has ended. The base class just waits for `end`."""
 
     __slots__ = ("_asked", "_reason", "_used", "outcome", "purpose")
 

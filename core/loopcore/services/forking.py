@@ -134,11 +134,10 @@ class _Unmade:
 
 
 class _UnmadePort:
-    """The same for a completion port: until the first wait it keeps the operations that are submitted or were in
-    flight.
+    """The same for a completion port: until its first wait it keeps submitted operations, and those in flight.
 
-    An operation that was in flight continues in both processes, as a registration does. A send among them is one for
-    which the kernel had no room. A connection that was being made is made once, for both.
+    An operation that was in flight at the fork continues in both processes, as a registration does. A send among them
+    is one for which the kernel had no room. A connection that was being made is made once, for both.
     """
 
     def __init__(self, state: AtForkState, before: CompletionBackend, in_flight: Sequence[Operation]) -> None:
