@@ -50,7 +50,7 @@ class ContextPool:
         self.forget()
 
     def renew(self) -> Context:
-        """Return a new copy of the current context; share it from now on if their layout is known. Thread: any."""
+        """Return a new copy of the current context; share it from now on if the layout is known. Thread: any."""
         context: Context = copy_context()
         if cython.compiled and contexts_are_known():
             stale, spare = self._template, self._spare  # released last: a finalizer may schedule work

@@ -109,8 +109,8 @@ cdef inline bint end_future(PyObject *ended) noexcept:
     return True
 
 
-# Whether callbacks of a done future need no `call_soon`: the loop is not observed, and no class overrides `call_soon`
-# (docs/adr/0004).
+# Whether callbacks of a done future need no `call_soon`: the loop is not observed, and neither its class nor the loop
+# itself has another `call_soon` (docs/adr/0004).
 @cython.nonecheck(False)
 cdef inline bint goes_directly(Future future) except -1:
     cdef Reactor reactor = future._reactor

@@ -141,8 +141,8 @@ cdef extern from *:
     }
     #endif
 
-    /* PyContext_Enter and PyContext_Exit as of Python 3.13, without a call, in a known thread; from 3.14 on they notify
-     * watchers. They are called if the layout is not known, for other types, and if they would raise. */
+    /* The work of PyContext_Enter and PyContext_Exit up to Python 3.13, without a call, in a known thread; from 3.14 on
+     * they notify watchers. They are called if the layout is not known, for other types, and if they would raise. */
     #if PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
     static inline void *
     loopcore_current_thread(void)

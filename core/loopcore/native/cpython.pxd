@@ -164,7 +164,7 @@ cdef extern from *:
         return bits;
     #endif
     }
-    /* The pending exception of a `noexcept` call, for code that examines it. */
+    /* Raise the exception that a `noexcept` call has left pending, for code that handles it. */
     static inline PyObject *
     loopcore_raise_pending(void)
     {
