@@ -1,12 +1,12 @@
 """Completions: the loop's side of a completion port, and the readiness port played over it.
 
-`Completions` stands between those who ask (drivers, through `submit` and `cancel`) and the backend. `Polls` has the
-methods of a readiness backend that the readiness table calls, and makes Poll operations of them. So the table, with all
-who use it, works over either port, and the rules about stale events are in one place.
+`Completions` stands between the drivers, which call `submit` and `cancel`, and the backend. `Polls` has the methods of
+a readiness backend that the readiness table calls, and turns them into Poll operations. So the table and everything
+built on it work over either port, and the rules about stale events are in one place.
 
-A Poll ends with its first event, the table is level-triggered: what has fired is asked for again before the next
-wait, after the callbacks that took the event have run. Nothing is lost in between, for a Poll of what is ready already
-completes at once.
+A Poll ends with its first event, but the table is level-triggered: a Poll that has fired is submitted again before the
+next wait, after the callbacks for its event have run. No event is lost in between: a Poll of a descriptor that is
+already ready completes at once.
 """
 
 import errno
@@ -32,11 +32,11 @@ _SEND = SEND
 _UNFINISHED: Final = object()
 
 CHECKS_NUMBERS = os.name == "posix"
-"""Whether fcntl(2) knows every descriptor that can be watched; a SOCKET of Windows it does not."""
+"""Whether fcntl(2) accepts every descriptor that can be watched. It does not accept a SOCKET of Windows."""
 
 
 class Completions:
-    """What is in flight in a completion port. Thread: the loop's own."""
+    """The operations in flight in a completion port. Thread: the loop's own."""
 
     __slots__ = ("backend", "polls", "late", "handed", "submitted", "is_used", "polls_cheaply", "_is_closed")
 
@@ -44,21 +44,21 @@ class Completions:
         self.backend: CompletionBackend = backend
         self.polls: Polls = Polls(self)
         self.late: list[Completion] = []
-        """Taken from the port in a tick that ended early; they come first in the next one."""
+        """Completions taken from the port in a tick that ended early; they come first in the next tick."""
         self.handed: list[Completion] | None = None
-        """What the last wait has returned, until the io phase takes it over. A tick may end before it gets there, or
-        another may begin in its middle; unlike readiness, a completion is told once."""
+        """The completions of the last wait, until the io phase takes them over. The tick may end before its io phase,
+        and a nested tick may begin in the middle of it; unlike readiness, a completion is reported only once."""
         self.submitted: bool = False
-        """Something was submitted since the last wait: the next tick must not skip its poll."""
+        """An operation was submitted since the last wait: the next tick must not skip its poll."""
         self.is_used: bool = False
-        """Something was submitted, at any time: a wait may find a completion."""
+        """An operation was submitted at some time: a wait may find a completion."""
         self.polls_cheaply: bool = Capability.CHEAP_POLLS in backend.capabilities
-        """A Poll and a receive of one's own cost little more than a Receive."""
+        """A Poll followed by a plain receive costs little more than a Receive."""
         self._is_closed: bool = False
 
     def submit(self, operation: Operation) -> None:
         """Hand `operation` to the port; its target runs once for each completion, in the io phase of a tick."""
-        if operation is None:  # compiled, None would be taken for one: its fields are memory that is not ours
+        if operation is None:  # compiled, None would pass as an Operation, and its fields would be foreign memory
             raise TypeError("submit() takes an operation of loopcore.operations, not None")
         operation.pending = True
         operation.result = None
@@ -70,7 +70,7 @@ class Completions:
             raise
 
     def cancel(self, operation: Operation) -> None:
-        """End `operation` early; its target still runs once more. One that is not pending is left alone."""
+        """End `operation` early; its target still runs once more. Does nothing if the operation is not pending."""
         if operation is None:
             raise TypeError("cancel() takes an operation of loopcore.operations, not None")
         if operation.pending and not self._is_closed:
@@ -78,7 +78,7 @@ class Completions:
             self.backend.cancel(operation)
 
     def wait(self, timeout: float | None) -> Sequence[Completion]:
-        """Wait in the port; what is left over of an earlier tick comes first."""
+        """Wait in the port. Completions left over from an earlier tick come first."""
         self.polls.rearm()
         if self.handed:
             self.late = [*self.handed, *self.late]
@@ -91,21 +91,22 @@ class Completions:
         return self.handed
 
     def _dequeue(self, timeout: float | None) -> list[Completion]:
-        # Lowered before: what a signal handler submits inside the wait begins with the next one.
+        # Cleared before the wait: an operation that a signal handler submits inside the wait begins with the next one.
         submitted, self.submitted = self.submitted, False
         try:
             if cython.compiled:
                 return self._noted(listed(wait_in(self.backend, timeout)))
-            return self._noted([*self.backend.wait(timeout)])  # not `list()`: a call more, and signals are looked at
+            return self._noted([*self.backend.wait(timeout)])  # not `list()`: one more call, which checks signals
         except BaseException:
-            # It may have begun and even be done, but nobody was told: the wait is to be made up for.
+            # The operations may have begun or even completed, but nothing was reported: the next tick must poll.
             self.submitted = self.submitted or submitted
             raise
 
     def _noted(self, completions: list[Completion]) -> list[Completion]:
-        """Return `completions` without the Sends that nobody wants a turn for."""
-        # What is ready runs first, and may ask a driver to send at once: that must know that nothing is in flight.
-        wanted: list[Completion] | None = None  # as long as all are
+        """Return `completions` without the Sends whose targets need no turn."""
+        # Ready callbacks run first and may ask a driver to send at once: the driver must know that nothing is in
+        # flight.
+        wanted: list[Completion] | None = None  # None while all of them are wanted
         position = 0
         try:
             for completion in completions:
@@ -123,8 +124,8 @@ class Completions:
                     wanted.append(completion)
                 position += 1
         except BaseException:
-            # Interpreted, a signal handler may raise anywhere. Unlike readiness, a completion is told once: what was
-            # not noted has its turn.
+            # Interpreted, a signal handler may raise anywhere. Unlike readiness, a completion is reported only once:
+            # those that were not noted get a turn.
             noted = completions[:position] if wanted is None else wanted
             rest = completions[position:]
             if noted and rest and rest[0] is noted[len(noted) - 1]:
@@ -135,23 +136,23 @@ class Completions:
         return completions if wanted is None else wanted
 
     def begin(self) -> None:
-        """Have the port begin what was submitted, without a wait that brings anything.
+        """Make the port begin the submitted operations, without waiting for completions.
 
-        For a loop that stops or forks, and for a Connect, which has to be under way when its task waits. What has
-        completed comes with the next wait.
+        For a loop that stops or forks, and for a Connect, which must be under way while its task waits. Operations that
+        have completed are returned by the next wait.
         """
         if self.submitted:
             self.late.extend(self._dequeue(0.0))
 
     def begin_at_once(self, report: Callable[[dict[str, Any]], object]) -> None:
-        """After a run that an exception has ended: note what was sent, or a write would wait behind it for ever."""
+        """After an exception has ended a run, note finished Sends: otherwise a write would wait behind one for ever."""
         try:
             self.begin()
-        except Exception as exc:  # told, but not in place of what has ended the run
+        except Exception as exc:  # reported, but must not replace the exception that ended the run
             report({"message": "Exception in a tick of the loop", "exception": exc})
 
     def close(self) -> None:
-        """Close the port. What it has ended or was in the middle of runs nobody any more; no descriptor stays open."""
+        """Close the port. Finished and interrupted operations run no target any more; no descriptor stays open."""
         self._is_closed = True
         self.polls.clear()
         late = [*(self.handed or ()), *self.late]
@@ -165,8 +166,8 @@ class Completions:
 
 
 def _drop(operation: Operation, result: Any) -> None:
-    """Let go of an operation whose target will not run; `result` is what it has brought, _UNFINISHED if nothing."""
-    operation.target = None  # a driver, which keeps the operation
+    """Release an operation whose target will not run; `result` is its result, _UNFINISHED if it has none."""
+    operation.target = None  # the target is a driver, which refers to the operation
     if operation.code == ACCEPT and isinstance(result, int):
         socket.close(result)
     elif operation.code == OPEN and isinstance(result, int):
@@ -175,13 +176,13 @@ def _drop(operation: Operation, result: Any) -> None:
         try:
             os.close(operation.fd)
         except OSError:
-            pass  # it had ended, and nobody was told
+            pass  # the close had already happened, but was not reported
     elif hasattr(result, "give_back"):
         result.give_back()
 
 
 class Polls:
-    """The readiness table's backend over a completion port: one Poll a descriptor, at most."""
+    """The readiness table's backend over a completion port: at most one Poll per descriptor."""
 
     __slots__ = ("_completions", "_fired", "_table", "_gone")
 
@@ -190,21 +191,21 @@ class Polls:
         self._table: dict[int, Poll] = {}
         self._fired: list[Operation] = []
         self._gone: set[int] = set()
-        """Numbers in the table that somebody has closed: nothing is asked of them any more."""
+        """Descriptors in the table that the program has closed: they are not polled any more."""
 
     def register(self, fd: int, interest: int) -> None:
-        """Watch `fd`. Raises OSError for what is no descriptor."""
+        """Watch `fd`. Raises OSError if `fd` is not a descriptor."""
         if CHECKS_NUMBERS:
-            os.get_inheritable(fd)  # fcntl(F_GETFD): the cheapest call that knows them
+            os.get_inheritable(fd)  # fcntl(F_GETFD): the cheapest call that checks a descriptor
         self._watch(fd, interest)
 
     def modify(self, fd: int, interest: int) -> None:
-        """Watch `fd` for something else; for nothing, if `interest` is 0: then nothing of it stays in flight."""
+        """Change the interest in `fd`. With an `interest` of 0 nothing stays in flight for it."""
         poll = self._table[fd]
         if interest == 0:
             self._park(fd, poll)
             return
-        if fd in self._gone:  # somebody has the number again, or else there is another EBADF
+        if fd in self._gone:  # the number was reused, or else the Poll fails with EBADF again
             self._gone.discard(fd)
             self._watch(fd, interest)
             return
@@ -215,7 +216,7 @@ class Polls:
             self._watch(fd, interest)
         else:
             poll.interest = interest
-            self._fired.append(poll)  # perhaps a second time: who was asked for is passed over
+            self._fired.append(poll)  # may be in the list twice: `rearm` skips a Poll that is pending
 
     def _park(self, fd: int, poll: Poll) -> None:
         if poll.pending:
@@ -230,13 +231,13 @@ class Polls:
         self._completions.cancel(self._table.pop(fd))
 
     def take(self, poll: Operation) -> int:
-        """Return what `poll`, which has ended, reports of its descriptor: 0 if it is stale or was for nothing."""
+        """Return the bits that `poll`, which has ended, reports for its descriptor: 0 if it is stale or spurious."""
         if poll is None or self._table.get(poll.fd) is not poll:
             return 0
         result = poll.result
         if isinstance(result, OSError):
-            # An error is for who waits: he tries, and finds out. A descriptor that somebody has closed is not watched
-            # any more, as with epoll(7): to ask again would bring the same error, in every tick.
+            # Report the error to the waiter, which tries the operation and gets it. A closed descriptor is not watched
+            # any more, as with epoll(7): polling it again would fail in the same way in every tick.
             if result.errno == errno.EBADF:
                 self._gone.add(poll.fd)
             else:
@@ -247,7 +248,7 @@ class Polls:
         return bits
 
     def rearm(self) -> None:
-        """Ask again for what has fired and is still wanted."""
+        """Submit again the Polls that have fired and are still wanted."""
         if self._fired:
             fired, self._fired = self._fired, []
             for operation in fired:

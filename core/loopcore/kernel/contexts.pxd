@@ -31,7 +31,7 @@ cdef extern from *:
     object take_spare_context "loopcore_take_spare_context" (ContextPool contexts)
 
 
-# The template, if the current context still holds that, or else a new one.
+# The template if it still equals the current context, otherwise a new one.
 @cython.nonecheck(False)
 cdef inline object template_of(ContextPool contexts):
     if contexts._template is not None and is_as_current(contexts._template):
@@ -39,8 +39,8 @@ cdef inline object template_of(ContextPool contexts):
     return contexts.renew()
 
 
-# A context to run in, for who has this shared one and gives it up: the one that others took turns in, if that has the
-# same; the shared one itself, if nobody else has it, or only the loop; or else a copy.
+# Return a context to run in to a caller that gives up its shared one: the spare context if it holds the same variables,
+# the shared context itself if only the caller or the loop refers to it, otherwise a copy.
 @cython.nonecheck(False)
 cdef inline object acquire_context(ContextPool contexts, PyObject *shared):
     if contexts._spare is not None and same_table(<PyObject *>contexts._spare, shared):
@@ -50,14 +50,14 @@ cdef inline object acquire_context(ContextPool contexts, PyObject *shared):
     return own(shared)
 
 
-# Take back what `acquire_context` gave. What is not as new, or not wanted by a template, goes with its caller.
+# Take back a context from `acquire_context`. One that was changed, or that fits no template, is freed with its caller.
 @cython.nonecheck(False)
 cdef inline void release_context(ContextPool contexts, object context) noexcept:
     if contexts._template is not None and is_as_new(context, <PyObject *>contexts._template):
         contexts._spare = context
 
 
-# Whether no handle has the template any more, or only timers had what the spare is a copy of.
+# Whether no handle refers to the template any more, or only timers used the context that the spare is a copy of.
 @cython.nonecheck(False)
 cdef inline bint is_left(ContextPool contexts) noexcept:
     if contexts._template is None:

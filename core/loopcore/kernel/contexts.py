@@ -1,11 +1,13 @@
 """Contexts that handles share until they run (docs/adr/0006).
 
-What is scheduled runs in a copy of the context it was scheduled in. As long as the current one holds the same, handles
-and timers have one copy in common, the *template*, which nobody enters and nobody is given: whoever runs, or is asked
-for its context, makes its own from it. And a callback that has left no trace in its context, and has given it to
-nobody, leaves it for the *spare* of the next one with the same template. A burst of callbacks has two in all.
+A callback runs in a copy of the context in which it was scheduled. While the current context holds the same variables,
+handles and timers share one copy, the *template*, which is never entered and never handed out: a callback that runs, or
+is asked for its context, makes its own copy of the template. A callback that has left its context unchanged and has not
+handed it out leaves it as the *spare*, for the next callback with the same template. So a burst of callbacks needs two
+contexts in all.
 
-Compiled only. Interpreted, without the GIL and where contexts are not known, every handle has a copy at once.
+Compiled only. Interpreted, without the GIL, and where the layout of contexts is not known, every handle gets a copy at
+once.
 """
 
 from contextvars import Context
@@ -28,9 +30,9 @@ else:
 
 
 class ContextPool:
-    """The template of one loop, and the context that its callbacks take turns in. Used while the loop runs."""
+    """The template of one loop, and the spare that its callbacks run in by turns. Used while the loop runs."""
 
-    __slots__ = ("_template", "_spare", "_thread")  # the last is C's alone
+    __slots__ = ("_template", "_spare", "_thread")  # `_thread` exists in C only
 
     def __init__(self) -> None:
         self._template: Context | None = None
@@ -42,23 +44,23 @@ class ContextPool:
             self._thread = current_thread()
 
     def end(self) -> None:
-        """Note that the run has ended, and keep no variable alive. Compiled only."""
+        """Note that the run has ended, and drop both contexts. Compiled only."""
         if cython.compiled:
             self._thread = cython.NULL
         self.forget()
 
     def renew(self) -> Context:
-        """Return a new copy of the current context, and share it from now on if contexts are known. Thread: any."""
+        """Return a new copy of the current context; share it from now on if the layout is known. Thread: any."""
         context: Context = copy_context()
         if cython.compiled and contexts_are_known():
-            stale, spare = self._template, self._spare  # go last: with them may go what schedules something
+            stale, spare = self._template, self._spare  # released last: a finalizer may schedule work
             self._template = context
-            self._spare = None  # it has what the template before had
+            self._spare = None  # it holds the variables of the previous template
             del stale, spare
         return context
 
     def forget(self) -> None:
-        """Keep no variable alive: before a wait, at the end of a run, and when no handle has the template any more."""
+        """Drop both contexts: before a wait, at the end of a run, when no handle uses the template any more."""
         if self._template is None and self._spare is None:
             return
         stale, spare = self._template, self._spare  # as above
@@ -68,9 +70,9 @@ class ContextPool:
 
 
 def share_contexts(wanted: bool) -> bool:
-    """Have handles share contexts until they run, if `wanted` and if this Python is known; return whether they do.
+    """Make handles share contexts until they run, if `wanted` and if the layout is known; return whether they do.
 
-    They do from the import on. Without, as interpreted, each handle has a copy at once.
+    Sharing is on from the import. Without it each handle gets a copy at once, as in the pure build.
     """
     if not cython.compiled:
         return False

@@ -6,7 +6,7 @@ from loopcore.kernel.registry cimport leave_task
 
 cdef extern from *:
     """
-    /* Whether an object goes with one reference. Without the GIL nobody can say, so the answer is yes. */
+    /* Whether dropping one reference frees an object. Without the GIL this cannot be known, so the answer is yes. */
     static inline int
     loopcore_is_sole_reference(PyObject *object)
     {
@@ -17,8 +17,9 @@ cdef extern from *:
     #endif
     }
 
-    /* Whether an object itself has an attribute of this name, and not only its class. 3.12 and 3.14 make the loop a dict for
-     * that, 3.13 does not. Only 3.12 and 3.13 call methods faster on an object without one (docs/adr/0007). */
+    /* Whether an object itself, and not only its class, has an attribute of this name. 3.12 and 3.14 create the
+     * loop's dict for this check, 3.13 does not. Only 3.12 and 3.13 call methods faster on an object without a dict
+     * (docs/adr/0007). */
     static inline int
     loopcore_has_itself(PyObject *object, PyObject *name)
     {
@@ -58,7 +59,7 @@ cdef class TaskQueues(Queues):
     cdef int _leave_current_task(self) except -1
 
 
-# Whether the task that was left as the current one would be destroyed by the next one's taking its place. Its pointer is
-# borrowed from asyncio's dict, and set while `_leave_deferred` is up.
+# Whether entering the next task would destroy the task that was left as the current one. The pointer is borrowed from
+# asyncio's dict, and valid while `_leave_deferred` is set.
 cdef inline bint goes_with_the_next(TaskQueues queues) noexcept:
     return is_sole_reference(queues._left)

@@ -38,12 +38,12 @@ cdef object _NO_EVENTS
 cdef inline int settle_contexts(Dispatcher dispatcher) except -1:
     if is_left(dispatcher._contexts):
         if dispatcher._leave_deferred:
-            dispatcher._leave_current_task()  # with a variable may go what looks
+            dispatcher._leave_current_task()  # dropping a variable may run a finalizer that looks
         dispatcher._contexts.forget()
     return 0
 
 
-# Whether there is anything for the pending phase, also contexts to settle.
+# Whether the pending phase has anything to do, contexts to settle included.
 @cython.nonecheck(False)
 cdef inline bint is_pending(Dispatcher dispatcher) noexcept:
     return (
@@ -54,7 +54,7 @@ cdef inline bint is_pending(Dispatcher dispatcher) noexcept:
     )
 
 
-# What nearly every event comes to goes without a look-up: it says "readable" and no more, and somebody reads.
+# Nearly every event is only "readable", for a descriptor with a reader: it is dispatched without a look-up.
 cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) except -1:
     cdef Runnable reader = near_reader(dispatcher.readiness, event, _READ, tick)
     if reader is not None:
@@ -64,8 +64,8 @@ cdef inline int run_event(Dispatcher dispatcher, object event, long long tick) e
     return dispatcher._run_ready(fd, bits, tick)
 
 
-# Leave the events behind `position` to the next tick, but for those of a program's callbacks: they need not bear that what
-# they were told of is no longer there, as sockets do. Those are handed on; how many that was is returned.
+# Defer the events behind `position` to the next tick, except those for the program's own callbacks: sockets tolerate an
+# event that is no longer true, the program's callbacks need not. Those run now; return how many.
 cdef inline int defer_events(Dispatcher dispatcher, list events, Py_ssize_t position, long long tick) except -1:
     cdef list later = [], kept = []
     cdef Registration entry
@@ -82,8 +82,8 @@ cdef inline int defer_events(Dispatcher dispatcher, list events, Py_ssize_t posi
     return count
 
 
-# The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call
-# on it would first look whether that class overrides the method.
+# The steps of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call would
+# first check whether that class overrides the method.
 cdef class Dispatcher(TaskQueues):
     cdef readonly Readiness readiness
     cdef readonly Completions completions
@@ -137,6 +137,6 @@ cdef class Dispatcher(TaskQueues):
 cdef int run_phases(Dispatcher dispatcher) except -1
 
 
-# Run the phases with nothing set up to catch what they do not raise: 0, or -1 and an exception is pending.
+# Run the phases without setting up an exception handler: return 0, or -1 with an exception pending.
 cdef inline int try_phases(Dispatcher dispatcher) noexcept:
     return (<int (*)(Dispatcher) noexcept>run_phases)(dispatcher)

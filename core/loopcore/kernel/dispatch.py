@@ -1,7 +1,7 @@
-"""Dispatch: the half of a tick in which callbacks run, from what is ready to what is closed.
+"""Dispatch: the half of a tick in which callbacks run, from the pending to the close phase.
 
-The other half, which decides how long to wait and does, is the reactor's. Five phases are here: pending, io, check,
-timers, close (docs/reference/tick.md). Two flags keep whoever looks on out of the way of everybody else: `_observed`,
+The reactor has the other half, which computes the timeout and waits. Five phases are here: pending, io, check, timers,
+close (docs/reference/tick.md). Two flags make sure that a loop pays for observers only while it has some: `_observed`,
 tested before each callback, and `_tick_observed`, tested once a tick.
 """
 
@@ -50,13 +50,13 @@ _NEXT_TICK, _MICROTASK, _PHASE = sources.NEXT_TICK, sources.MICROTASK, sources.P
 _READY, _FLUSH = sources.READY, sources.FLUSH
 _SOURCES = (_READY, sources.IO, sources.IMMEDIATE, sources.TIMER, _FLUSH)  # of the phases from pending to close
 
-_NAMES = phases.PHASES  # told apart by their place in it, without comparing strings
+_NAMES = phases.PHASES  # a phase is identified by its index here, without comparing strings
 _PENDING_PHASE, _IO_PHASE, _CHECK_PHASE, _TIMERS_PHASE, _CLOSE_PHASE = 3, 4, 5, 6, 7
 _NO_EVENTS: Sequence[Any] = ()
 
 
 class Dispatcher(TaskQueues):
-    """What a tick runs after its wait. Thread: the loop's own."""
+    """The phases that a tick runs after its wait. Thread: the loop's own."""
 
     __slots__ = (
         "readiness", "completions", "starvations", "flush_limit", "receive_limit", "_tick_observed", "_source",
@@ -75,17 +75,17 @@ class Dispatcher(TaskQueues):
         self.starvations: int = 0
         """How often the next-tick and microtask queues used up their budget."""
         self.flush_limit: int = FLUSH_LIMIT
-        """Bytes that may wait for the end of the tick, of all transports together."""
+        """Bytes that may be held back until the end of the tick, over all transports."""
         self.receive_limit: int = RECEIVE_LIMIT
-        """Bytes that one receive of a stream over a readiness port takes at most; out of range is RECEIVE_LIMIT."""
+        """Bytes that one receive of a stream over a readiness port takes at most; RECEIVE_LIMIT if out of range."""
         self._tick_observed: bool = False
         self._source: int = _READY
         self._events: Sequence[Any] = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
-        self._deferred_events: list[Any] | None = None  # events for the next tick, which does not poll then
+        self._deferred_events: list[Any] | None = None  # events for the next tick, which then does not poll
         self._due: list[TimerHandle] = []
-        self._spare: list[Runnable] | None = None  # compiled: it takes turns with `_flushes`, and keeps its room
+        self._spare: list[Runnable] | None = None  # compiled: it alternates with `_flushes`, and keeps its capacity
         self._current_handle: Runnable | None = None
-        """What runs now, while somebody looks; for the reports of debug mode, which say where it comes from."""
+        """The callback that runs now, while it is observed. Debug mode's reports say where it was created."""
 
     def _finish_tick(self) -> int:
         if cython.compiled and not try_phases(self):
@@ -99,18 +99,18 @@ class Dispatcher(TaskQueues):
                 raise
             if self._leave_deferred:
                 self._leave_current_task()
-            # No Runnable may raise; asyncio, too, reports the RuntimeError of a context that is entered already.
+            # A Runnable must not raise. asyncio, too, reports the RuntimeError of a context that is already entered.
             self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
         return 0
 
     def _defer_timers(self) -> None:
-        # The tick ends early. Its timers are not due again by themselves; its events are.
+        # The tick ends early. Its timers would not become due again; its events are reported again.
         for timer in self._due:
             self.ready.push(timer)
         self._due = []
 
     def _process_observed(self) -> None:
-        outer, outer_timing = self._source, self._timing  # a callback may tick the loop by itself
+        outer, outer_timing = self._source, self._timing  # a callback may run a nested tick
         if self._window_is_open:
             self._set_timing(self._sampler.tick_begins())
         try:
@@ -162,7 +162,7 @@ class Dispatcher(TaskQueues):
 
     @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _run_pending(self) -> int:
-        # Perhaps in vain: who has raised the flag lost the race for the handle, which the last tick has taken.
+        # May be spurious: the previous tick may have drained this post before the poster set the flag.
         if self.inbox._woken:
             self._empty_inbox()
         if self._microtasks_pending:
@@ -171,8 +171,8 @@ class Dispatcher(TaskQueues):
         for _ in range(count):
             runnable = pop_first(self.ready) if cython.compiled else self.ready.pop()
             if runnable is None:
-                break  # a callback ran the loop itself, or closed it
-            # `_run_one`, written out: this is where a loop spends its time.
+                break  # a callback has run the loop itself, or closed it
+            # `_run_one`, inlined: this is where a loop spends its time.
             self.stats.callbacks = self.stats.callbacks + 1
             self._steps_task = type(runnable) is self._task_type and not self._observed
             if self._leave_deferred and (not self._steps_task or goes_with_the_next(self)):
@@ -189,7 +189,7 @@ class Dispatcher(TaskQueues):
                 self._flush_early()
         if cython.compiled:
             settle_contexts(self)
-        runnable = None  # interpreted, an error that lives on keeps this frame, and it a task that has ended
+        runnable = None  # interpreted, a live traceback would pin this frame, and through it the finished task
         return count
 
     def _run_io(self) -> int:
@@ -199,7 +199,7 @@ class Dispatcher(TaskQueues):
         tick = self.readiness.tick
         count = 0
         told = listed(events) if cython.compiled else events
-        # a busy queue puts nothing off
+        # while callbacks are ready, no event is deferred
         enough = _NO_BUDGET if self.ready._count else self.bytes_received + _RECEIVE_BUDGET
         for position, event in enumerate(told, 1):
             count += run_event(self, event, tick) if cython.compiled else self._run_ready(*event, tick)  # type: ignore[call-arg]
@@ -215,7 +215,7 @@ class Dispatcher(TaskQueues):
         if entry is None:
             return 0
         count = 0
-        # Not those who came in this tick, nor in one that a callback of this tick has run by itself.
+        # Not readers and writers that were registered in this tick, or in a nested tick of one of its callbacks.
         if bits & _READABLE and entry.reader is not None and entry.reader_tick < tick:
             self._run_one(entry.reader)
             count += 1
@@ -228,7 +228,7 @@ class Dispatcher(TaskQueues):
         tick = self.readiness.tick
         count = position = 0
         told = listed(events) if cython.compiled else events
-        if told:  # else it was no wait that brought them, and what the last one has brought is still to come
+        if told:  # else this tick did not wait, and the last wait's completions are still due
             self.completions.handed = None
         try:
             for operation, result, more in told:
@@ -237,7 +237,7 @@ class Dispatcher(TaskQueues):
                 if self.unflushed > self.flush_limit:
                     self._flush_early()
         except BaseException:
-            # Unlike readiness, a completion is told once.
+            # Unlike readiness, a completion is reported only once.
             self.completions.late.extend(told[position:])
             raise
         return count
@@ -268,7 +268,7 @@ class Dispatcher(TaskQueues):
         try:
             for position in range(len(due)):
                 runnable = due[position]
-                due[position] = None  # so it is freed when it has run, not after thousands of others
+                due[position] = None  # freed as soon as it has run, not after thousands of others
                 self._run_one(runnable)
         except BaseException:
             for runnable in due:
@@ -279,7 +279,7 @@ class Dispatcher(TaskQueues):
         return len(due)
 
     def _flush_early(self) -> None:
-        """Send between two callbacks what waits for the end of the tick: it has become much."""
+        """Flush between two callbacks the writes held back for the end of the tick: they have become too large."""
         outer, self._source = self._source, _FLUSH
         self._run_flushes()
         self._source = outer
@@ -288,12 +288,12 @@ class Dispatcher(TaskQueues):
         self.unflushed = 0
         flushes = self._flushes
         self._flushes = [] if self._spare is None else self._spare
-        self._spare = None  # until they have run: a callback may flush by itself
+        self._spare = None  # not reused until the flushes have run: a callback may flush, too
         try:
             for runnable in flushes:
                 self._run_one(runnable)
         except BaseException:
-            self._flushes = flushes + self._flushes  # to run one again that has run does nothing
+            self._flushes = flushes + self._flushes  # running one of them a second time does nothing
             raise
         if cython.compiled:
             empty(flushes)
@@ -333,7 +333,7 @@ class Dispatcher(TaskQueues):
             self._leave_current_task()
         left = self.microtasks.budget
         while left > 0:
-            handle = None  # before the queue is found empty: with what has run may go what schedules something
+            handle = None  # before the queue counts as empty: a finalizer that this runs may schedule work
             handle = self.microtasks.pop()
             if handle is None:
                 self._microtasks_pending = False
@@ -349,7 +349,7 @@ class Dispatcher(TaskQueues):
             self.starvations += 1
             report_starvation(self)
 
-    # When somebody looks on
+    # While the loop is observed
 
     def _run_observed(self, runnable: Runnable, source: int) -> None:
         if self._timing:

@@ -1,4 +1,4 @@
-"""Exceptions on their way through futures: thrown in through `await`, and the one that may not pass."""
+"""Exceptions that pass through futures: those thrown in through `await`, and StopIteration, which must not pass."""
 
 import asyncio
 import inspect
@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Any
 
 STOP_IS_WRAPPED = sys.version_info >= (3, 12, 2) or (3, 11, 8) <= sys.version_info < (3, 12)
-"""Whether this Python's asyncio wraps a StopIteration that is set on a future (cpython#112182) or refuses it."""
+"""Whether this Python's asyncio wraps a StopIteration set on a future (cpython#112182), rather than refusing it."""
 
 
 def warn_of_old_throw() -> None:
-    """Warn, where Python itself does, that `throw` was called in its form with three arguments."""
+    """Warn, on the Pythons that do, that `throw` was called with the deprecated three arguments."""
     if sys.version_info >= (3, 12):
         warnings.warn(
             "the (type, exc, tb) signature of throw() is deprecated, use the single-arg signature instead.",
@@ -23,7 +23,7 @@ def warn_of_old_throw() -> None:
 
 
 def exception_to_throw(typ: Any, val: Any, tb: Any) -> BaseException:
-    """Return the exception that `throw(typ, val, tb)` means. Raises TypeError if it means none."""
+    """Return the exception that `throw(typ, val, tb)` stands for. Raises TypeError if it stands for none."""
     if tb is not None and not isinstance(tb, TracebackType):
         raise TypeError("throw() third argument must be a traceback")
     if isinstance(typ, BaseException):
@@ -43,9 +43,9 @@ def exception_to_throw(typ: Any, val: Any, tb: Any) -> BaseException:
 
 
 def stop_iteration_as_runtime_error(stop: StopIteration) -> BaseException:
-    """Return what stands for a StopIteration, which thrown into a coroutine would end it silently (PEP 479).
+    """Return the exception to throw instead of a StopIteration, which would end a coroutine silently (PEP 479).
 
-    Raises TypeError on the Pythons whose asyncio refuses it.
+    Raises TypeError on the Pythons whose asyncio refuses a StopIteration.
     """
     text = "StopIteration interacts badly with generators and cannot be raised into a Future"
     if not STOP_IS_WRAPPED:
@@ -57,7 +57,7 @@ def stop_iteration_as_runtime_error(stop: StopIteration) -> BaseException:
 
 
 def bad_yield_error(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
-    """Return what `task` of `loop` is told when it can not wait for what its coroutine has handed out, or None."""
+    """Return the error to throw into `task` of `loop` if it cannot wait for the object that it yielded, or None."""
     blocking = getattr(yielded, "_asyncio_future_blocking", None)
     if blocking is None:
         if inspect.isgenerator(yielded):
@@ -73,11 +73,11 @@ def bad_yield_error(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
 
 
 def default_of_uninitialized(slots: tuple[str, ...]) -> Callable[[Any, str], Any]:
-    """Return what says what an empty slot of a future is, as its `__getattr__`; `slots` are those of its class.
+    """Return a `__getattr__` with the defaults of a future's uninitialized slots; `slots` are those of its class.
 
-    Its class has left out `__init__`, or that of a task has refused its arguments and `__del__` asks: perhaps when the
-    interpreter ends, and there are neither globals nor imports any more. Interpreted only: compiled attributes are zero
-    or None by themselves.
+    A slot is uninitialized if a subclass did not call `__init__`, or if a task refused its arguments and `__del__`
+    reads the slot, perhaps at interpreter exit, when globals and imports are gone. Interpreted only: compiled
+    attributes start as zero or None.
     """
     unset = frozenset(slots) - {"__weakref__"} | {"_registration", "_log_destroy_pending"}
 

@@ -1,4 +1,4 @@
-"""What a task has to know of a future that it waits for: how it hears of its end, and what that makes it raise."""
+"""How a task waits for a future: how it is notified of the end, and which exception it then raises."""
 
 from typing import Any
 
@@ -17,23 +17,23 @@ _FINISHED = 2
 
 
 def takes_waiters(future: Any) -> bool:
-    """Tell whether a task may be left in one of loopcore's futures: its class has no `add_done_callback` of its own."""
+    """Return whether a task may be the waiter of a loopcore future: its class does not override `add_done_callback`."""
     if cython.compiled and not is_of_a_program(future):
         return True
     return type(future).add_done_callback is Future.add_done_callback
 
 
 def has_own_result(future: Any) -> bool:
-    """Tell whether one of loopcore's futures has loopcore's `result`, not one of its class."""
+    """Return whether the class of a loopcore future does not override `result`."""
     if cython.compiled and not is_of_a_program(future):
         return True
     return type(future).result is Future.result
 
 
 def failure_of(waiter: Any) -> BaseException | None:
-    """Return what a future that is done makes its waiter raise, or None for a result."""
+    """Return the exception that a done future raises in its waiter, or None if it has a result."""
     if isinstance(waiter, Future) and has_own_result(waiter):
-        # Not by `result()`, which would have to raise it.
+        # Not through `result()`, which would have to raise the exception.
         future = waiter
         if future._status != _FINISHED:
             return future._cancelled_error()
@@ -42,8 +42,8 @@ def failure_of(waiter: Any) -> BaseException | None:
             return None
         return future._exception.with_traceback(future._exception_traceback)
     try:
-        waiter.result()  # as asyncio: it may be a program's, which decides there, or has nothing else
+        waiter.result()  # as asyncio does: the program may have overridden `result`, or implement nothing else
     except BaseException as exc:
-        drop_own_frames(exc)  # of which one keeps the future
+        drop_own_frames(exc)  # one of these frames refers to the future
         return exc
     return None

@@ -1,7 +1,7 @@
-"""Faults: what happens to an exception that nobody catches.
+"""Faults: the handling of uncaught exceptions.
 
-The semantics are asyncio's: a handler set by the program, or else a report to the log; a handler that fails is
-itself reported; SystemExit and KeyboardInterrupt always pass and end the run.
+The semantics are asyncio's: a fault goes to the program's handler, or else to the log; a handler that fails is itself
+reported; SystemExit and KeyboardInterrupt always propagate and end the run.
 """
 
 import traceback
@@ -23,7 +23,7 @@ _TRACEBACK_TITLES = {
 
 
 class FaultOwner(Protocol):
-    """The loop, as far as faults see it: handlers are given it, and a subclass may override its report."""
+    """The loop as faults see it: it is passed to handlers, and a subclass may override its report."""
 
     _current_handle: Any
 
@@ -40,7 +40,7 @@ class Faults:
         self._handler: ExceptionHandler | None = None
 
     def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
-        """Make `handler(loop, context)` receive every fault; None brings the report to the log back."""
+        """Set `handler(loop, context)` to receive every fault; None restores the report to the log."""
         if handler is not None and not callable(handler):
             raise TypeError(f"A callable object or None is expected, got {handler!r}")
         self._handler = handler
@@ -50,9 +50,9 @@ class Faults:
         return self._handler
 
     def call(self, context: FaultContext) -> None:
-        """Tell the handler of a fault; see `loop.call_exception_handler`. Raises nothing but exits."""
+        """Report a fault, as `loop.call_exception_handler`. Only SystemExit and KeyboardInterrupt pass."""
         if context.get("message") == _DESTROYED:
-            # In the pure build tasks are asyncio's, which tell of their end in this way only.
+            # In the pure build tasks are asyncio's, which report their destruction only through this message.
             note = getattr(type(context.get("task")), "_note_destroyed", None)
             if note is not None:
                 note(context["task"])
@@ -70,9 +70,9 @@ class Faults:
             )
 
     def default(self, context: FaultContext) -> None:
-        """Write the report of a fault to the log, with the traceback of its exception if there is one.
+        """Write a fault to the log, with the traceback of its exception if there is one.
 
-        In debug mode it says where the culprit was made, or else what is running now.
+        In debug mode the report says where the failed object was created, or else where the running callback was.
         """
         made_at = getattr(self._owner._current_handle, "_source_traceback", None)
         if made_at and "source_traceback" not in context:
@@ -81,13 +81,13 @@ class Faults:
         lines += [_describe(key, context[key]) for key in sorted(context) if key not in ("message", "exception")]
         exception = context.get("exception")
         exc_info = (type(exception), exception, exception.__traceback__) if exception is not None else False
-        # The text is the message itself, by which collectors of errors group records; without arguments it is not
-        # formatted.
+        # The whole text is the message, because error collectors group records by it. Without arguments logging does
+        # not format it.
         logger.error("\n".join(lines), exc_info=exc_info)
 
     def _call_handler(self, handler: ExceptionHandler, context: FaultContext) -> None:
-        # Since 3.12 a handler sees the context variables of the task or the callback that failed. On 3.11 it
-        # does so here too: nothing can have relied on seeing those of whoever happened to report.
+        # Since 3.12 a handler sees the context variables of the task or callback that failed. Here it does so on 3.11,
+        # too: no program can have relied on the variables of an arbitrary reporter.
         where = _context_of_culprit(context)
         if where is None:
             handler(self._owner, context)
@@ -103,7 +103,7 @@ class Faults:
         except RuntimeError:
             if entered:
                 raise
-            handler(self._owner, context)  # a task reports itself: its context is the current one already
+            handler(self._owner, context)  # a task reports itself: its context is already the current one
 
     def _report_safely(self, context: FaultContext, failure: str) -> None:
         try:
@@ -111,18 +111,18 @@ class Faults:
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException:
-            # Only a logging handler or an overridden report can get here; there is nobody left to ask.
+            # Only a logging handler or an overridden report gets here; the log is the last resort.
             logger.exception(failure)
 
 
 def report_unseen(future: Any) -> None:
-    """Report the exception of a future that goes, which nobody has asked for."""
+    """Report the exception of a future that is destroyed without its exception having been retrieved."""
     message = f"{type(future).__name__} exception was never retrieved"
     _report_end(future, {"message": message, "exception": future._exception, "future": future})
 
 
 def report_destroyed(task: Any) -> None:
-    """Report a task that goes while its coroutine has not ended."""
+    """Report a task that is destroyed before its coroutine has ended."""
     _report_end(task, {"task": task, "message": _DESTROYED})
 
 

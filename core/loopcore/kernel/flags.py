@@ -1,6 +1,6 @@
-"""The bits of a loop's `_slow_path_flags`: none is up in the ordinary case, which one test tells from all others.
+"""The bits of a loop's `_slow_path_flags`. In the ordinary case none is set, so one test covers them all.
 
-The modules that test them keep them as C integers of their own, which their .pxd types.
+The modules that test them have copies that their .pxd types as C integers.
 """
 
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 CLOSED: Final = 1
 """`close` was called, or the loop's `__init__` never ran."""
 IDLE: Final = 2
-"""The loop does not run."""
+"""The loop is not running."""
 DEBUG: Final = 4
 """Debug mode is on."""
 WATCHING_HANDLES: Final = 8

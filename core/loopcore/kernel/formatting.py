@@ -1,8 +1,8 @@
-"""How callbacks, futures, tasks and stacks are written in messages.
+"""The texts for callbacks, futures, tasks and stacks in messages.
 
-asyncio keeps these functions outside its classes so that its own C and Python classes can share them; the
-texts are what programs and their tests read, so loopcore shares them too. Everything taken from asyncio's
-private modules is taken here.
+asyncio keeps these functions outside its classes so that its C and Python classes can share them. Programs and their
+tests read the texts, so loopcore uses the same functions. This module is the only one that imports from asyncio's
+private modules for them.
 """
 
 import reprlib
@@ -16,10 +16,10 @@ _OWN = ("loopcore.kernel.", "loopcore.native.")
 
 
 def extract_stack() -> traceback.StackSummary:
-    """Return the stack without the kernel, innermost frame last: where the program made something. For debug mode.
+    """Return the stack without the kernel, innermost frame last: where the program created an object. For debug mode.
 
-    Compiled functions have no frames, interpreted ones do. They are left out, so that both builds show the same, and
-    as much of the program as asyncio does: it keeps no more than ten frames.
+    Compiled functions have no frames, interpreted ones do. Kernel frames are left out, so that both builds show the
+    same frames, and as many of the program's as asyncio does: it keeps at most ten.
     """
     frames = ((frame, line) for frame, line in traceback.walk_stack(sys._getframe(1)) if not _is_own(frame))
     stack = traceback.StackSummary.extract(frames, limit=constants.DEBUG_STACK_DEPTH, lookup_lines=False)
@@ -33,10 +33,10 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def drop_own_frames(exc: BaseException) -> None:
-    """Let the traceback of `exc` begin at the coroutine, as asyncio's does.
+    """Make the traceback of `exc` begin at the coroutine, as asyncio's does.
 
-    Interpreted, the frames of the kernel hold the task, and the task would hold itself through its exception:
-    it would live until the next garbage collection, and so would its report that nobody asked for the exception.
+    Interpreted, the frames of the kernel refer to the task, so the task would refer to itself through its exception. It
+    would then live until the next garbage collection, and its "never retrieved" report would come only then.
     """
     trace = exc.__traceback__
     while trace is not None and _is_own(trace.tb_frame):
@@ -45,9 +45,9 @@ def drop_own_frames(exc: BaseException) -> None:
 
 
 def describe_callback(callback: Any, args: Any, debug: bool) -> str:
-    """Return `name(args) at file:line` for a callback, as far as it can be told.
+    """Return `name(args) at file:line` for a callback, as far as these are known.
 
-    Since Python 3.13 asyncio shows the arguments in debug mode only; so it is here.
+    Since Python 3.13 asyncio shows the arguments in debug mode only, and so does loopcore.
     """
     if sys.version_info >= (3, 13):
         return format_helpers._format_callback_source(callback, args, debug=debug)
@@ -56,14 +56,14 @@ def describe_callback(callback: Any, args: Any, debug: bool) -> str:
 
 @reprlib.recursive_repr()
 def describe_future(future: Any) -> str:
-    """Return the representation of a future; a future that contains itself is cut short."""
-    # type(), for asyncio's own takes the name from `__class__`, which says asyncio's class for those of a program too.
+    """Return the representation of a future; a future that contains itself is abbreviated."""
+    # type(), because asyncio takes the name from `__class__`, which is asyncio's class even for a program's subclass.
     return f"<{type(future).__name__} {' '.join(base_futures._future_repr_info(future))}>"
 
 
 @reprlib.recursive_repr()
 def describe_task(task: Any) -> str:
-    """Return the representation of a task: state, name, coroutine, what it waits for."""
+    """Return the representation of a task: state, name, coroutine, the future it waits for."""
     return f"<{type(task).__name__} {' '.join(base_tasks._task_repr_info(task))}>"
 
 

@@ -71,7 +71,7 @@ cpdef Future make_future(Reactor loop)
 
 cdef extern from *:
     """
-    /* Have a future hold nothing, as a new one. */
+    /* Reset a future, so that it refers to nothing, like a new one. */
     #define loopcore_empty_future(future) \
         do { \
             loopcore_let_go((future)->_loop); \
@@ -93,12 +93,12 @@ cdef extern from *:
     #define loopcore_take_waiter_context(future) loopcore_take_out(&(future)->_waiter_context)
     """
     void empty_future "loopcore_empty_future" (Future future) noexcept
-    # What the attribute holds, with its reference: the attribute holds nothing then.
+    # Move the attribute's reference out: the attribute is empty afterwards.
     object take_waiter "loopcore_take_waiter" (Future future)
     object take_waiter_context "loopcore_take_waiter_context" (Future future)
 
 
-# Whether a future that goes has nothing to say; then it is emptied, for `make_future`.
+# Whether a future that is destroyed has nothing to report; it is then emptied and kept for `make_future`.
 @cython.nonecheck(False)
 cdef inline bint end_future(PyObject *ended) noexcept:
     future = <Future>ended
@@ -109,8 +109,8 @@ cdef inline bint end_future(PyObject *ended) noexcept:
     return True
 
 
-# Whether callbacks of a future that is done need no `call_soon`: nobody looks on, and nobody has replaced it
-# (docs/adr/0004).
+# Whether callbacks of a done future need no `call_soon`: the loop is not observed, and neither its class nor the loop
+# itself has another `call_soon` (docs/adr/0004).
 @cython.nonecheck(False)
 cdef inline bint goes_directly(Future future) except -1:
     cdef Reactor reactor = future._reactor
@@ -122,7 +122,7 @@ cdef inline bint goes_directly(Future future) except -1:
     )
 
 
-# What `call_soon` does with one of them; False if it has to be called.
+# Do as `call_soon` for one callback; False if `call_soon` has to be called.
 @cython.nonecheck(False)
 cdef inline bint notify_directly(Future future, object callback, object context) except -1:
     cdef Reactor reactor = future._reactor
@@ -132,15 +132,15 @@ cdef inline bint notify_directly(Future future, object callback, object context)
     return True
 
 
-# The first callback, if it is the only one so far and its loop runs, shares a copy of the current context until it is due
-# (docs/adr/0006); False if it shall have one of its own.
+# If the first callback is the only one so far and its loop runs, it shares a copy of the current context until it is
+# due (docs/adr/0006). False if it needs a copy for itself.
 @cython.nonecheck(False)
 cdef inline bint share_first(Future future, object callback) except -1:
     cdef Reactor reactor = future._reactor
     if reactor is None or reactor._slow_path_flags or future._waiter is not None or future._callback_list is not None:
         return False
     context = template_of(reactor._contexts)
-    # With a stale template a variable may have gone, and what that called was faster.
+    # Replacing a stale template may have dropped a variable, whose finalizer may have used the future first.
     if future._status != _PENDING or future._waiter is not None or future._callback_list is not None:
         return False
     future._waiter = callback
@@ -149,18 +149,19 @@ cdef inline bint share_first(Future future, object callback) except -1:
     return True
 
 
-# Somebody is about to see its context, who may see nobody else's.
+# The context of the first callback is about to be seen, so it must not be a shared one.
 cdef inline int own_first(Future future) except -1:
     if future._waiter_shares:
         context = own(<PyObject *>future._waiter_context)
-        if future._waiter_shares:  # else what was collected meanwhile has finished the future, or asked
+        if future._waiter_shares:  # otherwise a finalizer has finished the future meanwhile, or asked for the context
             future._waiter_context = context
             future._waiter_shares = False
     return 0
 
 
-# Have the only callback that shares its context run: the future stands in the ready queue itself, in place of a Handle
-# (docs/adr/0007). False if it takes a `call_soon`, or is of another class, which may run for something else.
+# Schedule the only callback, which shares its context: the future itself is put on the ready queue, in place of a
+# Handle (docs/adr/0007). False if it takes a `call_soon`, or if the class is a subclass, whose `_run` may mean
+# something else.
 @cython.nonecheck(False)
 cdef inline bint notify_first(Future future) except -1:
     cdef Reactor reactor = future._reactor
@@ -181,13 +182,13 @@ cdef inline object own_given_up(Future future, object context):
     return own(<PyObject *>context)
 
 
-# Call it, its turn having come. It is taken out first: a copy of a context may take a collection, in which who looks, or
-# calls `__init__` again, finds none.
+# Call the callback: it is due. It is taken out first: copying a context may start a garbage collection, and code that
+# then looks, or calls `__init__` again, must find no callback.
 cdef inline int deliver(Future future) except -1:
     cdef Reactor reactor = future._reactor
     future._is_due = False
     if future._waiter is None or future._status == _PENDING:
-        return 0  # `__init__` was called again, and has left it to a Handle
+        return 0  # `__init__` was called again, and has handed the callback to a Handle
     callback, shared = take_waiter(future), take_waiter_context(future)
     future._waiter_shares = False
     context = acquire_context(reactor._contexts, <PyObject *>shared)
@@ -199,7 +200,7 @@ cdef inline int deliver(Future future) except -1:
     return 0
 
 
-# What `deliver` is to call, as a Handle: somebody looks on.
+# The callback that `deliver` would call, as a Handle for observers.
 cdef inline Runnable handle_of_due(Future future):
     if not future._is_due or future._waiter is None or future._status == _PENDING:
         return future
@@ -210,8 +211,8 @@ cdef inline Runnable handle_of_due(Future future):
     return make_handle(callback, (future,), future._loop, context)
 
 
-# `__init__` is called again: a Handle takes the place in the ready queue. If that was taken out just now, it is one for
-# nothing.
+# `__init__` is called again: a Handle replaces the future in the ready queue. If the future was taken out just now, the
+# Handle goes unused.
 cdef inline int leave_to_handle(Future future) except -1:
     cdef Reactor reactor = future._reactor
     handle = handle_of_due(future)

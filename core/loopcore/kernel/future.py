@@ -1,12 +1,12 @@
 # cython: always_allow_keywords=False
 """Future: a result that is not there yet.
 
-asyncio.Future's interface and messages; accepted wherever asyncio accepts its own (`asyncio.isfuture` and C tasks look
-for `_asyncio_future_blocking`, nothing else). Two things are different inside: the first waiter has a slot of its own,
-since nearly every future has one, and a waiting Task of loopcore's is put on the ready queue itself (docs/adr/0007).
+It has asyncio.Future's interface and messages, and is accepted wherever asyncio accepts its own (`asyncio.isfuture` and
+C tasks check only `_asyncio_future_blocking`). Two things are different inside: the first waiter has a separate slot,
+because nearly every future has one, and a waiting loopcore Task is put on the ready queue itself (docs/adr/0007).
 
-Thread: the loop's own, as for asyncio's. A future may belong to a loop of another kind; it then goes
-through that loop's `call_soon`.
+Thread: the loop's own, as for asyncio's. A future may belong to a loop of another kind; it then uses that loop's
+`call_soon`.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
 
 
 class Future(Runnable):
-    """A placeholder for a result: pending, then either finished or cancelled, once and for all."""
+    """A placeholder for a result: pending, then either finished or cancelled, for good."""
 
     __slots__ = (
         "_loop",
@@ -98,8 +98,8 @@ class Future(Runnable):
         self._exception_traceback: TracebackType | None = None
         self._waiter: Any = None
         self._waiter_context: Context | None = None
-        self._waiter_shares: bool = False  # the context, with others, until it is due (docs/adr/0006)
-        self._is_due: bool = self._is_due if cython.compiled else False  # in the ready queue for that (docs/adr/0007)
+        self._waiter_shares: bool = False  # whether the waiter shares its context until it is due (docs/adr/0006)
+        self._is_due: bool = self._is_due if cython.compiled else False  # in the ready queue (docs/adr/0007)
         self._callback_list: list[tuple[Any, Context | None]] | None = None
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
@@ -114,7 +114,7 @@ class Future(Runnable):
     def __class__(self) -> type:
         return asyncio.Future
 
-    # What asyncio's own code and its tests read by these names.
+    # Attributes that asyncio's own code and its tests read by these names.
     @property
     def _state(self) -> str:
         return STATE_NAMES[self._status]
@@ -134,7 +134,7 @@ class Future(Runnable):
         entries: list[tuple[Any, Context | None]] = []
         if cython.compiled:
             own_first(self)
-        if self._waiter is not None and self._status == _PENDING:  # else it is due
+        if self._waiter is not None and self._status == _PENDING:  # otherwise the callback is due
             entries.append((self._waiter, self._waiter_context))
         entries += self._callback_list or []
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
@@ -146,7 +146,7 @@ class Future(Runnable):
 
     def _check_change(self) -> None:
         self._check_initialized()
-        # Before anything is changed: the future stays pending, where asyncio's would be done and wake nobody.
+        # Before any change: the future stays pending, where asyncio's would be done without waking its waiters.
         if self._reactor is not None and self._reactor._slow_path_flags:
             self._reactor._check_caller()
 
@@ -155,11 +155,11 @@ class Future(Runnable):
             raise RuntimeError("Future object is not initialized.")
 
     def done(self) -> bool:
-        """Tell whether there is a result, an exception, or a cancellation."""
+        """Return whether there is a result, an exception, or a cancellation."""
         return self._status != _PENDING
 
     def cancelled(self) -> bool:
-        """Tell whether the future was cancelled."""
+        """Return whether the future was cancelled."""
         return self._status == _CANCELLED
 
     def cancel(self, msg: Any = None) -> bool:
@@ -177,11 +177,11 @@ class Future(Runnable):
         return True
 
     def _make_cancelled_error(self) -> BaseException:
-        return self._cancelled_error()  # what asyncio.gather asks a child for
+        return self._cancelled_error()  # the method that asyncio.gather calls on its children
 
     def _cancelled_error(self) -> BaseException:
-        # The error a cancelled task ended with is kept once, so that its traceback leads to the cause.
-        # asyncio.gather asks for it of children that failed in another way, too: theirs is not touched.
+        # The error that a cancelled task ended with is kept, for one retrieval, so that its traceback leads to the
+        # cause. asyncio.gather also calls this for children that failed with another exception, which is left alone.
         if self._status == _CANCELLED and self._exception is not None:
             error: BaseException = self._exception
             self._exception = None
@@ -202,7 +202,7 @@ class Future(Runnable):
             raise self._cancelled_error()
         self._log_traceback_flag = False
         if self._exception is not None:
-            # With the traceback it came with: without, each retrieval would add its own frames to it.
+            # With its original traceback: otherwise each retrieval would add frames to it.
             raise self._exception.with_traceback(self._exception_traceback)
         return self._result
 
@@ -230,7 +230,7 @@ class Future(Runnable):
     def set_exception(self, exception: BaseException | type[BaseException]) -> None:
         """Finish with `exception`, an instance or a class. Raises InvalidStateError if the future is done.
 
-        It is reported to the loop's exception handler if nobody ever asks for it.
+        The exception is reported to the loop's exception handler if it is never retrieved.
         """
         self._set_exception(exception)
 
@@ -251,7 +251,7 @@ class Future(Runnable):
         self._schedule_callbacks()
 
     def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
-        """Have `fn(self)` called, through the loop, once the future is done; soon if it is done now."""
+        """Call `fn(self)` through the loop once the future is done; soon if it is done now."""
         self._check_initialized()
         if self._status != _PENDING:
             self._loop.call_soon(fn, self, context=context)
@@ -261,7 +261,8 @@ class Future(Runnable):
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
         """Remove every registration of `fn`; return how many there were."""
         self._check_initialized()
-        # A comparison may run code of the program, an allocation a collection: either may finish the future.
+        # A comparison may run code of the program, and an allocation may start a collection: both may finish the
+        # future.
         kept: list[tuple[Any, Context | None]] = []
         if self._status != _PENDING:
             return 0
@@ -281,9 +282,9 @@ class Future(Runnable):
         return removed
 
     def _add_callback(self, callback: Any, context: Context | None) -> None:
-        """Have it called once the future is done; a task of the same loop, without a context, made ready."""
+        """Register the callback. A task of the same loop, without a context, is put on the ready queue itself."""
         added = None if self._waiter is None and self._callback_list is None else [(callback, context)]
-        if self._status != _PENDING:  # maybe only since that or its context was made: a finalizer of what went then
+        if self._status != _PENDING:  # maybe finished just now by a finalizer, when `fn` or its context was created
             self._notify(callback, context)
         elif added is None:
             self._waiter = callback
@@ -299,8 +300,8 @@ class Future(Runnable):
                 self._loop.call_soon(callback, self, context=context)
             return 0
         if self._reactor._slow_path_flags & _CLOSED:
-            self._reactor._check_closed()  # raises: the task that waits would never hear of it (issue 32)
-        push_last(self._reactor.ready, callback)  # a task: this is how one hands over to another
+            self._reactor._check_closed()  # raises, because the waiting task would never be woken (issue 32)
+        push_last(self._reactor.ready, callback)  # a task: this is how one task hands over to another
         if self._reactor.watching:
             self._reactor.probes.fire("loopcore_task_woken", self._loop, callback, self)
         return 0
@@ -308,7 +309,7 @@ class Future(Runnable):
     def _schedule_callbacks(self) -> None:
         first, context = self._waiter, self._waiter_context
         if first is not None and (not cython.compiled or not notify_first(self)):
-            self._waiter = self._waiter_context = None  # before anything is allocated: what is collected then may look
+            self._waiter = self._waiter_context = None  # first: an allocation may run a collection, and code that looks
             self._notify(first, own_given_up(self, context) if cython.compiled else context)
         callbacks = self._callback_list
         if callbacks is not None:
@@ -320,7 +321,7 @@ class Future(Runnable):
         if cython.compiled and self._is_due:
             deliver(self)
         else:
-            Runnable._run(self)  # of a subclass in Python, which may be the target of an operation
+            Runnable._run(self)  # a Python subclass may be the target of an operation
 
     def _as_public_handle(self) -> Runnable:
         return handle_of_due(self) if cython.compiled else self
@@ -340,7 +341,7 @@ class Future(Runnable):
 
 
 class FutureIterator:
-    """What `await future` runs: it hands the future to the task once, then gives the result."""
+    """The iterator of `await future`: it yields the future to the task once, then returns the result."""
 
     __slots__ = ("_future", "_asked")
 
@@ -369,11 +370,11 @@ class FutureIterator:
         raise StopIteration(result)
 
     def send(self, value: Any) -> Any:
-        """Continue; what is sent is ignored, as in asyncio."""
+        """Continue; the value sent is ignored, as in asyncio."""
         return self.__next__()
 
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
-        """Raise an exception at the `await`, in the old form with three arguments or the new one with one."""
+        """Raise an exception at the `await`; takes the deprecated three arguments, or a single one."""
         if val is not None or tb is not None:
             warn_of_old_throw()
         error = exception_to_throw(typ, val, tb)
@@ -381,11 +382,11 @@ class FutureIterator:
         try:
             raise error
         finally:
-            # This frame is part of the traceback; holding the exception, it would make a cycle.
+            # This frame is part of the traceback; a reference to the exception would make a cycle.
             del error, typ, val
 
     def close(self) -> None:
-        """Let the future go."""
+        """Release the future."""
         self._future = None
 
 
@@ -397,9 +398,9 @@ def _iterate(future: Future) -> "FutureIterator":
 
 
 def make_future(loop: Reactor) -> Future:
-    """Make a Future as its constructor does outside debug mode, without the price of its call. Compiled only."""
+    """Create a Future as its constructor does outside debug mode, without the cost of that call. Compiled only."""
     future: Future = pop_free_object() if has_free_object() else Future.__new__(Future)
-    future._loop = future._reactor = loop  # what is not set here is zero or None already
+    future._loop = future._reactor = loop  # the other attributes are already zero or None
     return future
 
 

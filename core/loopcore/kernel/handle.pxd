@@ -5,7 +5,7 @@ from cpython.object cimport PyObject
 from loopcore.kernel.contexts cimport ContextPool, acquire_context
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.contexts cimport is_as_new, own
-from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
+from loopcore.native.cpython cimport raise_pending  # the C code below needs its definitions
 
 
 cdef bint _THREADS_CANCEL
@@ -45,7 +45,7 @@ cdef class TimerKeeper:
     cpdef object note_cancelled(self, TimerHandle timer)
 
 
-# 112 bytes and the collector's 16: with eight more, each would take 144.
+# 112 bytes, and 16 for the collector: with 8 more, each timer would take 144.
 cdef class TimerHandle(Handle):
     cdef public double _when
     cdef int _place
@@ -59,7 +59,7 @@ cdef class TimerHandle(Handle):
 
 cdef extern from *:
     """
-    /* Have a handle hold nothing, as a new one. */
+    /* Reset a handle, so that it refers to nothing, like a new one. */
     #define loopcore_empty_handle(handle) \
         do { \
             (handle)->_cancelled = 0; \
@@ -95,11 +95,12 @@ cpdef TimerHandle make_timer(
 cdef inline object acquire_context_of(Handle handle, ContextPool contexts):
     context = acquire_context(contexts, <PyObject *>handle._kept_context)
     if context is handle._kept_context:
-        handle._kept_context = None  # who enters it is the only one that has it
+        handle._kept_context = None  # the caller, which enters the context, has the only reference
     return context
 
 
-# As `release_context`, for timers that shared the same: they come in groups, maybe long after their template has gone.
+# As `release_context`, for timers that shared a context: timers are due in groups, maybe long after their template is
+# gone.
 @cython.nonecheck(False)
 cdef inline void release_context_of(TimerHandle timer, ContextPool contexts, object context) noexcept:
     if timer._kept_context is not None and is_as_new(context, <PyObject *>timer._kept_context):

@@ -1,8 +1,8 @@
 # cython: always_allow_keywords=False
 """Handle and TimerHandle: a callback with its arguments and its context, cancellable.
 
-Both pass `isinstance` for asyncio's classes through `__class__`, because libraries test for them; they
-cannot inherit them, since a compiled class has no room for an interpreted base (docs/adr/0007).
+Both pass `isinstance` for asyncio's classes through `__class__`, because libraries test for them. They cannot inherit
+from those classes: a compiled class cannot have an interpreted base (docs/adr/0007).
 """
 
 import asyncio
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     from loopcore.kernel.queues import Queues
 
 _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
-"""What old libraries, and mocks, mark a function with."""
+"""The marker by which old libraries, and mocks, declare a function a coroutine function."""
 
 _THREAD_SAFE_HANDLE: type = getattr(asyncio.events, "_ThreadSafeHandle", asyncio.Handle)
 _THREADS_CANCEL = sys.version_info >= (3, 14)
 _turns: dict[int, Any] = {}
-"""The handles that are `made_threadsafe` and run now, by id: each with a lock that is held meanwhile."""
+"""The `made_threadsafe` handles that are running now, by id: each with a lock that is held while it runs."""
 
 
 class Handle(Runnable):
     """A callback that the loop will run once, unless it is cancelled first.
 
-    What `call_soon` and its relatives return. Thread: the loop's own, as for all of a loop's objects.
+    `call_soon` and the other scheduling methods return it. Thread: the loop's own, as for all of a loop's objects.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Handle(Runnable):
     def _run_in_turn(self) -> None:
         turn = RLock()
         with turn:
-            _turns[id(self)] = turn  # before the look at the flag; `cancel` raises that before it looks here
+            _turns[id(self)] = turn  # before reading the flag; `cancel` sets the flag before it looks here
             try:
                 if not self._cancelled:
                     self._call()
@@ -109,14 +109,14 @@ class Handle(Runnable):
     def _await_turn(self) -> None:
         turn = _turns.get(id(self))
         if turn is not None:
-            with turn:  # which its own thread has already
+            with turn:  # re-entrant: the thread that runs the handle already holds it
                 pass
 
     def _call(self) -> None:
         if cython.compiled:
             if self._shares_context:
                 self._stop_sharing()
-            callback, args = self._callback, self._args  # which it may give up meanwhile
+            callback, args = self._callback, self._args  # the handle may drop them while they run
             if call_in_context(cython.NULL, self._kept_context, borrowed(callback), borrowed(args)):
                 self._fail()
         else:
@@ -126,17 +126,17 @@ class Handle(Runnable):
                 raise
             except BaseException as exc:
                 self._report(exc)
-            # The frames below keep this one alive as long as a traceback does: an exception must not hold its handle.
+            # A traceback keeps the frames below, and they keep this frame: it must not refer to the handle.
             del self
 
     def _as_public_handle(self) -> Runnable:
         if cython.compiled:
-            track(self)  # until it runs, the collector did not know it
+            track(self)  # untracked until it runs
         return self
 
     def _fail(self) -> None:
-        # Compiled only, with the exception of the callback pending: nothing is set up to catch where none is raised.
-        track(self)  # it may end the run, and then nobody looks who else has this
+        # Compiled only, with the callback's exception pending: the ordinary path sets up no exception handler.
+        track(self)  # the exception may end the run, and then no code checks for other references
         try:
             raise_pending()
         except (SystemExit, KeyboardInterrupt):
@@ -152,7 +152,7 @@ class Handle(Runnable):
         self._loop.call_exception_handler(context)
 
     def cancel(self) -> None:
-        """Take the callback back. Without effect if it has run or was cancelled; it and its arguments are let go.
+        """Cancel the callback and release it with its arguments. Without effect if it has run or was cancelled.
 
         Thread: the loop's own. From Python 3.14 on any thread may cancel a handle of `call_soon_threadsafe`: when this
         returns, the callback is not running, unless it has cancelled itself (gh-126083).
@@ -163,13 +163,13 @@ class Handle(Runnable):
         if was_cancelled:
             return
         if self._loop.get_debug():
-            # Kept for messages about it: once the callback is gone, nothing else says what this was.
+            # Kept for messages: once the callback is gone, nothing else describes the handle.
             self._repr = repr(self)
         self._callback = None
         self._args = None
 
     def cancelled(self) -> bool:
-        """Tell whether `cancel` was called. Thread and waiting as for `cancel`."""
+        """Return whether `cancel` was called. Thread and waiting as for `cancel`."""
         if self._takes_turns:
             self._await_turn()
         return self._cancelled
@@ -185,7 +185,7 @@ class Handle(Runnable):
         return self._kept_context
 
     def _stop_sharing(self) -> None:
-        # Compiled only. Until now the context was one that other timers may have, too, and that nobody enters.
+        # Compiled only. Until now the context was one that is never entered, and that other timers may share.
         self._kept_context = own_context(self)
         self._shares_context = False
 
@@ -207,21 +207,21 @@ class Handle(Runnable):
 
 
 class TimerKeeper:
-    """Where timers wait: what a timer that is set tells of its cancellation."""
+    """The owner of set timers: a timer notifies it when it is cancelled."""
 
     __slots__ = ("debug",)
 
     def __init__(self) -> None:
         self.debug: bool = False
-        """Whether a timer that is cancelled shall remember what it was: the loop is in debug mode."""
+        """Whether a cancelled timer keeps its representation: the loop is in debug mode."""
 
     def note_cancelled(self, timer: "TimerHandle") -> None:
-        """Hear that `timer`, which is not marked yet, is being cancelled."""
+        """Called when `timer` is being cancelled, before it is marked as cancelled."""
         raise NotImplementedError
 
 
 class TimerHandle(Handle):
-    """A callback that is due at a deadline: what `call_later` and `call_at` return."""
+    """A callback that is due at a deadline; returned by `call_later` and `call_at`."""
 
     __slots__ = ("_when", "_place", "_scheduled", "_keeper")
 
@@ -257,7 +257,7 @@ class TimerHandle(Handle):
             self._loop._timer_handle_cancelled(self)
             Handle.cancel(self)
             return
-        # As `Handle.cancel`, without a question to the loop: almost every timeout ends here.
+        # As `Handle.cancel`, without calling the loop: almost every timeout ends here.
         keeper.note_cancelled(self)
         self._cancelled = True
         if keeper.debug:
@@ -299,7 +299,7 @@ class TimerHandle(Handle):
 def make_handle(
     callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
 ) -> Handle:
-    """Make a Handle as its constructor does outside debug mode, without the price of a constructor call."""
+    """Make a Handle as its constructor does outside debug mode, without the cost of a constructor call."""
     if cython.compiled:
         own: Context = copy_context() if context is None else context
         handle: Handle = new_handle(callback, args, loop, own, None)  # type: ignore[arg-type]
@@ -325,17 +325,17 @@ def new_handle(
     context: Context | None,
     contexts: ContextPool,
 ) -> Handle:
-    """Make a Handle for the ready queue of a loop that runs, which the collector need not know. Compiled only.
+    """Make a Handle for the ready queue of a running loop, untracked by the collector. Compiled only.
 
-    Who takes it out of the queue calls `run_handle` or `track`; so does who ends the run (docs/adr/0004). Without a
-    `context` it shares one of `contexts` until it runs.
+    Code that takes it out of the queue calls `run_handle` or `track`; so does the end of a run (docs/adr/0004). Without
+    a `context` the handle shares one of `contexts` until it runs.
     """
     if free_handle_count:
         handle: Handle = pop_free_handle()
     else:
         handle = Handle.__new__(Handle)
         untrack(handle)
-    # What is not set here is zero or None already.
+    # The other attributes are already zero or None.
     handle._callback = callback
     handle._args = args
     if context is None:
@@ -348,18 +348,18 @@ def new_handle(
 
 
 def made_threadsafe(handle: Handle) -> Handle:
-    """Let other threads cancel `handle` at any moment, on Pythons where asyncio does; return it."""
+    """Let other threads cancel `handle` at any moment, on the Pythons where asyncio does; return it."""
     handle._takes_turns = _THREADS_CANCEL
     return handle
 
 
 def run_handle(handle: Handle, contexts: ContextPool) -> int:
-    """Run what `new_handle` has made, and keep it for the next if only the caller knows it. Compiled only."""
+    """Run a Handle of `new_handle`; recycle it if the caller has the only reference. Compiled only."""
     if handle._shares_context and not handle._cancelled and not has_other_references(handle):
         context = acquire_context_of(handle, contexts)
-        callback, args = borrowed(handle._callback), borrowed(handle._args)  # nobody else can have it give them up
+        callback, args = borrowed(handle._callback), borrowed(handle._args)  # untracked: no other code can drop them
         if call_in_context(contexts._thread, context, callback, args):
-            handle._kept_context = context  # which the report may ask for
+            handle._kept_context = context  # the report may read it
             handle._shares_context = False
             handle._fail()
         else:
@@ -370,10 +370,10 @@ def run_handle(handle: Handle, contexts: ContextPool) -> int:
 
 
 def run_timer(timer: TimerHandle, contexts: ContextPool) -> int:
-    """Run a timer; if only the caller knows it, in a context that timers take turns in. Compiled only."""
+    """Run a timer; if the caller has the only reference, in a context that timers reuse. Compiled only."""
     if timer._shares_context and not timer._cancelled and not has_other_references(timer):
         context = acquire_context_of(timer, contexts)
-        callback, args = timer._callback, timer._args  # the collector knows timers, and who asks it may cancel this one
+        callback, args = timer._callback, timer._args  # timers are visible to the collector: user code may cancel it
         if call_in_context(contexts._thread, context, borrowed(callback), borrowed(args)):
             timer._kept_context = context
             timer._shares_context = False
@@ -386,7 +386,7 @@ def run_timer(timer: TimerHandle, contexts: ContextPool) -> int:
 
 
 def use_again(handle: Handle) -> int:
-    """Keep a Handle that has run for `new_handle`, if only the caller knows it (docs/adr/0004). Compiled only."""
+    """Recycle a Handle that has run if the caller has the only reference (docs/adr/0004). Compiled only."""
     if has_other_references(handle):
         track(handle)
         return 0
@@ -418,9 +418,9 @@ def make_timer(
     context: Context | None,
     shares_context: bool,
 ) -> TimerHandle:
-    """Make a TimerHandle as its constructor does outside debug mode, without the price of a constructor call.
+    """Make a TimerHandle as its constructor does outside debug mode, without the cost of a constructor call.
 
-    With `shares_context` others have the context as well, which nobody enters: the timer makes a copy when it runs.
+    With `shares_context` the context is shared and is never entered: the timer makes a copy when it runs.
     """
     timer = TimerHandle.__new__(TimerHandle)
     timer._callback = callback
@@ -440,12 +440,12 @@ def make_timer(
 
 
 def is_coroutine_function(callback: object) -> bool:
-    """Tell whether asyncio takes `callback` for a function with `async def`; 3.14 deprecates its own way to ask."""
+    """Return whether asyncio takes `callback` for an `async def` function; 3.14 deprecates asyncio's own check."""
     return inspect.iscoroutinefunction(callback) or getattr(callback, "_is_coroutine", None) is _IS_COROUTINE
 
 
 def check_callback(callback: object, method: str) -> None:
-    """Raise TypeError, with asyncio's text, for what cannot be a callback."""
+    """Raise TypeError, with asyncio's text, if `callback` cannot be a callback."""
     if asyncio.iscoroutine(callback) or is_coroutine_function(callback):
         raise TypeError(f"coroutines cannot be used with {method}()")
     if not callable(callback):
@@ -453,6 +453,6 @@ def check_callback(callback: object, method: str) -> None:
 
 
 def check_context(context: object) -> None:
-    """Raise TypeError for what is no context: a task would fail at each step, and never end."""
+    """Raise TypeError if this is not a context: a task with it would fail at each step, and never end."""
     if not isinstance(context, Context):
         raise TypeError(f"context must be a contextvars.Context, not {type(context).__name__}")

@@ -1,8 +1,8 @@
 """Histogram: durations in buckets whose width grows with the duration.
 
-Log-linear, as in HdrHistogram: eight buckets of equal width to each doubling, above a floor of 64 nanoseconds, up to
-17 minutes. A percentile read from it is at most an eighth off, and to record is to increment one integer. Two
-snapshots can be subtracted: that is how whoever wants "since the last time" gets it, without resetting it for others.
+Log-linear, as in HdrHistogram: eight buckets of equal width for each doubling, above a floor of 64 nanoseconds, up to
+17 minutes. A percentile read from it is at most an eighth off, and recording a duration increments one integer. Two
+snapshots can be subtracted: a caller gets the figures "since the last time" without resetting them for other callers.
 """
 
 from typing import NamedTuple
@@ -17,8 +17,8 @@ if cython.compiled:
 else:
     from loopcore.native.interpreted import bit_length
 
-_FLOOR_BITS = 6  # the lowest 6 bits of a duration are not looked at
-_STEP_BITS = 3  # 2**3 buckets to a doubling
+_FLOOR_BITS = 6  # the lowest 6 bits of a duration are ignored
+_STEP_BITS = 3  # 2**3 buckets for each doubling
 _BUCKETS = 256
 _LAST = _BUCKETS - 1
 
@@ -33,20 +33,20 @@ def _upper_bound(bucket: int) -> float:
 
 
 BOUNDS: tuple[float, ...] = tuple(_upper_bound(bucket) for bucket in range(_BUCKETS))
-"""Upper bounds of the buckets, in nanoseconds; what is recorded in a bucket is less. The last is infinity."""
+"""Upper bounds of the buckets, in nanoseconds; a duration in a bucket is below its bound. The last is infinity."""
 
 
 class HistogramSnapshot(NamedTuple):
-    """What a histogram held at one moment. All durations are in nanoseconds."""
+    """The content of a histogram at one moment. All durations are in nanoseconds."""
 
-    count: int  # type: ignore[assignment]  # tuple's method of this name is not missed
+    count: int  # type: ignore[assignment]  # this hides tuple's method of the same name
     sum_ns: int
     min_ns: int
-    """The shortest recorded, 0 if there is none. In a difference: of all that was recorded up to the later moment."""
+    """The shortest duration, 0 if there is none. In a difference: the shortest up to the later of the two snapshots."""
     max_ns: int
-    """The longest recorded, likewise."""
+    """The longest duration, likewise."""
     buckets: tuple[int, ...]
-    """How many were recorded in each bucket; `Histogram.bounds()` gives their upper bounds."""
+    """The number of durations in each bucket; `Histogram.bounds()` returns the upper bounds."""
 
     @property
     def mean_ns(self) -> float:
@@ -69,13 +69,13 @@ class HistogramSnapshot(NamedTuple):
         return 0.0
 
     def since(self, earlier: "HistogramSnapshot") -> "HistogramSnapshot":
-        """Return what was recorded between `earlier`, a snapshot of the same histogram, and this one."""
+        """Return the durations recorded between `earlier`, a snapshot of the same histogram, and this one."""
         buckets = tuple(now - then for now, then in zip(self.buckets, earlier.buckets, strict=True))
         return HistogramSnapshot(sum(buckets), self.sum_ns - earlier.sum_ns, self.min_ns, self.max_ns, buckets)
 
 
 class Histogram:
-    """Counts durations. Thread: one writes; any may take snapshots, which never show what was not recorded."""
+    """Counts durations. Thread: one writes; any may take snapshots, which show only recorded durations."""
 
     __slots__ = ("_sum", "_min", "_max", "_buckets")
 
@@ -83,11 +83,11 @@ class Histogram:
         self._sum: int = 0
         self._min: int = -1
         self._max: int = 0
-        if not cython.compiled:  # a C array, which is zero
+        if not cython.compiled:  # compiled, a C array, which starts as zero
             self._buckets: list[int] = [0] * _BUCKETS
 
     def record(self, duration_ns: int) -> None:
-        """Count one duration, in nanoseconds; below zero (a clock was set back) counts as zero."""
+        """Count one duration, in nanoseconds; a negative one (the clock was set back) counts as zero."""
         if duration_ns < 0:
             duration_ns = 0
         bucket = duration_ns >> _FLOOR_BITS
@@ -96,7 +96,8 @@ class Histogram:
             bucket = (shift << _STEP_BITS) + (bucket >> shift)
             if bucket > _LAST:
                 bucket = _LAST
-        # Snapshots read in the opposite order: what is in the sum is in a bucket, what is there is in the extremes.
+        # Snapshots read in the opposite order: a duration in the sum is also in a bucket, one in a bucket in the
+        # extremes.
         if self._min < 0 or duration_ns < self._min:
             self._min = duration_ns
         if duration_ns > self._max:
@@ -105,7 +106,7 @@ class Histogram:
         self._sum += duration_ns
 
     def snapshot(self) -> HistogramSnapshot:
-        """Return what is in it now. Thread: any."""
+        """Return the present content. Thread: any."""
         sum_ns = self._sum
         buckets = tuple(self._buckets)
         return HistogramSnapshot(sum(buckets), sum_ns, max(self._min, 0), self._max, buckets)

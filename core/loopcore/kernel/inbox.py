@@ -1,14 +1,14 @@
 """The inbox: callbacks from other threads and from signal handlers.
 
-Other threads append, the loop's thread empties, and the backend is woken once a batch, not once a
-callback: whoever finds the flag down raises it and wakes; the loop lowers it *before* it empties, so a
-callback that comes in meanwhile wakes again. A wake too many is harmless, a wake too few would hang.
+Other threads append, the loop's thread drains, and the backend is woken once per batch, not once per callback: a poster
+that finds the flag clear sets it and wakes the loop; the loop clears it *before* it drains, so a callback that arrives
+meanwhile wakes the loop again. A wake too many is harmless, a wake too few would hang.
 
-Compiled and with the GIL, a loop that runs has them put on its ready queue at once (docs/adr/0014), unless some wait
-here already, which must not be overtaken. Flag and order are the same: first the queue, then the flag.
+Compiled and with the GIL, callbacks for a running loop are pushed on its ready queue at once (docs/adr/0014), unless
+others wait here already, which must not be overtaken. Flag and order are the same: first the queue, then the flag.
 
-Safe without a lock: `deque.append` and `deque.popleft` are atomic, on free-threaded builds too, where each is a full
-barrier besides: who appends and then finds the flag up has been seen by whoever lowered it.
+Safe without a lock: `deque.append` and `deque.popleft` are atomic, also on free-threaded builds, where each is a full
+barrier as well: if a poster appends and then finds the flag set, the loop sees its callback after it clears the flag.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.tracking import UNTRACKS, track
 
-_POSTS_BEFORE_YIELD = POSTS_BEFORE_YIELD  # compiled, a number of C
+_POSTS_BEFORE_YIELD = POSTS_BEFORE_YIELD  # compiled, a C integer
 
 
 class Inbox:
@@ -41,31 +41,31 @@ class Inbox:
         self._popleft: Callable[[], Handle] = self._handles.popleft
         self._wake: Callable[[], None] = wake
         self._woken: bool = False
-        """Up while there may be something that the loop has not heard of; it need not look at anything else."""
+        """Set while there may be callbacks that the loop has not seen; the loop needs to check only this flag."""
         self._draining: bool = False
-        """Up while `drain_into` is at work: what it has in hand is in neither queue."""
+        """Set while `drain_into` runs: the callback that it is moving is in neither queue."""
         self._posts_since_wake: int = 0
-        """How many have come since the flag was raised, about: threads that count at the same time may lose some."""
+        """Roughly, the posts since the flag was set: threads that count at the same time may lose some."""
         self.wakes: int = 0
-        """How often the backend was woken; at most once a batch."""
+        """How often the backend was woken; at most once per batch."""
 
     def __len__(self) -> int:
         return len(self._handles)
 
     def post(self, handle: Handle, running: bool) -> None:
-        """Leave `handle` for the loop, and `tell`. Thread: any; also from a signal handler."""
+        """Append `handle`, and call `tell`. Thread: any; also from a signal handler."""
         self._append(handle)
         self.tell(running)
 
     def is_clear(self) -> bool:
-        """Tell whether nothing waits here that could be overtaken. Thread: any that holds the GIL."""
+        """Return whether no callback waits here that could be overtaken. Thread: any that holds the GIL."""
         return not self._draining and len(self._handles) == 0
 
     def tell(self, running: bool) -> None:
-        """Wake the loop, if it has not been since it looked last. Thread: any; also from a signal handler.
+        """Wake the loop, unless it was woken since it last drained. Thread: any; also from a signal handler.
 
-        If it is `running`, let it have the GIL each time that `_POSTS_BEFORE_YIELD` more have come that it has not
-        heard of (docs/adr/0014).
+        If the loop is `running`, yield the GIL to it after every `_POSTS_BEFORE_YIELD` posts that it has not seen yet
+        (docs/adr/0014).
         """
         if self._woken:
             self._posts_since_wake += 1
@@ -78,23 +78,23 @@ class Inbox:
             try:
                 self._wake()
             except BaseException:
-                self._wake()  # an interrupt may have come before it: nobody wakes again while the flag is up
+                self._wake()  # it may have been interrupted before the wake: no other post wakes while the flag is set
                 raise
 
     def interrupt(self) -> None:
-        """Wake the loop without leaving anything. Thread: any; also from a signal handler."""
+        """Wake the loop without posting a callback. Thread: any; also from a signal handler."""
         self._wake()
 
     def use(self, wake: Callable[[], None]) -> None:
-        """Wake another backend from now on; the one before is closed."""
+        """Wake another backend from now on; the previous one is closed."""
         self._wake = wake
         self._woken = len(self._handles) > 0
 
     def take(self) -> list[Handle]:
-        """Return what has come in, in order. Thread: the loop's own."""
+        """Return the posted callbacks, in order. Thread: the loop's own."""
         self._woken = False
         batch: list[Handle] = []
-        for _ in range(len(self._handles)):  # no more: others may post faster than this takes
+        for _ in range(len(self._handles)):  # no more: others may post faster than this loop takes
             handle = self._popleft()
             if cython.compiled:
                 track(handle)
@@ -102,7 +102,7 @@ class Inbox:
         return batch
 
     def drain_into(self, ready: ReadyQueue) -> int:
-        """Put what has come in on the ready queue, in order; return how much it was. Thread: the loop's own."""
+        """Push the posted callbacks on the ready queue, in order; return their number. Thread: the loop's own."""
         self._woken = False
         count = len(self._handles)
         self._draining = True
@@ -110,21 +110,21 @@ class Inbox:
             for _ in range(count):
                 ready.push(self._popleft())
         except BaseException:
-            self._woken = True  # for what is left
+            self._woken = True  # for the callbacks that are left
             raise
         finally:
             self._draining = False
         return count
 
     def track_all(self) -> None:
-        """Tell the collector of every handle that is in here: nothing else keeps it now. Compiled only."""
+        """Make the collector track every handle in here: from now on only this queue keeps them. Compiled only."""
         if UNTRACKS:
-            handles = list(self._handles)  # in one step: who posts holds the GIL
+            handles = list(self._handles)  # in one step: a poster holds the GIL
             for handle in handles:
                 track(handle)
 
     def discard(self) -> None:
-        """Cancel what has come in, for a loop that is closed and will fetch nothing. Thread: any, several at a time."""
+        """Cancel the posted callbacks, for a closed loop, which will not drain them. Thread: any, several at a time."""
         while self._handles:
             try:
                 handle = self._popleft()

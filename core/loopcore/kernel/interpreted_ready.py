@@ -1,7 +1,7 @@
-"""The ready queue of the pure build: `kernel.ready.ReadyQueue`, by `collections.deque`.
+"""The ready queue of the pure build: `kernel.ready.ReadyQueue` on top of `collections.deque`.
 
-Interpreted, the ring costs a call and a dozen instructions for what a deque does in C. A deque's methods are atomic, so
-that a signal handler or a finalizer may push in the middle of anything here.
+Interpreted, the ring costs a call and a dozen instructions for work that a deque does in C. A deque's methods are
+atomic, so a signal handler or a finalizer may push in the middle of anything here.
 """
 
 from collections import deque
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def as_runnable(entry: Any) -> "Runnable":
-    """Return what a ready queue holds as a Runnable: the steps of asyncio's tasks are callables of asyncio."""
+    """Return an entry of a ready queue as a Runnable: the steps of asyncio's tasks are asyncio's own callables."""
     return TaskStep(entry) if type(entry) is STEP or type(entry) is WAKEUP else entry
 
 
 class DequeReadyQueue:
-    """First in, first out. The names and contracts of `ReadyQueue`."""
+    """First in, first out, with the names and contracts of `ReadyQueue`."""
 
     __slots__ = ("push", "next", "_entries", "_sampler")
 
@@ -31,7 +31,7 @@ class DequeReadyQueue:
         self.push = self._entries.append
         """Put a runnable at the end."""
         self.next = self._entries.popleft
-        """Take out what has waited longest, as it was pushed; raises IndexError if the queue is empty."""
+        """Remove and return the oldest entry, in the form that was pushed; IndexError if the queue is empty."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -41,7 +41,7 @@ class DequeReadyQueue:
         return len(self._entries)
 
     def report_to(self, sampler: "CallbackSampler | None") -> None:
-        """Have `sampler` told what is pushed from now on; None ends it."""
+        """Report each pushed entry to `sampler`; None ends it."""
         self._sampler = sampler
         self.push = self._entries.append if sampler is None else self._push_stamped
 
@@ -52,20 +52,20 @@ class DequeReadyQueue:
         self._entries.append(runnable)
 
     def pop(self) -> "Runnable | None":
-        """Take out what has waited longest, or None if the queue is empty."""
+        """Remove and return the oldest entry, or None if the queue is empty."""
         return as_runnable(self._entries.popleft()) if self._entries else None
 
     def take(self) -> "list[Runnable]":
-        """Take out everything, in order."""
+        """Remove and return all entries, in order."""
         entries = self._entries
         return [as_runnable(entries.popleft()) for _ in range(len(entries))]
 
     def clear(self) -> None:
-        """Forget everything, also what is pushed by what is forgotten."""
+        """Drop all entries, and those that are pushed while entries are destroyed."""
         while self._entries:
             self._entries.clear()
 
 
 def push_last(ready: Any, runnable: "Runnable") -> None:
-    """Put `runnable` at the end: the twin of what compiled modules have in place of a call of `push`."""
+    """Put `runnable` at the end. Compiled modules have an inline function of this name."""
     ready.push(runnable)

@@ -1,14 +1,14 @@
-"""Tasks of the pure build: asyncio's, which are compiled wherever CPython is (docs/adr/0002).
+"""Tasks of the pure build: asyncio's own, which CPython implements in C (docs/adr/0002).
 
 `kernel.task` and `kernel.future` are faster than asyncio's when they are compiled, and slower when they are not. So
-without a compiler `create_task` makes an `asyncio.Task` and `create_future` an `asyncio.Future`. What loopcore
-promises of its tasks and asyncio's cannot do is done around them: each step comes through the loop's `call_soon`, which
-sees whose it is. It is put on the ready queue as it is, with no handle around it, and counted when the tick runs it;
-who looks on is shown a TaskStep in its place.
+without a compiler `create_task` makes an `asyncio.Task` and `create_future` an `asyncio.Future`. The promises that
+asyncio's tasks cannot keep are implemented around them: each step passes through the loop's `call_soon`, which
+recognises its task. The step is put on the ready queue unchanged, without a handle around it, and is counted when the
+tick runs it; observers are given a TaskStep instead.
 
-The interpreted classes are still taken where asyncio's would show less: for tasks that are made in debug mode, while
-plugins watch tasks or order the ready queue, or to start eagerly; for all where asyncio's are interpreted, too (PyPy):
-they are no faster there, and a step of theirs is a method like others.
+The interpreted classes are still used where asyncio's would report less: for tasks that are made in debug mode, while
+plugins watch tasks or order the ready queue, or with an eager start. They are used for all tasks where asyncio's are
+interpreted, too (PyPy): asyncio's are not faster there, and one of their steps is a method like any other.
 
 Thread: the loop's own.
 """
@@ -22,24 +22,24 @@ from typing import Any
 from loopcore.kernel.runnable import Runnable
 
 IS_COMPILED = asyncio.Task is not asyncio.tasks._PyTask  # type: ignore[attr-defined]
-"""Whether asyncio's tasks are worth taking: in C, as with CPython."""
+"""Whether asyncio's tasks are worth using: they are implemented in C, as in CPython."""
 
 KEEPS_CONTEXT = sys.version_info < (3, 12)
-"""Whether asyncio's tasks do not tell their context by themselves."""
+"""Whether asyncio's tasks lack `get_context`."""
 
 
 class CountedTask(asyncio.Task[Any]):
-    """asyncio's task, made by this loop: a class of its own tells the loop's tasks, which are counted, from others."""
+    """asyncio's task, made by this loop: the class tells the loop's own tasks, which are counted, from others."""
 
     __slots__ = ()
 
     def _note_destroyed(self) -> None:
-        """Count the task, whose end is that it is garbage; called when that is reported."""
+        """Count a task that is destroyed while it is pending; called when that is reported."""
         self.get_loop().stats.tasks_destroyed += 1  # type: ignore[attr-defined]
 
 
 class ContextKeepingTask(CountedTask):
-    """The same for Pythons whose tasks do not tell their context: `call_soon` is given it with each step."""
+    """A CountedTask for Pythons whose tasks lack `get_context`: `call_soon` receives the context with each step."""
 
     __slots__ = ("_kept_context",)
 
@@ -56,7 +56,7 @@ Task: Any = ContextKeepingTask if KEEPS_CONTEXT else CountedTask
 
 
 class TaskStep(Runnable):
-    """A step of a Task that is due, as a ready order is shown it; to whoever asks, it is the task."""
+    """A due step of a Task, as a ready order gets it; it behaves like the task."""
 
     __slots__ = ("of_task", "_callback")
 
@@ -85,7 +85,7 @@ class TaskStep(Runnable):
 
 
 def run_step(callback: Any) -> None:
-    """Run a step: `callback` is what asyncio's task gave to `call_soon`."""
+    """Run a step: `callback` is the callable that asyncio's task passed to `call_soon`."""
     task = callback.__self__
     reactor = task.get_loop()
     reactor.stats.task_steps += 1
@@ -98,7 +98,7 @@ def run_step(callback: Any) -> None:
     finally:
         if task.done():
             note_end(task, reactor)
-        del task, callback  # this frame may live as long as a traceback does
+        del task, callback  # a live traceback keeps this frame
 
 
 def advance(callback: Any) -> None:
@@ -111,10 +111,10 @@ def advance(callback: Any) -> None:
 
 
 def step_failed(callback: Any, exc: BaseException) -> None:
-    """Deal with what is not of the coroutine, whose exceptions are the task's.
+    """Handle an exception that is not the coroutine's; the coroutine's exceptions go to the task.
 
-    asyncio's tasks step one at a time: if a task has ticked the loop by itself, it stands back while others step. All
-    else is reported: the context, say, is entered already.
+    asyncio enters one task at a time: if a task runs a tick itself, it is left while the steps of other tasks run.
+    Every other exception is reported, for example that the context is already entered.
     """
     task = callback.__self__
     loop = task.get_loop()
@@ -131,11 +131,11 @@ def step_failed(callback: Any, exc: BaseException) -> None:
 
 
 def note_end(task: Any, reactor: Any) -> None:
-    """Count a task that has just ended, and tell who looks on."""
+    """Count a task that has just ended, and report it to observers."""
     stats = reactor.stats
     if task.cancelled():
         stats.tasks_cancelled += 1
-    elif task._exception is not None:  # `exception()` would count as looked at
+    elif task._exception is not None:  # `exception()` would mark it as retrieved
         stats.tasks_failed += 1
     else:
         stats.tasks_finished += 1
@@ -144,7 +144,7 @@ def note_end(task: Any, reactor: Any) -> None:
 
 
 class _NoLoop:
-    """What a task is made in that nobody will run; notes of which type its first step is."""
+    """The loop of a task that never runs; records the type of its first step."""
 
     def __init__(self) -> None:
         self.kind_of_step: Any = None
@@ -156,10 +156,10 @@ class _NoLoop:
         return False
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> None:
-        self.kind_of_step = type(callback)  # not the step itself: it knows its task, and that this loop
+        self.kind_of_step = type(callback)  # not the step itself: it refers to its task, which refers to this loop
 
     def call_exception_handler(self, context: Any) -> None:
-        """Nobody is told that such a task has gone."""
+        """Ignore that such a task was destroyed."""
 
 
 async def _nothing() -> None:
@@ -167,19 +167,19 @@ async def _nothing() -> None:
 
 
 def _kind_of_first_step() -> type:
-    """Return the type of what asyncio's tasks schedule as their first step; a task that nobody runs says it."""
+    """Return the type of the first step that an asyncio task schedules, from a task that never runs."""
     loop: Any = _NoLoop()
     coro = _nothing()
-    asyncio.Task(coro, loop=loop, name="")  # with a name it takes no number
+    asyncio.Task(coro, loop=loop, name="")  # with a name it uses up no number
     coro.close()
     kind: type = loop.kind_of_step
     return kind
 
 
 class TaskNumbers:
-    """The numbers by which tasks are called that nobody has named: asyncio's, which only its compiled code counts.
+    """The numbers in the names of unnamed tasks: asyncio's, which only its compiled code counts.
 
-    So a task that nobody runs is made for each, and no two tasks of a program have the same name.
+    So each number takes a task that never runs, and no two tasks of a program have the same name.
     """
 
     def __iter__(self) -> "TaskNumbers":
@@ -194,7 +194,7 @@ class TaskNumbers:
 
 
 class NoStep:
-    """The type of nothing: there is no step to be found where no task is asyncio's."""
+    """A type without instances, for where asyncio's tasks are not used."""
 
 
 STEP: type = _kind_of_first_step() if IS_COMPILED else NoStep

@@ -1,4 +1,4 @@
-"""Making tasks and futures in the pure build; what they are stands in `interpreted_steps`. Thread: the loop's own."""
+"""Making tasks and futures in the pure build; `interpreted_steps` describes them. Thread: the loop's own."""
 
 import asyncio
 from contextvars import Context
@@ -15,7 +15,7 @@ _MADE_HERE = (CountedTask, InterpretedTask)
 
 
 class _Known(type):
-    """Has isinstance say yes to whatever a loop makes, whichever of the classes it is of."""
+    """Makes isinstance accept every future or task that a loop makes, of whichever class."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if type.__instancecheck__(cls, instance):
@@ -28,13 +28,13 @@ class _Known(type):
 
 
 class Future(InterpretedFuture, metaclass=_Known):
-    """What programs know as `loopcore.Future`."""
+    """The class that programs know as `loopcore.Future`."""
 
     __slots__ = ()
 
 
 class Task(InterpretedTask, metaclass=_Known):
-    """What programs know as `loopcore.Task`."""
+    """The class that programs know as `loopcore.Task`."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ def make_future(loop: Any) -> Any:
 
 
 def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
-    """Return a new task of `loop` that runs `coro`. Raises TypeError if `coro` is no coroutine."""
+    """Return a new task of `loop` that runs `coro`. Raises TypeError if `coro` is not a coroutine."""
     if not IS_COMPILED or loop._order is not None:
         return InterpretedTask(coro, loop=loop, name=name, context=context)
     if context is not None:
@@ -56,7 +56,7 @@ def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
 
 
 def create_task(self: Any, coro: Any, *, name: Any = None, context: Context | None = None, **kwargs: Any) -> Any:
-    """Return a new task that runs `coro`: `Scheduler.create_task`, written out."""
+    """Return a new task that runs `coro`: `Scheduler.create_task`, with its calls inlined."""
     if (
         self._slow_path_flags
         or kwargs

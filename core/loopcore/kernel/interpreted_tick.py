@@ -1,11 +1,11 @@
-"""The tick of the pure build: the reactor's, with its calls written out (docs/adr/0002).
+"""The tick of the pure build: the reactor's, with its calls inlined (docs/adr/0002).
 
-Compiled, a call of one of the kernel's methods by another costs next to nothing, and the kernel is made of small ones.
-Interpreted, a call costs as much as all the rest of such a method. So what runs for each callback, each event and
-each tick is here once more, in one piece, for the ordinary case: nobody looks on, no policy, no phase callbacks.
-Everything else, and whatever is not here, is the reactor's.
+Compiled, a call between two methods of the kernel costs next to nothing, and the kernel consists of small methods.
+Interpreted, a call costs as much as all the rest of such a method. So the code that runs for each callback, each event
+and each tick is here once more, in one piece, for the ordinary case: no observers, no policy, no phase callbacks.
+Everything else is left to the reactor.
 
-What both do is one contract, and the tests of loops run in both builds. Thread: the loop's own.
+Both implement one contract, and the tests of loops run in both builds. Thread: the loop's own.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,16 +32,16 @@ _STEP, _WAKEUP, _Task, _KEEPS_CONTEXT = STEP, WAKEUP, Task, KEEPS_CONTEXT
 _new = object.__new__
 
 _LONG_TICKS = 3
-"""A tick is long from this part of `poll_skip_time` on: interpreted, a poll is cheap beside it, and is not put off."""
+"""After a tick of `poll_skip_time` divided by this, the loop polls: interpreted, a poll is cheap in comparison."""
 
 
 class InterpretedReactor(Reactor):
-    """A reactor for who has no compiler."""
+    """The reactor of an installation without a compiler."""
 
     __slots__ = ()
 
     def get_debug(self) -> bool:
-        return self._slow_path_flags & _DEBUG != 0  # each task and future of asyncio's asks
+        return self._slow_path_flags & _DEBUG != 0  # each of asyncio's tasks and futures calls it
 
     def _set_slow_path_flag(self, flag: int, on: bool) -> None:
         before = self._slow_path_flags
@@ -62,7 +62,7 @@ class InterpretedReactor(Reactor):
                         task._kept_context = context
                     if self._slow_path_flags:
                         self._announce_step(task, callback, args)
-                    # With no entry of its own: the task knows its context and what it waits for.
+                    # Without a Handle: the task refers to its context and to the future it waits for.
                     self.ready.push(call)
                     return callback
         if self._slow_path_flags and (self._slow_path_flags != _IDLE or self.inbox._handles):
@@ -95,30 +95,30 @@ class InterpretedReactor(Reactor):
             or self._immediates
             or self._flushes
             or self._closing
-            or self.inbox._woken  # maybe for nothing, but nobody wakes while it is up
+            or self.inbox._woken  # may be spurious, but no post wakes while it is set
         ):
             if self._stopping:
                 return self._poll(0.0)
             if self.timers.earliest == _NEVER:
                 if self._poll_observed or self._sampler is not None:
                     return Reactor._poll(self, -1.0)
-                self._waiting = self._rested = True  # `_poll`, written out
+                self._waiting = self._rested = True  # `_poll`, inlined
                 self.readiness.changed = False
                 events = self._port.wait(None)
                 self._waiting = False
                 self._skipped = 0
                 self.readiness.tick += 1
                 self.stats.events += len(events)
-                if self.timers.earliest != _NEVER:  # a signal handler has set it
+                if self.timers.earliest != _NEVER:  # a signal handler has set a timer
                     self._collect_due(self._now())
                 return events
             timeout = self._time_to_deadline()
-            return self._poll(0.0 if self._has_work() else timeout)  # what was let go of may have scheduled something
+            return self._poll(0.0 if self._has_work() else timeout)  # a finalizer may have scheduled work
         self._skipped = skipped = self._skipped + 1
         completions = self.completions
         if self._stopping or skipped > self.poll_skip_ticks or (completions is not None and completions.submitted):
             return self._poll(0.0)
-        if self.readiness._table if completions is None else completions.is_used:  # `_polls_now`, written out
+        if self.readiness._table if completions is None else completions.is_used:  # `_polls_now`, inlined
             if skipped > 1 or not self._rested or self.readiness.changed:
                 return self._poll(0.0)
         elif skipped % _CLOCK_TICKS == 0 or not skipped & (skipped - 1):
@@ -188,7 +188,7 @@ class InterpretedReactor(Reactor):
                 if self._microtasks_pending:
                     self._run_microtasks()
         except BaseException:
-            self._flushes = flushes + self._flushes  # to run one again that has run does nothing
+            self._flushes = flushes + self._flushes  # running one of them a second time does nothing
             raise
 
     def _run_pending(self) -> int:
@@ -205,7 +205,7 @@ class InterpretedReactor(Reactor):
             try:
                 runnable = ready.next()
             except IndexError:
-                break  # a callback ran the loop itself, or closed it
+                break  # a callback has run the loop itself, or closed it
             stats.callbacks += 1
             kind = type(runnable)
             if self._observed:
@@ -220,7 +220,7 @@ class InterpretedReactor(Reactor):
                     else:
                         context.run(runnable, task._fut_waiter)
                 except (SystemExit, KeyboardInterrupt):
-                    if task.done():  # else a signal handler has raised it, before the coroutine had its turn
+                    if task.done():  # otherwise a signal handler raised it before the coroutine ran
                         note_end(task, self)
                     raise
                 except BaseException as exc:
@@ -236,7 +236,7 @@ class InterpretedReactor(Reactor):
                 try:
                     if not runnable._args:
                         runnable._kept_context.run(runnable._callback)
-                    elif len(runnable._args) == 1:  # to pass them all makes a list and a tuple
+                    elif len(runnable._args) == 1:  # passing them with `*` makes a list and a tuple
                         runnable._kept_context.run(runnable._callback, runnable._args[0])
                     else:
                         runnable._kept_context.run(runnable._callback, *runnable._args)
@@ -244,17 +244,17 @@ class InterpretedReactor(Reactor):
                     raise
                 except BaseException as exc:
                     runnable._report(exc)
-            runnable = None  # what it alone has kept may set a next-tick as it goes
+            runnable = None  # dropping the callback may run a finalizer that sets a next-tick
             if self._microtasks_pending:
                 self._run_microtasks()
             if self.unflushed > self.flush_limit:
                 self._flush_early()
-        runnable = task = context = None  # an error that lives on keeps this frame, and it a task that has ended
+        runnable = task = context = None  # a live traceback would pin this frame, and through it the finished task
         return count
 
     def _run_io(self) -> int:
         if self._tick_observed:
-            return Reactor._run_io(self)  # somebody may want to know how many have run
+            return Reactor._run_io(self)  # an observer needs the number of callbacks
         events = self._events
         self._events = _NO_EVENTS
         if self.completions is not None:
@@ -302,7 +302,7 @@ class InterpretedReactor(Reactor):
 
 
 class _NoReceiver:
-    """The type of nothing, until a driver says which it is."""
+    """A type without instances, until a driver is registered."""
 
 
 _Receiver: type = _NoReceiver
@@ -310,6 +310,6 @@ _receive: Any = None
 
 
 def receive_directly(driver: Any) -> None:
-    """Have ticks call `_receive` of readers of just this class, in their context, while they read: a call less."""
+    """Make ticks call `_receive` of readers of exactly this class, in their context, while they read: one call less."""
     global _Receiver, _receive
     _Receiver, _receive = driver, driver._receive

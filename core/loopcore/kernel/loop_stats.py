@@ -1,13 +1,13 @@
-"""Counters: how often what happened in a loop, and how much stands in its queues.
+"""Counters: how often each kind of event happened in a loop, and the lengths of its queues.
 
-They are always there, because they cost nothing worth mentioning: `LoopStats` is plain integers of the loop, each
-incremented where the thing happens (one instruction, compiled), and what is known anyway is not counted twice.
+They are always on, because their cost is negligible: `LoopStats` holds plain integers of the loop, each incremented
+where the event happens (one instruction, compiled), and figures that are known anyway are not counted twice.
 `LoopStatsSnapshot` is a snapshot of them.
 
 Snapshots from another thread: only the loop's thread writes, except for `tasks_destroyed` and `threadsafe_wakes`, and
 nothing is locked. A snapshot is therefore not one moment of the loop, but it is never impossible: every counter
-only grows, and ends are read before beginnings, so that no more tasks have ended than were made. On Pythons with a
-global interpreter lock a compiled loop's snapshot is one moment indeed.
+only grows, and ends are read before beginnings, so that no more tasks have ended than were created. On Pythons with a
+global interpreter lock a snapshot of a compiled loop is a single moment.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LoopStats:
-    """The integers of one loop. Written by the parts of the loop where things happen; read by `LoopStatsSnapshot`."""
+    """The integers of one loop. The parts of the loop write them; `LoopStatsSnapshot` reads them."""
 
     __slots__ = (
         "callbacks",
@@ -54,34 +54,34 @@ class LoopStats:
 
 
 class LoopStatsSnapshot(NamedTuple):
-    """What `loop.counters()` returns. All count from the making of the loop and only grow, except the last three.
+    """The result of `loop.counters()`. Fields count from the loop's creation and only grow, except the last three.
 
-    Tasks are loopcore's own; those that another class makes (a task factory, `LOOPCORE_TASKS=asyncio`) are not counted.
+    Tasks are loopcore's own; those of another class (from a task factory, `LOOPCORE_TASKS=asyncio`) are not counted.
     """
 
     ticks: int
-    """Ticks that have come past their wait or left it out: `polls` + `polls_skipped`."""
+    """Ticks that have finished or skipped their wait: `polls` + `polls_skipped`."""
     polls: int
     """Waits in the backend that have returned, those of zero seconds included."""
     polls_skipped: int
-    """Ticks that left out the poll because callbacks were ready."""
+    """Ticks that skipped the poll because callbacks were ready."""
     events: int
     """Descriptors that waits have reported as ready."""
     callbacks: int
     """Callbacks, task steps, readers and writers that were run, next-ticks and microtasks included.
 
-    A callback that was cancelled while it stood in its queue counts: the loop took it out.
+    A callback that was cancelled while it was queued counts: the loop took it out.
     """
     timers_fired: int
-    """Timers that were due and not cancelled by then."""
+    """Timers that were due and had not been cancelled."""
     threadsafe_posts: int
     """Callbacks that came from other threads or signal handlers through `call_soon_threadsafe`."""
     threadsafe_wakes: int
-    """How often the backend was woken for them; many posts may share one."""
+    """How often the backend was woken for such posts; many posts may share one wake."""
     starvations: int
     """How often the next-tick and microtask queues used up their budget."""
     budget_yields: int
-    """How often a tick budget put off callbacks of a tick to the next."""
+    """How often a tick budget put off callbacks to the next tick."""
     task_steps: int
     """Steps of tasks, the first included."""
     tasks_created: int
@@ -92,11 +92,11 @@ class LoopStatsSnapshot(NamedTuple):
     tasks_cancelled: int
     """Tasks that ended cancelled."""
     tasks_destroyed: int
-    """Tasks that were garbage before they ended; each was reported to the exception handler."""
+    """Tasks that were destroyed before they ended; each was reported to the exception handler."""
     connections_accepted: int
     """Connections that servers accepted and kept."""
     connections_refused: int
-    """Connections that a policy had reset as soon as they were accepted."""
+    """Connections that a policy refused: each was reset right after it was accepted."""
     bytes_received: int
     """Bytes that transports received, before decryption."""
     bytes_sent: int
@@ -104,21 +104,21 @@ class LoopStatsSnapshot(NamedTuple):
     ready: int
     """Length of the ready queue now."""
     timers: int
-    """Timers set now, those that were cancelled and still stand in the heap included."""
+    """Timers that are set now, including cancelled ones that are still in the heap."""
     timers_cancelled: int
-    """How many of those are cancelled. Compiled, one that is cancelled before the loop looks at it is none of them."""
+    """How many of `timers` are cancelled. Compiled, neither counts a timer cancelled before it was sorted in."""
 
     @property
     def tasks_live(self) -> int:
-        """Tasks that were made and have not ended."""
+        """Tasks that were created and have not ended."""
         ended = self.tasks_finished + self.tasks_failed + self.tasks_cancelled + self.tasks_destroyed
         return self.tasks_created - ended
 
 
 def take_loop_stats(reactor: "Reactor") -> LoopStatsSnapshot:
-    """Return the counters of `reactor` as they are now. Thread: any."""
+    """Return the present counters of `reactor`. Thread: any."""
     stats = reactor.stats
-    # Ends before beginnings, see above.
+    # Ends before beginnings, see the module's docstring.
     destroyed = stats.tasks_destroyed
     cancelled, failed, finished = stats.tasks_cancelled, stats.tasks_failed, stats.tasks_finished
     polls, polls_skipped = reactor.readiness.tick, stats.polls_skipped

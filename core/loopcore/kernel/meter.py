@@ -1,19 +1,19 @@
-"""The meter: where the time of a loop goes, measured at a price that is bounded.
+"""The meter: where the time of a loop goes, measured at a bounded cost.
 
-Reading the clock costs 20 to 140 nanoseconds, a callback 130: to time every callback would double the work of a busy
+Reading the clock costs 20 to 140 nanoseconds, a callback 130: timing every callback would double the work of a busy
 loop. So there are two parts, while a meter is on:
 
 - **exact**, from the clock, read when a poll returns and before one that may block: time spent waiting and time spent
-  working, and the working time between two waits as a histogram. A callback that blocks is never missed, for it is in
-  that histogram. How late timers are costs nothing more: the clock has been read by then.
-- **sampled**, by *windows*: when `window` seconds have passed since the last one, the next poll opens a window. What
-  the tick of that poll runs is timed one by one, what it puts on a queue is stamped, and in the next ticks the
-  stamped are timed until they have run. No window stamps or times more than `WINDOW_RUNS` callbacks, which bounds the
-  price: 1/`window` windows a second of so many callbacks each. With `window=0` there is one window, which does not
+  working, and the working time between two waits as a histogram. A callback that blocks is never missed, because it is
+  in that histogram. The lateness of timers costs nothing more: the clock has been read by then.
+- **sampled**, by *windows*: when `window` seconds have passed since the last one, the next poll opens a window. The
+  callbacks of that poll's tick are timed one by one, those that they schedule are stamped, and in the next ticks the
+  stamped ones are timed until they have run. No window stamps or times more than `WINDOW_RUNS` callbacks, which bounds
+  the cost: 1/`window` windows a second of so many callbacks each. With `window=0` there is one window, which does not
   end: every callback is measured, and the loop is slower for it.
 
-`CallbackSampler` does the measuring, one for a loop, and is shared by all who hold a `Meter` of it. Times are those of
-the machine, also on a loop whose own clock is simulated, except the lateness of timers.
+`CallbackSampler` does the measuring, one per loop, and all `Meter`s of the loop share it. Times are the machine's, also
+on a loop whose own clock is simulated, except the lateness of timers.
 """
 
 import time
@@ -39,12 +39,12 @@ else:
     from loopcore.native.interpreted import identity, to_ns
 
 WINDOW_RUNS = 16
-"""Callbacks that a window times, and stamps, at most."""
+"""Callbacks that a window times, and callbacks that it stamps, at most."""
 
 WINDOW_TICKS = 4
-"""Ticks in which a window waits for what was stamped in its first; more than two only if a policy puts it off."""
+"""Ticks for which a window waits for the callbacks stamped in its first; more than two only if a policy delays them."""
 
-_LONGEST = 1e9  # seconds: thirty years, in nanoseconds well within 64 bits
+_LONGEST = 1e9  # seconds: thirty years, which as nanoseconds fit into 64 bits
 _RUNS = WINDOW_RUNS
 _TICKS = WINDOW_TICKS
 _READY = READY
@@ -57,26 +57,26 @@ _PHASE = PHASE
 
 
 class Measurements(NamedTuple):
-    """What a meter has measured since it was turned on."""
+    """The measurements of a meter since it was turned on."""
 
     window: float
     """Seconds between two windows; 0.0 if every callback is timed."""
     idle_ns: int
     """Nanoseconds spent in waits that could block, the present one included."""
     active_ns: int
-    """Nanoseconds spent otherwise while the loop ran. What a signal handler or another process took counts, too."""
+    """Nanoseconds spent otherwise while the loop ran, including signal handlers and preemption by other processes."""
     tick: HistogramSnapshot
     """Working time between two waits, or to the end of a run: one tick, or several without a poll. Exact."""
     lateness: HistogramSnapshot
     """How long after its deadline a timer was found due, on the loop's own clock. Exact."""
     queue_time: dict[str, HistogramSnapshot]
-    """By source: from when it was put on a queue (timers, readers and writers: from the wait) to its turn. Sampled."""
+    """By source: from queueing (for timers, readers and writers: from the wait) to the callback's turn. Sampled."""
     run_time: dict[str, HistogramSnapshot]
     """By source: how long callbacks and task steps ran. Sampled."""
 
     @property
     def utilization(self) -> float:
-        """The share of time spent working, 0.0 to 1.0; of two snapshots, subtract the parts and divide anew."""
+        """The share of time spent working, 0.0 to 1.0; for an interval, divide the differences of two snapshots."""
         total = self.idle_ns + self.active_ns
         return self.active_ns / total if total else 0.0
 
@@ -111,15 +111,15 @@ class CallbackSampler:
 
     def __init__(self) -> None:
         self.window_ns: int = 0
-        """Nanoseconds from the beginning of one window to that of the next; 0: one that does not end."""
+        """Nanoseconds from the beginning of one window to that of the next; with 0 the window does not end."""
         self.stamping: bool = False
-        """Whether what is put on a queue now is to be stamped."""
+        """Whether callbacks that are queued now are stamped."""
         self.running: bool = False
         """Whether the loop runs: the time between two runs is neither idle nor active."""
         self.is_due: bool = False
         """Whether the next poll is to open a window."""
         self.source: int = 0
-        """The source of what `begin` was called for last."""
+        """The source of the callback of the last `begin`."""
         self.meters: list[Meter] = []
         self._idle_ns: int = 0
         self._active_ns: int = 0
@@ -130,39 +130,40 @@ class CallbackSampler:
         self._lateness: Histogram = Histogram()
         self._queue_times: list[Histogram] = [Histogram() for _ in SOURCES]
         self._run_times: list[Histogram] = [Histogram() for _ in SOURCES]
-        self._opened_at: int = -(1 << 60)  # long ago, also by the clock of a machine that has just been started
+        self._opened_at: int = -(1 << 60)  # long ago, also by the clock of a machine that has just booted
         self._is_open: bool = False
         self._ticks_left: int = 0
         self._runs_left: int = 0
         self._stamps_left: int = 0
-        # What was stamped and has not run, with when and source; by identity, and kept alive, so that that is one.
+        # The callbacks that were stamped and have not run, by identity, with time and source; kept alive, so that no
+        # other object gets the identity.
         self._stamps: dict[int, tuple[Runnable, int, int]] = {}
         self._fixed_at: int = 0
 
     # Exact: the two readings of the clock at a poll
 
     def resume(self) -> None:
-        """The loop begins to run, or the meter was turned on while it did."""
+        """Called when the loop begins to run, or when the meter is turned on while it runs."""
         if not self.running:
             self._move_on(False, True, 0)
 
     def pause(self) -> None:
-        """The loop does not run any more."""
+        """Called when the loop stops running."""
         if self.running:
             works = not self._waiting
             passed = self._move_on(False, False, 0)
-            if works:  # the last tick of a run is followed by no wait, and may be the one that blocked
+            if works:  # no wait follows the last tick of a run, and it may be the one that blocked
                 self._tick.record(passed)
 
     def wait_begins(self, may_block: bool, now: float) -> None:
-        """The loop polls at `now` (in seconds; 0.0: not read yet). A wait of zero seconds cannot block, and is work."""
+        """Called before the poll, at `now` (seconds; 0.0: not read yet). A wait that cannot block counts as work."""
         if not self.running:
-            self.resume()  # a host ticks the loop by its public steps
+            self.resume()  # a host runs the loop's ticks by their public steps
         if may_block:
             self._tick.record(self._move_on(True, True, to_ns(now)))
 
     def wait_ends(self) -> float:
-        """The poll has returned. Returns the time, in seconds."""
+        """Called after the poll. Returns the time, in seconds."""
         if self._waiting:
             self._move_on(False, True, 0)
         else:
@@ -172,7 +173,7 @@ class CallbackSampler:
     def _move_on(self, waiting: bool, running: bool, now: int) -> int:
         now = monotonic_ns() if now == 0 else max(now, self._mark)
         passed = now - self._mark if self.running else 0
-        self._version += 1  # odd: what follows belongs together
+        self._version += 1  # odd: the writes that follow belong together
         if self._waiting:
             self._idle_ns += passed
         else:
@@ -185,7 +186,7 @@ class CallbackSampler:
         return passed
 
     def note_late(self, seconds: float) -> None:
-        """A timer is due since `seconds`."""
+        """Called for a timer that is `seconds` late."""
         self._lateness.record(to_ns(min(seconds, _LONGEST)))  # `call_at(-inf)` is allowed
 
     # Sampled: windows
@@ -202,12 +203,12 @@ class CallbackSampler:
         self.stamping = True
 
     def tick_begins(self) -> bool:
-        """A tick of the window begins. Returns whether its callbacks are to be timed."""
+        """Called when a tick of the window begins. Returns whether its callbacks are timed."""
         self._fixed_at = monotonic_ns()
         return self._runs_left > 0 or len(self._stamps) > 0
 
     def tick_ends(self) -> bool:
-        """A tick of the window has ended. Returns whether the window has, too."""
+        """Called when a tick of the window has ended. Returns whether the window has ended, too."""
         if self.window_ns == 0:
             return False
         self.stamping = False
@@ -218,21 +219,21 @@ class CallbackSampler:
         return True
 
     def close(self) -> None:
-        """Time nothing more before the next window."""
+        """Time no callback until the next window."""
         self._is_open = False
         self.stamping = False
         self._stamps.clear()
 
     def stamp(self, runnable: Runnable, source: int) -> None:
-        """`runnable` was put on a queue; READY for the ready queue. One that has a stamp keeps it.
+        """Stamp `runnable`, which was queued; `source` is READY for the ready queue. An existing stamp is kept.
 
-        Phase callbacks stand in none, and may be cancelled without ever having had a turn.
+        Phase callbacks are not stamped: they are in no queue, and may be cancelled without ever having run.
         """
         if self.stamping and source != _PHASE and identity(runnable) not in self._stamps:
             self._add_stamp(runnable, monotonic_ns(), source)
 
     def stamp_posted(self, runnable: Runnable) -> None:
-        """`runnable` has come from another thread, which may have posted it when nothing was stamped."""
+        """Stamp `runnable`, which another thread posted, maybe at a time when posts were not stamped."""
         if self.stamping and identity(runnable) not in self._stamps:
             self._add_stamp(runnable, 0, _THREADSAFE)
 
@@ -244,7 +245,7 @@ class CallbackSampler:
         self._stamps[identity(runnable)] = (runnable, now, source)
 
     def begin(self, runnable: Runnable, source: int) -> int:
-        """It is the turn of `runnable`. Returns when, and leaves its source in `source`; 0 if it is not to be timed."""
+        """Called before `runnable` runs. Returns the time and sets `source`; returns 0 if `runnable` is not timed."""
         stamped = self._stamps.pop(identity(runnable), None) if self._stamps else None
         if stamped is None and self._runs_left <= 0:
             return 0
@@ -263,20 +264,20 @@ class CallbackSampler:
         return now
 
     def end(self, began_at: int, source: int) -> int:
-        """What began at `began_at` has run. Returns how long, in nanoseconds."""
+        """Called after the callback that began at `began_at`. Returns its duration, in nanoseconds."""
         ran_ns: int = monotonic_ns() - began_at
         histogram: Histogram = self._run_times[source]
         histogram.record(ran_ns)
         return ran_ns
 
     def is_spent(self) -> bool:
-        """Tell whether the rest of this tick need not be looked at."""
+        """Return whether the rest of this tick needs no timing."""
         return self._runs_left <= 0 and not self._stamps
 
     # For other threads
 
     def snapshot(self) -> Measurements:
-        """Return what was measured. Thread: any. Neither time ever goes back from one snapshot to the next."""
+        """Return the measurements. Thread: any. Neither time ever goes back from one snapshot to the next."""
         idle_ns, active_ns = self._times()
         return Measurements(
             window=self.window_ns / 1e9,
@@ -289,9 +290,9 @@ class CallbackSampler:
         )
 
     def _times(self) -> tuple[int, int]:
-        # A sequence lock: what was read while the loop's thread was writing is read again. The clock is part of it, or
-        # a wait that ended before the clock was read would count for too long. Not for ever: a signal handler may
-        # have interrupted the writer, for whom it would wait in vain.
+        # A sequence lock: values read while the loop's thread was writing are read again. The clock is read inside it:
+        # otherwise a wait that ended before that reading would count for too long. The retries are bounded, because a
+        # signal handler that has interrupted the writer would wait for ever.
         for _ in range(100):
             version = self._version
             now = monotonic_ns()
@@ -303,17 +304,17 @@ class CallbackSampler:
         passed = max(now - mark, 0) if running else 0
         return (idle_ns + passed, active_ns) if waiting else (idle_ns, active_ns + passed)
 
-    # Its users
+    # The meters that share it
 
     def lend(self, window: float, give_back: Callable[["Meter"], None]) -> "Meter":
-        """Return a new meter for `window`; `give_back(meter)` is called when it is stopped."""
+        """Return a new meter for `window`; it calls `give_back(meter)` when it is stopped."""
         meter = Meter(self, window, give_back)
         self.meters.append(meter)
         self._choose_window()
         return meter
 
     def take_back(self, meter: "Meter") -> bool:
-        """Let `meter` go. Returns whether it was the last."""
+        """Remove `meter`. Returns whether it was the last."""
         self.meters.remove(meter)
         self._choose_window()
         return not self.meters
@@ -325,9 +326,9 @@ class CallbackSampler:
 
 
 class Meter:
-    """The right to have a loop measured: what `loop.meter()` returns. Also a context manager that ends with `stop`.
+    """A request to measure a loop: the result of `loop.meter()`. As a context manager it ends with `stop`.
 
-    All meters of a loop share what is measured, from when the first was made until the last is stopped, and the
+    All meters of a loop share the measurements, from when the first was created until the last is stopped, and the
     shortest `window` among them. Thread: the loop's own, except `snapshot`.
     """
 
@@ -339,11 +340,11 @@ class Meter:
         self._give_back: Callable[[Meter], None] | None = give_back
 
     def snapshot(self) -> Measurements:
-        """Return what was measured so far; after the last meter was stopped, until then. Thread: any; never blocks."""
+        """Return the measurements so far, or up to the stop of the last meter. Thread: any; never blocks."""
         return self._sampler.snapshot()
 
     def stop(self) -> None:
-        """Give the meter back; when it was the last, the loop stops measuring. Idempotent."""
+        """Stop this meter; when it was the last, the loop stops measuring. Idempotent."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
             give_back(self)
@@ -356,16 +357,16 @@ class Meter:
 
 
 def _in_ns(window: float) -> int:
-    # Only a window of 0 is the one without an end.
+    # Only a window of exactly 0 does not end.
     return max(round(min(window, _LONGEST) * 1e9), 1 if window else 0)
 
 
 def _source_of(runnable: Runnable, source: int) -> int:
-    """Return `source`, or for READY what the ready queue's entry is."""
+    """Return `source`, or for READY the source of an entry of the ready queue."""
     if source != _READY:
         return source
     if isinstance(runnable, TimerHandle):
-        return _TIMER  # put off by a tick that ended early
+        return _TIMER  # deferred by a tick that ended early
     if isinstance(runnable, Handle):
         return _SOON
     return _TASK if hasattr(runnable, "get_coro") else _IO

@@ -1,9 +1,9 @@
-"""Policies of the pending phase: which callback goes first, and how many have their turn before the loop polls.
+"""Policies of the pending phase: which callback runs first, and how many run before the loop polls.
 
-Without a policy the ready queue is run first in, first out, all that was in it when the wait returned. A
-`ReadyOrder` changes the order among those, a `TickBudget` ends the phase earlier. Neither can make the loop lose a
-callback: it keeps what it has handed over in `OrderedQueue`, and runs by itself what it is not given back. Nor can
-they starve I/O, for a tick still ends, and polls again.
+Without a policy the ready queue is first in, first out, and all entries that were in it when the wait returned are run.
+A `ReadyOrder` changes the order among those, a `TickBudget` ends the phase earlier. Neither can make the loop lose a
+callback: it records the entries handed over in `OrderedQueue`, and runs those that are not given back. Nor can they
+starve I/O: a tick still ends, and the loop polls again.
 """
 
 from typing import Protocol
@@ -28,45 +28,45 @@ _VERY_MANY = 1 << 30
 
 
 class ReadyOrder(Protocol):
-    """Puts what is ready in an order. A plugin makes one in `loopcore_make_ready_queue`. Thread: the loop's own.
+    """Decides the order of ready callbacks. A plugin makes one in `loopcore_make_ready_queue`. Thread: the loop's own.
 
-    At the beginning of a tick's pending phase the loop pushes what has become ready, in order of arrival, and then
-    pops one after the other, runs it, and pops the next. What a tick pushes it also pops, unless a tick budget ends it
-    earlier; then the next tick pushes to what is left.
+    At the beginning of a tick's pending phase the loop pushes the entries that have become ready, in order of arrival.
+    It then pops one, runs it, and pops the next. Entries pushed in a tick are also popped in it, unless a tick budget
+    ends the phase earlier; then the next tick pushes in addition to those that are left.
 
-    An entry is an `asyncio.Handle`, an `asyncio.Task`, or (a few) an internal step of a transport. One that was
-    cancelled is popped as the others are. If either method raises, or `pop` returns what it was not given, the plugin
-    is taken out, and what it held goes back to the ready queue.
+    An entry is an `asyncio.Handle`, an `asyncio.Task`, or (rarely) an internal step of a transport. A cancelled entry
+    is popped like any other. If either method raises, or `pop` returns an entry that it was not given, the plugin is
+    removed, and the entries it held go back to the ready queue.
     """
 
     def push(self, runnable: Runnable, /) -> None:
-        """Take `runnable`, which is not in here."""
+        """Take `runnable`, which is not in the order yet."""
 
     def pop(self) -> Runnable | None:
-        """Give back the one that is to run next. None is for nothing left; if there is, it runs in order of arrival."""
+        """Return the entry to run next. None means that none is left; if some are, the loop runs the oldest one."""
 
 
 class TickBudget(Protocol):
-    """How much a tick's pending phase may run. A plugin makes one in `loopcore_make_tick_budget`.
+    """Limits a tick's pending phase. A plugin makes one in `loopcore_make_tick_budget`.
 
-    What does not fit runs in the next tick, which polls first. One callback runs in any case, and one that is running
-    is not interrupted. Both are read at the beginning of each pending phase, so a budget may change.
+    Callbacks that do not fit run in the next tick, which polls first. At least one callback runs, and a running
+    callback is not interrupted. Both limits are read at the beginning of each pending phase, so a budget may change.
     """
 
     @property
     def callbacks(self) -> int | None:
-        """At most so many callbacks; None for any number."""
+        """The maximum number of callbacks; None for no limit."""
 
     @property
     def seconds(self) -> float | None:
-        """No further callback after so many seconds; None for any time.
+        """Seconds after which no further callback is started; None for no limit.
 
-        The clock is read after each callback while they take long in comparison, after every eighth while they do not.
+        The clock is read after each callback while they are long compared to this limit, otherwise after every eighth.
         """
 
 
 class OrderedQueue:
-    """The loop's end of a ReadyOrder: what it was handed and has not given back. Thread: the loop's own."""
+    """The loop's side of a ReadyOrder: the entries handed over and not yet returned. Thread: the loop's own."""
 
     __slots__ = ("_order", "_lent")
 
@@ -80,11 +80,11 @@ class OrderedQueue:
         return len(self._lent)
 
     def holds(self, runnable: Runnable) -> bool:
-        """Tell whether `runnable` is handed over."""
+        """Return whether `runnable` is handed over."""
         return identity(runnable) in self._lent
 
     def lend(self, runnable: Runnable) -> bool:
-        """Hand over `runnable`. False if it is in there already: it has to wait. Raises what the order raises."""
+        """Hand over `runnable`. False if the order has it already: it must wait. Raises what the order raises."""
         if identity(runnable) in self._lent:
             return False
         self._lent[identity(runnable)] = runnable
@@ -92,7 +92,7 @@ class OrderedQueue:
         return True
 
     def pop(self) -> Runnable | None:
-        """Return what runs next, or None. Raises what the order raises, and UsageError for what it was not given."""
+        """Return the next entry, or None. Raises what the order raises; UsageError for an entry it was not given."""
         if not self._lent:
             return None
         runnable = self._order.pop()
@@ -103,19 +103,19 @@ class OrderedQueue:
         return runnable
 
     def take_back(self) -> list[Runnable]:
-        """Return everything, in the order's order as long as that works, then in order of arrival."""
+        """Return all entries, in the order's order as long as that works, then in order of arrival."""
         back: list[Runnable] = []
         try:
             while (runnable := self.pop()) is not None:
                 back.append(runnable)
         except Exception:
-            back.extend(self._lent.values())  # its plugin is on the way out for this already, or for another reason
+            back.extend(self._lent.values())  # its plugin is being removed already, for this or another reason
         self._lent.clear()
         return back
 
 
 class Allowance:
-    """What is left of a TickBudget in one pending phase. Thread: the loop's own."""
+    """The rest of a TickBudget in one pending phase. Thread: the loop's own."""
 
     __slots__ = ("_budget", "_callbacks", "_limit_ns", "_began_at", "_looked_at", "_next_look", "_stride")
 
@@ -130,7 +130,7 @@ class Allowance:
         self.begin()
 
     def begin(self) -> None:
-        """A pending phase begins. Raises what the budget raises, UsageError if it is negative or no number."""
+        """Begin a pending phase. Raises what the budget raises, UsageError if a limit is negative or not a number."""
         callbacks, seconds = self._budget.callbacks, self._budget.seconds
         if not _is_amount(callbacks) or not _is_amount(seconds):
             raise UsageError(f"a tick budget is of numbers that are not negative, or None: {callbacks!r}, {seconds!r}")
@@ -142,13 +142,13 @@ class Allowance:
             self._stride = 1
 
     def is_spent(self, ran: int) -> bool:
-        """Tell whether the phase ends, `ran` callbacks having run."""
+        """Return whether the phase ends, `ran` callbacks having run."""
         if self._callbacks >= 0 and ran >= self._callbacks:
             return True
         if self._limit_ns < 0 or ran < self._next_look:
             return False
         now: int = monotonic_ns()
-        # Those between two looks have taken a sixteenth of the time or more: look after each.
+        # The callbacks since the last reading took a sixteenth of the limit or more: read the clock after each one.
         if (now - self._looked_at) * 16 >= self._limit_ns:
             self._stride = 1
         elif self._stride < _CLOCK_STRIDE:

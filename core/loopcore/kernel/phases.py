@@ -18,11 +18,11 @@ CLOSE: Final = "close"
 
 PHASES: Final = (IDLE, PREPARE, POLL, PENDING, IO, CHECK, TIMERS, CLOSE)
 OPEN_PHASES: Final = (IDLE, PREPARE, CHECK)
-"""The phases that take callbacks of the program."""
+"""The phases to which a program can add callbacks."""
 
 
 class Closeable(Protocol):
-    """What the close phase closes: a socket, a file, anything with `close`."""
+    """An object that the close phase closes: a socket, a file, anything with `close`."""
 
     def close(self) -> object: ...
 
@@ -30,7 +30,7 @@ class Closeable(Protocol):
 class PhaseCallbacks:
     """Callbacks that run in every tick, by phase, until their handle is cancelled; or once.
 
-    As in libuv they keep nothing awake, with one exception: an idle callback makes the tick poll with a
+    As in libuv they do not keep the loop awake, with one exception: an idle callback makes the tick poll with a
     timeout of zero, so it is called again and again while the loop runs.
     """
 
@@ -39,13 +39,13 @@ class PhaseCallbacks:
     def __init__(self) -> None:
         self._by_phase: dict[str, list[Handle]] = {}
         self._once: set[int] = set()
-        """Identities of handles that run once; all of them are in `_by_phase`, too."""
+        """Identities of the handles that run once; all of them are in `_by_phase`, too."""
 
     def __bool__(self) -> bool:
         return bool(self._by_phase)
 
     def add(self, phase: str, handle: Handle, once: bool = False) -> None:
-        """Run `handle` in `phase` of every tick, or `once`. Raises ValueError for a phase that takes none."""
+        """Run `handle` in `phase` of every tick, or `once`. Raises ValueError for a phase without callbacks."""
         if phase not in OPEN_PHASES:
             raise ValueError(f"callbacks can be attached to the phases {', '.join(OPEN_PHASES)}, not to {phase!r}")
         self._by_phase.setdefault(phase, []).append(handle)
@@ -53,7 +53,7 @@ class PhaseCallbacks:
             self._once.add(id(handle))
 
     def has(self, phase: str) -> bool:
-        """Tell whether a callback of `phase` has not been cancelled. One that runs once keeps its turn."""
+        """Return whether `phase` has a callback that is not cancelled, including one that runs once."""
         return not all(handle.cancelled() for handle in self._by_phase.get(phase, ()))
 
     def live(self, phase: str) -> list[Handle]:

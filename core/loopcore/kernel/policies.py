@@ -1,8 +1,8 @@
 """Policies in the tick: a pending phase that a plugin orders, or ends early.
 
-Stands between the dispatcher, which knows nothing of it, and the reactor. A loop with such a policy takes the observed
-way through its ticks; one without executes the same instructions as if there were none. Whose policies they are is
-the business of the probes; here they are called, and taken back from a plugin that raises or is taken out.
+This class is between the dispatcher and the reactor. A loop with such a policy takes the observed path through its
+ticks; one without executes the same instructions as if there were no policies. The probes decide which plugin owns a
+policy; here the policies are called, and dropped when their plugin raises or is removed.
 """
 
 from typing import Any
@@ -73,7 +73,7 @@ class PolicyDispatcher(Dispatcher):
         count = self._begin_by_policy()
         order, allowance = self._order, self._allowance
         ran = 0
-        while ran < count and self._order is order:  # else a callback has taken its plugin out
+        while ran < count and self._order is order:  # otherwise a callback has removed the plugin
             if allowance is not None and ran > 0 and allowance.is_spent(ran):
                 self.stats.budget_yields += 1
                 self._skipped = _VERY_MANY  # the next tick polls
@@ -89,7 +89,7 @@ class PolicyDispatcher(Dispatcher):
         return ran
 
     def _begin_by_policy(self) -> int:
-        """Hand over what is ready; return how many callbacks this tick may run."""
+        """Hand over the ready callbacks; return how many this tick may run."""
         if self._allowance is not None:
             try:
                 self._allowance.begin()
@@ -103,10 +103,10 @@ class PolicyDispatcher(Dispatcher):
         try:
             for runnable in arrived:
                 if not order.lend(runnable):
-                    self.ready.push(runnable)  # the same twice: one after the other
+                    self.ready.push(runnable)  # the same entry twice: the second waits for the next tick
                 position += 1
         except BaseException as exc:
-            # Before what has come in meanwhile: another thread may have posted (docs/adr/0014).
+            # Before newer entries: another thread may have posted meanwhile (docs/adr/0014).
             rest = [runnable for runnable in arrived[position:] if not order.holds(runnable)]
             for runnable in rest + self.ready.take():
                 self.ready.push(runnable)
@@ -123,7 +123,7 @@ class PolicyDispatcher(Dispatcher):
             return None
 
     def _note_policies(self) -> None:
-        """Take on the policies of plugins that have come, give up those of plugins that have gone."""
+        """Adopt the policies of new plugins, drop those of plugins that are gone."""
         if self._slow_path_flags & _CLOSED:
             return
         owner = self.probes.owner("loopcore_make_ready_queue")
@@ -141,5 +141,5 @@ class PolicyDispatcher(Dispatcher):
         order, self._order = self._order, None
         if order is not None:
             back = order.take_back()
-            for runnable in back + self.ready.take():  # which may have come in only just now
+            for runnable in back + self.ready.take():  # which may include entries that arrived just now
                 self.ready.push(runnable)

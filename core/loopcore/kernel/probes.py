@@ -1,10 +1,9 @@
-"""Probes: the plugins of one loop, resolved into what the tick can call cheaply.
+"""Probes: the plugins of one loop, resolved into calls that are cheap for the tick.
 
-pluggy keeps and orders the plugins. A pluggy call, even of a hook nobody implements, costs about a
-microsecond, more than running a callback; so the hooks of the tick and of every callback are *resolved*
-when the set of plugins changes, into flat tuples of plain calls, and a flag a group (`watching_ticks`,
-`watching_handles` ...) says whether there are any. The loop keeps its own copies of those, where it tests them
-at no price (docs/adr/0016).
+pluggy stores and orders the plugins. A pluggy call, even of a hook without implementations, costs about a microsecond,
+more than running a callback. So the hooks of the tick and of every callback are *resolved* when the set of plugins
+changes, into flat tuples of plain calls, and one flag per group (`watching_ticks`, `watching_handles` ...) says whether
+there are any. The loop keeps copies of those flags where testing them costs nothing (docs/adr/0016).
 """
 
 import inspect
@@ -27,8 +26,8 @@ Probe: TypeAlias = Callable[..., object]
 class Probes:
     """The plugins of a loop. Thread: the loop's own, except that `cold` and `fire` may be called from any."""
 
-    # The class's own until the first plugin comes, as a rule never: a loop is made faster for it. To read the specs
-    # takes four times as long as the rest of a new loop.
+    # Class attributes until the first plugin is registered, which is rare: they make creating a loop faster. Reading
+    # the hook specs takes four times as long as the rest of a new loop.
     _manager: pluggy.PluginManager | None = None
     _resolved: Mapping[str, tuple[tuple[object, Probe], ...]] = MappingProxyType({})
     _policies: Mapping[str, tuple[object, Probe]] = MappingProxyType({})
@@ -37,33 +36,34 @@ class Probes:
     watching_transports: bool = False
     watching_jobs: bool = False
     deciding: bool = False
-    """Whether there is a policy of any kind."""
+    """Whether any policy is registered."""
 
     def __init__(self) -> None:
         self._loop: Callable[[], Any] = _nobody
         self.failures: dict[str, int] = {}
-        """How often each plugin (by name) was taken out because it raised."""
+        """How often each plugin (by name) was removed because it raised."""
         self._lock = threading.RLock()
-        """Held while the set of plugins changes: one that raises in a pool's thread is taken out there."""
+        """Held while the set of plugins changes: a plugin that raises in a pool's thread is removed in that thread."""
 
     def renew(self) -> None:
-        """In a forked child: another thread of the parent, which is not here to let go, may hold the lock."""
+        """Called in a forked child: the lock may be held by a thread of the parent that does not exist in the child."""
         self._lock = threading.RLock()
 
     @property
     def loop(self) -> Any:
-        """The loop that this belongs to, which is told when the set of plugins changes; None before there is one."""
+        """The loop that owns these probes, notified when the set of plugins changes; None before there is one."""
         return self._loop()
 
     def belong_to(self, loop: Any) -> None:
-        """Become the probes of `loop`, which has them: by a weak reference, or neither would go by itself."""
+        """Become the probes of `loop`. The reference is weak, because the loop refers to its probes."""
         self._loop = weakref.ref(loop)
 
     def register(self, plugin: object, name: str | None = None) -> str:
-        """Add a plugin, also while the loop runs; return its name, by default its own or its class's.
+        """Add a plugin, also while the loop runs; return its name, by default its `__name__` or its class's.
 
-        Raises UsageError if it or the name is registered already, it has a hook that does not exist, takes arguments
-        the hook does not have or is a coroutine function, wraps other plugins, or decides what another one does.
+        Raises UsageError if it or the name is already registered, if it has a hook that does not exist, takes arguments
+        that the hook does not have, or is a coroutine function, if it wraps other plugins, or if it decides a policy
+        that another plugin decides.
         """
         with self._lock:
             registered = self._register(plugin, name)
@@ -89,7 +89,7 @@ class Probes:
             if manager.is_registered(plugin) and isinstance(exc, pluggy.PluginValidationError):
                 manager.unregister(plugin)
             raise UsageError(f"plugin {name or plugin!r} cannot be registered: {exc}") from exc
-        assert registered is not None  # None only for blocked names, and nothing here blocks one
+        assert registered is not None  # None only for blocked names, and no name is blocked here
         try:
             _check_hooks(manager, plugin, registered)
             self._resolve(manager)
@@ -114,14 +114,15 @@ class Probes:
                 plugin_logger.exception("plugin %r raised in loopcore_plugin_unregistered", name)
 
     def plugins(self) -> list[tuple[str, object]]:
-        """Return name and object of every registered plugin, in the order of registration: the last is called first."""
+        """Return name and object of every registered plugin, in order of registration: the last is called first."""
         return [] if self._manager is None else self._manager.list_name_plugin()
 
     def reorder(self, *names: str) -> None:
-        """Have the plugins of these names called first, in this order; then the others, as they were called before.
+        """Call the named plugins first, in this order, and then the others, in their previous order.
 
-        As if they had been registered anew, but without a break and without a word to them: `tryfirst` and
-        `trylast` of a single hook still go before that. Raises UsageError for a name that is not registered, or twice.
+        The effect is that of registering them again, but without a gap and without a notification. `tryfirst` and
+        `trylast` of a single hook still take precedence. Raises UsageError for a name that is not registered, or that
+        occurs twice.
         """
         with self._lock:
             plugins = dict(self.plugins())
@@ -155,7 +156,7 @@ class Probes:
         return None if owned is None else owned[0]
 
     def ask(self, hook: str, *arguments: Any, convert: Callable[[Any], Any] | None = None) -> Any:
-        """Return what the owner of a policy hook decides, after `convert`; None if there is none, or either raises."""
+        """Return the decision of a policy hook's owner, after `convert`; None without an owner, or if either raises."""
         owned = self._policies.get(hook)
         if owned is None:
             return None
@@ -169,7 +170,7 @@ class Probes:
             return None
 
     def _own_calls(self, hook: str, plugin: object) -> list[Probe]:
-        """Return what `plugin` implements of a hook that is called of each plugin by itself."""
+        """Return the implementations by `plugin` of a hook that is called for each plugin separately."""
         if self._manager is None:
             return []
         return [call for owner, call in _calls(self._manager, hook, ("loop", "plugin")) if owner is plugin]
@@ -183,11 +184,11 @@ class Probes:
             self.remove_failed(hook, plugin)
 
     def remove_failed(self, hook: str, plugin: object) -> None:
-        """Take out `plugin`, which has raised the current exception in `hook` or in what that returned."""
+        """Remove `plugin`, which raised the current exception in `hook` or in an object that the hook returned."""
         with self._lock:
             name = None if self._manager is None else self._manager.get_name(plugin)
             if name is None:
-                return  # it failed in a nested call or another thread, and is out already
+                return  # it failed in a nested call or another thread, and is already removed
             self.failures[name] = self.failures.get(name, 0) + 1
             plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
             self.unregister(plugin)
@@ -207,7 +208,7 @@ class Probes:
 
 
 def as_timeout(value: Any) -> float:
-    """Return what a plugin has answered as seconds to wait. Raises what `float` does, UsageError below 0."""
+    """Return a plugin's answer as seconds to wait. Raises what `float` raises, UsageError if it is negative."""
     timeout = float(value)
     if not timeout >= 0.0:
         raise UsageError(f"a timeout is a number of seconds, 0 or more, not {value!r}")
@@ -215,15 +216,15 @@ def as_timeout(value: Any) -> float:
 
 
 def _nobody() -> None:
-    """Stand for the reference to a loop until there is one."""
+    """The reference to the loop while there is none."""
 
 
 _DEFERRED = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-"""Functions that do nothing when they are called but return what would have to be run."""
+"""Tests for functions that do nothing when called, but return an object that has to be run."""
 
 
 def _name_for(plugin: object, manager: pluggy.PluginManager) -> str:
-    """Return a name for a plugin that was given none, so that the log and `reorder` can tell it from others."""
+    """Return a name for a plugin that was given none, so that the log and `reorder` can identify it."""
     own = getattr(plugin, "__name__", None)
     first = name = own if isinstance(own, str) else type(plugin).__name__
     number = 1
@@ -234,7 +235,7 @@ def _name_for(plugin: object, manager: pluggy.PluginManager) -> str:
 
 
 def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
-    """Raise UsageError if `plugin` has no hook at all, or one that wraps others: plugins observe."""
+    """Raise UsageError if `plugin` has no hooks, or has one that wraps others: plugins observe."""
     callers = manager.get_hookcallers(plugin) or []
     if not callers:
         raise UsageError(f"plugin {name!r} has no hooks; mark its functions with @loopcore.hookimpl")
@@ -253,16 +254,16 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> No
 
 
 def _calls(manager: pluggy.PluginManager, hook: str, names: tuple[str, ...]) -> list[tuple[object, Probe]]:
-    """Return plugin and call of each implementation of `hook`, in pluggy's order; calls take `names` by position."""
+    """Return plugin and call for each implementation of `hook`, in pluggy's order; calls take `names` by position."""
     calls: list[tuple[object, Probe]] = []
-    # pluggy lists implementations in the reverse of the order in which it calls them.
+    # pluggy lists implementations in reverse calling order.
     for implementation in reversed(getattr(manager.hook, hook).get_hookimpls()):
         calls.append((implementation.plugin, _positional(implementation.function, implementation.argnames, names)))
     return calls
 
 
 def _positional(function: Probe, wanted: tuple[str, ...], given: tuple[str, ...]) -> Probe:
-    """Return `function` made callable with all arguments of the spec, in the spec's order."""
+    """Return `function` as a callable that takes all arguments of the spec, in the spec's order."""
     if wanted == given:
         return function
     if not wanted:

@@ -1,8 +1,7 @@
-"""Queues: everything a program can schedule, and where it waits for its phase.
+"""Queues: everything that a program can schedule, and where it waits for its phase.
 
-The part of a loop that `call_soon` and its relatives belong to. What they have in common costs a test of
-`_slow_path_flags`, a word of flags that is zero in the ordinary case: the loop runs, is not in debug mode, no plugin
-watches handles.
+The part of a loop with `call_soon` and the other scheduling methods. In the ordinary case they share one test, of
+`_slow_path_flags`, which is zero then: the loop runs, it is not in debug mode, and no plugin watches handles.
 """
 
 import threading
@@ -96,16 +95,16 @@ class Queues:
         self.probes: Probes = probes
         self.clock: Clock = clock
         self.slow_callback_duration: float = 0.1
-        """Seconds from which on a callback is reported as slow, in debug mode or by a meter."""
+        """Seconds from which a callback is reported as slow, in debug mode or by a meter."""
         self.watching: bool = False
         """Whether a plugin watches handles and tasks."""
         self.watching_transports: bool = False
         self.bytes_received: int = 0
         """Bytes that all transports have received from the kernel."""
         self.bytes_sent: int = 0
-        """Bytes that the kernel has taken from all transports."""
+        """Bytes that the kernel has accepted from all transports."""
         self.unflushed: int = 0
-        """Bytes that transports have queued since what they had queued was sent, or a little more."""
+        """Bytes that transports have queued since the last flush, or a little more."""
         self.stats: LoopStats = LoopStats()
         self._slow_path_flags: int = _IDLE
         self._observed: bool = False
@@ -117,7 +116,7 @@ class Queues:
         self._native_clock: bool = type(clock) is MonotonicClock
         self._time_read: float = 0.0
         self._thread_id: int | None = None
-        self._owner: int = 0  # the same as a C integer, 0 for none: every post from another thread compares it
+        self._owner: int = 0  # the thread as a C integer, 0 for none: every post from another thread compares it
         self._waiting: bool = False
         self._immediates: list[Handle] = []
         self._flushes: list[Runnable] = []
@@ -126,7 +125,7 @@ class Queues:
 
     def __cinit__(self) -> None:
         # Compiled only, where attributes are C's: a loop whose `__init__` never ran counts as closed, and cannot crash.
-        # What is made here is never None: the tick and what schedules use it without a look.
+        # The objects made here are never None: the tick and the scheduling methods use them without a check.
         self._slow_path_flags = _CLOSED
         self.ready = ReadyQueue()
         self.timers = TimerHeap()
@@ -137,28 +136,28 @@ class Queues:
         self._flushes = []
 
     def get_debug(self) -> bool:
-        """Tell whether debug mode is on."""
+        """Return whether debug mode is on."""
         return bool(self._slow_path_flags & _DEBUG)
 
     def set_debug(self, enabled: bool) -> None:
-        """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from a wrong thread."""
+        """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from the wrong thread."""
         self._set_slow_path_flag(_DEBUG, bool(enabled))
         self.timers.debug = self.get_debug()
 
     def is_closed(self) -> bool:
-        """Tell whether the loop was closed."""
+        """Return whether the loop was closed."""
         return bool(self._slow_path_flags & _CLOSED)
 
     def is_waiting(self) -> bool:
-        """Tell whether the loop is in the wait of its backend (or in a hook around it), in no callback. Thread: any."""
+        """Return whether the loop is in its backend's wait (or a hook around it), not in a callback. Thread: any."""
         return self._waiting and self._thread_id is not None
 
     def _is_elsewhere(self) -> bool:
-        """Tell whether another thread runs the loop now. What that owns is then left to it. Thread: any."""
+        """Return whether another thread runs the loop now: its state must be left to that thread. Thread: any."""
         return self._owner != 0 and self._owner != get_ident()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Report something that no caller can be told of. The loop on top overrides this; here it is only logged."""
+        """Report an error that cannot be raised in a caller. Subclasses override this; here it is only logged."""
         logger.error(context.get("message"), exc_info=context.get("exception"))
 
     # Scheduling, as in asyncio
@@ -172,10 +171,10 @@ class Queues:
         return self._time_read
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
-        """Call `callback(*args)` in the next tick, after what was scheduled before.
+        """Call `callback(*args)` in the next tick, after the callbacks that were scheduled before.
 
-        `context` is what it runs in, by default a copy of the current one. Raises RuntimeError if the
-        loop is closed; in debug mode also if this is another thread, and TypeError for what is not callable.
+        `context` is the context to run in, by default a copy of the current one. Raises RuntimeError if the loop is
+        closed. Debug mode also raises RuntimeError in another thread, and TypeError if `callback` is not callable.
         """
         if self._slow_path_flags:
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
@@ -207,9 +206,9 @@ class Queues:
     ) -> Handle:
         """Call `callback(*args)` soon in the loop's thread. Thread: any; also from a signal handler.
 
-        Callbacks of one thread run in the order in which it posted them. Raises RuntimeError if the loop is closed;
-        what was posted before that and has not run by then is cancelled, so its handle says that it never will. Who
-        posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0014).
+        Callbacks of one thread run in the order in which it posted them. Raises RuntimeError if the loop is closed. A
+        callback posted before the close that has not run by then is cancelled, so its handle shows that it never will.
+        A thread that posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0014).
         """
         if self._slow_path_flags & ~_IDLE:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
@@ -219,9 +218,9 @@ class Queues:
             handle = make_handle(callback, args, self, context)
         made_threadsafe(handle)
         if self._owner == get_ident():
-            # In order with `call_soon`, which is what a program on the loop's own thread sees in asyncio.
+            # In one order with `call_soon`, as in asyncio for a program on the loop's own thread.
             self.ready.push(handle)
-            self.inbox.interrupt()  # this may be a signal handler inside the wait, which would go on (PEP 475)
+            self.inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
         else:
             self._post(handle)
         return handle
@@ -229,8 +228,8 @@ class Queues:
     def _post(self, handle: Handle) -> None:
         direct = cython.compiled and UNTRACKS and self._sampler is None and self.ready.has_room()
         if direct and not self._slow_path_flags and self.inbox.is_clear():
-            # The GIL is kept from the look at `_slow_path_flags` to the end of the push: the loop runs, its queue is
-            # whole.
+            # The GIL is held from the test of `_slow_path_flags` to the end of the push: the loop runs, and its queue
+            # is consistent.
             self.stats.threadsafe_posts += 1
             self.ready.push(handle)
             self.inbox.tell(True)
@@ -272,7 +271,7 @@ class Queues:
         once: bool = False,
     ) -> Handle:
         """Call `callback(*args)` in each tick's `phase` (idle, prepare, check) until cancelled, or `once`."""
-        check_callback(callback, "add_phase_callback")  # one that cannot be called would fail in every tick
+        check_callback(callback, "add_phase_callback")  # one that is not callable would fail in every tick
         handle = self._make(callback, args, context, "phase", "add_phase_callback")
         self.phase_callbacks.add(phase, handle, once)
         self._has_phase_callbacks = True
@@ -281,7 +280,7 @@ class Queues:
     # For the parts of the loop
 
     def schedule(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
-        """Do as `call_soon`, for the parts of the loop: what is compiled calls it without unpacking of arguments."""
+        """Do as `call_soon`, for the parts of the loop: compiled code calls it without unpacking arguments."""
         if self._slow_path_flags:
             self.call_soon(callback, *args, context=context)
         elif cython.compiled:
@@ -290,16 +289,16 @@ class Queues:
             self.ready.push(make_handle(callback, args, self, context))
 
     def push(self, runnable: Runnable) -> None:
-        """Put `runnable` on the ready queue as it is: a task that is due, a step of a transport."""
+        """Put `runnable` itself on the ready queue: a task that is due, a step of a transport."""
         self.ready.push(runnable)
 
     def flush_soon(self, runnable: Runnable) -> None:
-        """Run `runnable` at the end of this tick, when nobody will add to what it is about to write."""
-        if runnable is None:  # compiled, it would be run
+        """Run `runnable` at the end of this tick, when no more data is added to its write."""
+        if runnable is None:  # compiled, None would be run
             raise TypeError("flush_soon() takes what is to be run, not None")
         self._flush_soon(runnable)
 
-    def _flush_soon(self, runnable: Runnable) -> None:  # compiled, never looked up in the loop's own class
+    def _flush_soon(self, runnable: Runnable) -> None:  # compiled, without a look-up in the loop's own class
         self._flushes.append(runnable)
 
     def close_soon(self, resource: Closeable) -> None:
@@ -312,7 +311,7 @@ class Queues:
     def _set_timer(
         self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, method: str
     ) -> TimerHandle:
-        when = when + 0.0  # what is no number is refused before it is in the heap
+        when = when + 0.0  # raises for anything but a number, before it is in the heap
         if when != when:
             raise ValueError(f"{method}() was given NaN, which no clock will ever show")
         if self._slow_path_flags:
@@ -347,7 +346,7 @@ class Queues:
         return handle
 
     def _check(self, callback: Callable[..., object], method: str) -> None:
-        """Do what the ordinary case can leave out: refuse misuse, keep order with what was posted before the run."""
+        """Do the checks that the ordinary case skips: refuse misuse, keep order with earlier posts."""
         self._check_closed()
         if method != "call_soon_threadsafe":
             self._check_caller()
@@ -360,7 +359,7 @@ class Queues:
             raise RuntimeError("Event loop is closed")
 
     def _check_caller(self) -> None:
-        """In debug mode, refuse what touches the queues from another thread."""
+        """In debug mode, refuse a call from another thread."""
         if self._slow_path_flags & _DEBUG and self._thread_id is not None and self._thread_id != threading.get_ident():
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
 
@@ -368,23 +367,23 @@ class Queues:
         if cython.compiled:
             track(handle)  # the run has ended, maybe during the call
         if self._slow_path_flags & _CLOSED:
-            # As the loop was, then. It may have run the handle before; what is in the inbox nobody fetches.
+            # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
             self.inbox.discard()
             if handle.cancelled():
                 self._check_closed()
 
     def _rest(self) -> None:
-        """Note that a run has ended: no frame keeps the loop any more, nor what only the loop keeps."""
+        """Note that a run has ended: the collector must see every handle that only the loop refers to."""
         self._thread_id = None
         self._owner = 0
         self._slow_path_flags |= _IDLE
-        if cython.compiled and self.probes is not None:  # else its constructor has not run
+        if cython.compiled and self.probes is not None:  # otherwise its constructor has not run
             self.ready.track_all()
             self.inbox.track_all()
             self._contexts.end()
 
     def _empty_inbox_while_idle(self) -> None:
-        # no tick fetches them, and what is scheduled after them must not overtake them
+        # no tick drains them, and callbacks scheduled later must not overtake them
         if self._slow_path_flags & _IDLE:
             self._empty_inbox()
 
@@ -408,7 +407,7 @@ class Queues:
         self._slow_path_flags = self._slow_path_flags | flag if on else self._slow_path_flags & ~flag
         self._note_observers()
 
-    # kept apart from `_slow_path_flags`, which sends who schedules the long way round
+    # separate from `_slow_path_flags`, which sends scheduling calls down the slow path
     def _note_observers(self) -> None:
         self._observed = self._timing or bool(self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES))
 

@@ -50,7 +50,8 @@ cdef class Reactor(PolicyDispatcher):
     cdef int _open_window(self) except -1
 
 
-# Whether a wait without limit can begin at once: nothing is to be done, as `_has_work` says it, and nothing goes with the wait.
+# Whether a wait without a timeout can begin at once: no work is left (see `_has_work`), and nothing to release before
+# it.
 @cython.nonecheck(False)
 cdef inline bint is_at_rest(Reactor reactor) noexcept:
     return not (

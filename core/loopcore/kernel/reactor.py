@@ -1,23 +1,23 @@
 """The reactor: the tick that empties the queues, and the wait in its middle.
 
-**What a tick will run is fixed at the moment the wait returns**: the callbacks that are ready, the events,
-the timers that are due. What these schedule belongs to the next tick. From that sentence follow asyncio's
-order (ready callbacks, then I/O, then timers) and Node's (an immediate set in an I/O callback precedes a
-zero-delay timer). docs/reference/tick.md lists the eight phases.
+**The work of a tick is fixed at the moment the wait returns**: the callbacks that are ready, the events, the timers
+that are due. Callbacks that these schedule belong to the next tick. From that sentence follow asyncio's order (ready
+callbacks, then I/O, then timers) and Node's (an immediate set in an I/O callback precedes a zero-delay timer).
+docs/reference/tick.md lists the eight phases.
 
-A tick is three public steps, so that another loop can host it: `poll_events` (idle, prepare, poll),
-`process_events` (hands over what the wait returned), `process_ready` (pending, io, check, timers, close). During the
-first and the last this loop is the running one of the thread.
+A tick is three public steps, so that another loop can host it: `poll_events` (idle, prepare, poll), `process_events`
+(takes over the events of the wait), `process_ready` (pending, io, check, timers, close). During the first and the last
+step this loop is the running loop of the thread.
 
 Skipping the poll: a wait costs a system call, and while callbacks are ready it could only look, not block.
 
-- While nothing is watched there is nothing to find. The poll is left out for at most `poll_skip_ticks` ticks in a
-  row, or fewer when the clock, read in the first, second, fourth and every eighth of them, shows that
-  `poll_skip_time` seconds have passed.
-- While something is watched, programs count ticks: asyncio polls in each, and a byte that is in a socket reaches its
-  protocol two turns of `sleep(0)` later. So one tick leaves the poll out, the one after a wait that began with nothing
-  to do: the callbacks that run in it are those that the wait's events and timers have scheduled. Not even that one
-  does if a registration has changed since the wait.
+- While no descriptor is watched a poll cannot find an event. It is skipped for at most `poll_skip_ticks` ticks in a
+  row, or fewer when the clock, read in the first, second, fourth and every eighth of them, shows that `poll_skip_time`
+  seconds have passed.
+- While descriptors are watched, programs count ticks: asyncio polls in each, and a byte that is in a socket reaches its
+  protocol two `sleep(0)` later. So only one tick skips the poll, the one after a wait that began with nothing to do:
+  the callbacks that run in it are those that the wait's events and timers have scheduled. Even that tick polls if a
+  registration has changed since the wait.
 
 The first tick of a run always polls, and so does one that begins after `stop_ticks`.
 docs/adr/0003-order-of-a-tick-polls-and-clock.md
@@ -78,7 +78,7 @@ class Reactor(PolicyDispatcher):
         clock = MonotonicClock() if clock is None else clock
         PolicyDispatcher.__init__(self, backend, clock, Probes() if probes is None else probes)
         self.backend: Any = backend
-        """The ReadinessBackend or CompletionBackend that is waited in."""
+        """The ReadinessBackend or CompletionBackend in which the loop waits."""
         self._port: Any = backend if self.completions is None else self.completions
         self.poll_skip_ticks: int = POLL_SKIP_TICKS
         self.poll_skip_time: float = POLL_SKIP_TIME
@@ -96,7 +96,7 @@ class Reactor(PolicyDispatcher):
     def run_ticks(self) -> None:
         """Tick until `stop_ticks` is called. Raises what a callback raised if that was SystemExit or KeyboardInterrupt.
 
-        Nothing is lost then: callbacks that had not run yet stay in the queue.
+        No callback is lost then: those that have not run yet stay in the queue.
         """
         try:
             self._thread_id = threading.get_ident()
@@ -122,7 +122,7 @@ class Reactor(PolicyDispatcher):
             raise
         finally:
             self._stopping = False
-            self._deferred_events = None  # they are told of again
+            self._deferred_events = None  # they are reported again
             try:
                 if self._leave_deferred:
                     self._leave_current_task()
@@ -133,22 +133,22 @@ class Reactor(PolicyDispatcher):
             self.probes.cold("loopcore_run_stopped", loop=self)
 
     def stop_ticks(self) -> None:
-        """Make the current tick, or else the next one, the last of this run."""
+        """Make the current tick the last of this run; between two ticks, the next one."""
         self._stopping = True
 
     def flush(self) -> None:
-        """Send what was written in this tick now, not at its end."""
+        """Send the data written in this tick now, not at its end."""
         if self._flushes:
             self._run_flushes()
         if self.completions is not None:
             self.completions.begin()
 
     def close_scheduler(self) -> None:
-        """Drop what is queued, close what was given up, release the backend. Idempotent."""
+        """Drop the queued callbacks, close the resources of `close_soon`, release the backend. Idempotent."""
         if self._slow_path_flags & _CLOSED:
             return
         try:
-            self.flush()  # what was written goes out: asyncio would have sent it at once
+            self.flush()  # written data is sent: asyncio would have sent it at once
         finally:
             self._set_slow_path_flag(_CLOSED, True)
             try:
@@ -163,7 +163,7 @@ class Reactor(PolicyDispatcher):
         if self.ready._count:
             for runnable in self.ready.take():
                 if isinstance(runnable, Handle):
-                    runnable.cancel()  # it may be another thread's, which can ask whether it will ever run
+                    runnable.cancel()  # another thread may hold the handle, and can ask whether it will ever run
             self.ready.clear()
         self.timers.clear()
         self.microtasks.clear()
@@ -179,7 +179,7 @@ class Reactor(PolicyDispatcher):
         self.probes.cold("loopcore_loop_closed", loop=self)
 
     def use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:
-        """Wait in `backend`, which has the same port as the one before; that one is closed."""
+        """Wait in `backend`, which has the same kind of port as the previous one; that one is closed."""
         self.backend = backend
         if is_completion_backend(backend):
             self.completions.backend = backend
@@ -191,7 +191,7 @@ class Reactor(PolicyDispatcher):
     # The tick
 
     def tick(self) -> None:
-        """Go once through the eight phases."""
+        """Run the eight phases once."""
         self._demand_init()
         with as_running_loop(self):
             self._events = self._begin_tick()
@@ -205,7 +205,7 @@ class Reactor(PolicyDispatcher):
         return events
 
     def process_events(self, events: Sequence[Any]) -> None:
-        """Take the events that `poll_events` returned; with this the work of the tick is fixed."""
+        """Take the events that `poll_events` returned; after this the work of the tick is fixed."""
         self._events = events if isinstance(events, list) else (list(events) or _NO_EVENTS)
 
     def process_ready(self) -> None:
@@ -233,14 +233,14 @@ class Reactor(PolicyDispatcher):
             if self._leave_deferred:
                 self._leave_current_task()
             timeout = self._time_to_deadline()
-            # Both let go of what nobody else may know, and what goes may have scheduled something.
+            # Both may drop the last reference to an object, whose finalizer may schedule work.
             return self._poll(0.0 if self._has_work() else timeout)
         self._skipped += 1
         events, self._deferred_events = self._deferred_events, None
         if self._stopping or (events is None and self._polls_now()):
             return self._poll(0.0)
         self.stats.polls_skipped += 1
-        if self.timers.earliest != _NEVER:  # one set without delay is due by the time that was read when it was set
+        if self.timers.earliest != _NEVER:  # a timer without delay is due by the time that was read when it was set
             self._collect_due(self._time_read)
         return _NO_EVENTS if events is None else events
 
@@ -248,7 +248,7 @@ class Reactor(PolicyDispatcher):
 
     @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _has_work(self) -> bool:
-        # First what runs Python code, within which a signal's handler or a finalizer may schedule something.
+        # First the calls that run Python code, in which a signal handler or a finalizer may schedule work.
         if self._has_phase_callbacks and self.phase_callbacks.has(phases.IDLE):
             return True
         if self.inbox._woken or self._deferred_events is not None or (self._order is not None and len(self._order)):
@@ -258,11 +258,11 @@ class Reactor(PolicyDispatcher):
     @cython.nonecheck(False)  # type: ignore[untyped-decorator]
     def _polls_now(self) -> bool:
         if self._skipped > self.poll_skip_ticks or (self.completions is not None and self.completions.submitted):
-            return True  # what was submitted begins with the wait
+            return True  # submitted operations begin with the wait
         if self.readiness._table if self.completions is None else self.completions.is_used:
             return self._skipped > 1 or not self._rested or self.readiness.changed
         # Reading the clock can cost as much as a callback (140 ns without a user-space clock), so it is read in the
-        # ticks 1, 2 and 4 without a poll and then in every eighth: long ticks show at once.
+        # ticks 1, 2 and 4 without a poll and then in every eighth: long ticks are noticed at once.
         if self._skipped % _CLOCK_TICKS and self._skipped & (self._skipped - 1):
             return False
         now = self._now()
@@ -272,7 +272,7 @@ class Reactor(PolicyDispatcher):
         return now - self._skipping_since >= self.poll_skip_time
 
     def _time_to_deadline(self) -> float:
-        """Return how long the wait may take, in seconds; below zero for without limit."""
+        """Return how long the wait may take, in seconds; negative for no limit."""
         if self._stopping:
             return 0.0
         if cython.compiled:
@@ -285,9 +285,9 @@ class Reactor(PolicyDispatcher):
     def _poll(self, timeout: float) -> Any:
         if self._leave_deferred:
             self._leave_current_task()
-        self._waiting = True  # for other threads; an interruption leaves it up until the next wait, which is soon
+        self._waiting = True  # for other threads; an interruption leaves it set until the next wait, which is soon
         self._rested = timeout != 0.0
-        self.readiness.changed = False  # before the wait: a signal handler may register within it
+        self.readiness.changed = False  # before the wait: a signal handler may register a descriptor in it
         if self._poll_observed:
             events = self._poll_as_observed(timeout)
         elif self._sampler is not None:
@@ -299,7 +299,7 @@ class Reactor(PolicyDispatcher):
         self.readiness.tick += 1
         self.stats.events += how_many(events) if cython.compiled else len(events)
         if self.timers.earliest != _NEVER:
-            # A meter has read the clock just now.
+            # A meter has just read the clock.
             self._collect_due(self._now() if self._sampler is None or not self._native_clock else self._time_read)
         return events
 
@@ -330,8 +330,8 @@ class Reactor(PolicyDispatcher):
         return timeout if wanted is None or 0.0 <= timeout < wanted else wanted
 
     def _as_it_is_now(self, timeout: float) -> float:
-        """Return `timeout`, or less: a hook has run, and may have scheduled something."""
-        sooner = self._time_to_deadline()  # first: what it lets go of may schedule something, too
+        """Return `timeout`, or less: a hook has run, and may have scheduled work."""
+        sooner = self._time_to_deadline()  # first: it may run a finalizer that schedules work, too
         timeout = 0.0 if self._has_work() else timeout
         return sooner if timeout < 0.0 or 0.0 <= sooner < timeout else timeout
 
@@ -339,16 +339,16 @@ class Reactor(PolicyDispatcher):
         sampler = self._sampler
         if sampler is None:
             return self._wait(timeout)
-        # Looked at twice: before, so that what other threads post during the wait is stamped; after, because the wait
-        # may have been longer than the pause between two windows, and what it brings would never be seen.
-        # With a timer set, the clock was read just now, to know how long to wait.
+        # Checked twice: before the wait, so that posts of other threads during the wait are stamped; after it, because
+        # the wait may have been longer than the pause between two windows, and its callbacks would never be measured.
+        # With a timer set, the clock was read just now, to compute the timeout.
         was_read = timeout != 0.0 and self._native_clock and self.timers.earliest != _NEVER
         sampler.wait_begins(timeout != 0.0, self._time_read if was_read else 0.0)
         if sampler.is_due:
             self._open_window()
         events = self._wait(timeout)
         if self._sampler is not sampler:
-            return events  # a signal handler has stopped the meter, inside the wait
+            return events  # a signal handler has stopped the meter during the wait
         now = sampler.wait_ends()
         if self._native_clock:
             self._time_read = now
@@ -361,29 +361,29 @@ class Reactor(PolicyDispatcher):
         self._set_window(True)
 
     def _collect_due(self, now: float) -> None:
-        # What is due within one step of the clock is due now: waiting for it would be a wait of zero.
+        # A timer that is due within one step of the clock is due now: waiting for it would be a wait of zero.
         if self.timers.earliest < now + self._clock_resolution:
             if self._leave_deferred:
-                self._leave_current_task()  # with a cancelled timer may go what looks
+                self._leave_current_task()  # dropping a cancelled timer may run a finalizer that looks
             due = self.timers.pop_due(now + self._clock_resolution)
             self.stats.timers_fired += len(due)
             if self._sampler is not None:
                 for timer in due:
                     self._sampler.note_late(now - timer._when)
-            # Added to, not replaced: a host may have left out `process_ready`, a callback may tick by itself.
+            # Added to, not replaced: a host may have left out `process_ready`, a callback may run a nested tick.
             self._due = self._due + due if self._due else due
 
     # Figures
 
     def counters(self) -> LoopStatsSnapshot:
-        """Return what the loop has counted so far. Thread: any; `loopcore.kernel.loop_stats` says what holds then."""
+        """Return the loop's counters so far. Thread: any; `loopcore.kernel.loop_stats` states the guarantees then."""
         return take_loop_stats(self)
 
     def meter(self, window: float = 0.001) -> Meter:
-        """Have the loop's time measured until `stop` of what this returns is called, or the loop is closed.
+        """Measure the loop's time until `stop` of the returned meter is called, or the loop is closed.
 
-        Every `window` seconds some callbacks are timed one by one; 0 times all, at the price of that. Raises
-        UsageError for what is no such number, RuntimeError if the loop is closed.
+        Every `window` seconds some callbacks are timed one by one; with 0 all are, at a higher cost. Raises UsageError
+        if `window` is not such a number, RuntimeError if the loop is closed.
         """
         self._check_closed()
         self._check_caller()
@@ -419,4 +419,4 @@ class Reactor(PolicyDispatcher):
             PolicyDispatcher._note_plugins(self)
             self._note_policies()
         else:
-            self.call_soon_threadsafe(self._note_plugins)  # a plugin has raised in the thread of a pool
+            self.call_soon_threadsafe(self._note_plugins)  # a plugin has raised in a thread of a pool

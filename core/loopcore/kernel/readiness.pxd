@@ -73,15 +73,15 @@ cdef class Readiness:
     cpdef object _shrink(self, object fd, int interest)
 
 
-# An entry out of the list for small descriptors, or None. Nothing but entries and None is in there.
+# Return an entry of the list for small descriptors, or None. The list holds only entries and None.
 @cython.nonecheck(False)
 cdef inline Registration near_entry(Readiness readiness, object fd):
     cdef PyObject *found = find_by_fd(<PyObject *>readiness._by_fd, <PyObject *>fd)
     return None if found is NULL else <Registration>found
 
 
-# Whom an event is for that has those bits and no others, as nearly all have: the reader of a small descriptor, if it came
-# before this tick. None: `lookup` has to tell.
+# The target of an event with exactly those bits, as nearly all events have: the reader of a small descriptor, if it was
+# registered before this tick. With None the caller has to use `lookup`.
 @cython.nonecheck(False)
 cdef inline Runnable near_reader(Readiness readiness, object event, int bits, long long tick):
     cdef PyObject *found = find_by_event(<PyObject *>readiness._by_fd, <PyObject *>event, bits)

@@ -1,18 +1,19 @@
-"""The readiness table: who wants to know that a descriptor is ready.
+"""The readiness table: the readers and writers to run when a descriptor is ready.
 
-One entry a descriptor, with a reader and a writer, either of which may be absent; the backend is told the
-union of both, and only when that changes. This is the only caller of `register`, `modify` and `unregister`.
+One entry per descriptor, with a reader and a writer, either of which may be absent; the backend gets the union of both
+interests, and only when that changes. This is the only caller of `register`, `modify` and `unregister`.
 
 Stale events: the events of a tick are collected at one moment and dispatched one by one, and a callback in
 between may replace a reader, or close a descriptor and open another with the same number. An entry therefore
-remembers the ticks in which its reader and its writer came, and an event collected in such a tick is not for the
-newcomer. Nothing is lost, because readiness is level-triggered: the next wait reports it again.
+remembers the ticks in which its reader and its writer were registered, and an event collected in such a tick is not
+delivered to the new one. No event is lost, because readiness is level-triggered: the next wait reports it again.
 
-Kept registrations: a program that calls `sock_recv` in a loop stops to read and starts again within a tick or two. So
-a reader may leave by `keep_reader`: the backend is not told, and the owner, a socket, takes the registration up again
-by `resume_reader`. Who else comes for that number finds it unregistered first; and what nobody has taken up after a
-few calls of `sweep`, one a tick, is unregistered. Kept is only what costs the backend something (`keeps`), and a port
-watches for nothing meanwhile (`parks`): what is in flight holds a file that the program may close.
+Kept registrations: a program that calls `sock_recv` in a loop stops to read and starts again within a tick or two. So a
+reader may be removed by `keep_reader`: the backend keeps the registration, and the owner, a socket, resumes it by
+`resume_reader`. Another caller that registers the same number finds it unregistered first, and a registration that is
+not resumed within a few calls of `sweep`, one a tick, is unregistered. Registrations are kept only if changing them
+costs the backend something (`keeps`). A completion port sets the interest to 0 meanwhile (`parks`): an operation in
+flight holds a file that the program may close.
 docs/adr/0008-readiness-registrations-and-closing.md
 """
 
@@ -31,20 +32,20 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.readiness import near_entry
 
 SWEEPS_KEPT: Final = 5
-"""How many sweeps a registration is kept for. A task that was woken resumes it in the next tick; one that awaits
+"""How many sweeps a registration is kept for. A woken task resumes it in the next tick; a task that awaits
 `asyncio.wait_for` of Python 3.11, which makes a task for each operation, in the fourth."""
 _SWEEPS_KEPT = SWEEPS_KEPT
 _READ, _WRITE = READ, WRITE
 
 _NEAR = 1024
-"""Descriptors below it have their entries in a list, too, compiled: an event is looked up with every message."""
+"""Compiled, descriptors below this number also have their entries in a list: each message looks up its event there."""
 
 _KEPT = 1
 _DRAINED = 2
 
 
 class Registrar(Protocol):
-    """What the table tells of its changes: a ReadinessBackend, or the Polls of a completion port.
+    """The backend as the table uses it: a ReadinessBackend, or the Polls of a completion port.
 
     Only Polls know an interest of 0.
     """
@@ -57,7 +58,7 @@ class Registrar(Protocol):
 
 
 class Registration:
-    """One descriptor's entry: its reader and its writer, the ticks they came in, and whose descriptor it is."""
+    """One descriptor's entry: its reader and its writer, the ticks of their registration, and the owner."""
 
     __slots__ = ("reader", "writer", "reader_tick", "writer_tick", "fileobj", "_kept", "_kept_sweep", "_owner")
 
@@ -67,12 +68,12 @@ class Registration:
         self.reader_tick: int = 0
         self.writer_tick: int = 0
         self.fileobj: object = None
-        """The socket or file that was given instead of a number, if one was."""
+        """The socket or file that was given in place of a number, if any."""
         self._kept: int = 0
-        """Whether the backend watches for a reader that has left; `_DRAINED` if that one had read all there was."""
+        """Whether the backend still watches for a removed reader; `_DRAINED` if that reader had read all there was."""
         self._kept_sweep: int = 0
         self._owner: Any = None
-        """A weak reference to the socket that a registration was kept for, the last time."""
+        """A weak reference to the socket that the registration was last kept for."""
 
 
 class Readiness:
@@ -82,25 +83,25 @@ class Readiness:
 
     def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
-        """Number of the current tick, counted when its wait returns; kept by the reactor."""
+        """Number of the current tick, incremented when its wait returns; maintained by the reactor."""
         self.changed: bool = False
-        """A registration changed since the last wait: the next tick must not skip its poll. Lowered by the reactor."""
+        """Whether a registration changed since the last wait: the next tick must poll. Cleared by the reactor."""
         self.keeps: bool = False
-        """Whether `keep_reader` does what it says; else it is `clear_reader`."""
+        """Whether `keep_reader` keeps registrations; otherwise it does the same as `clear_reader`."""
         self.parks: bool = False
-        """Whether the backend is told to watch for nothing while a registration is kept."""
+        """Whether the interest is set to 0 while a registration is kept."""
         self._backend: Registrar = backend
         self._table: dict[int, Registration] = {}
         self._by_fd: list[Registration | None] = []
         self._kept: list[int] = []
-        """Descriptors that may have a registration that is kept; perhaps twice, perhaps no longer."""
+        """Descriptors that may have a kept registration; one may occur twice, or may not have one any more."""
         self._sweeps: int = 0
 
     def __len__(self) -> int:
         return len(self._table)
 
     def set_reader(self, fd: int, runnable: Runnable) -> Runnable | None:
-        """Run `runnable` whenever `fd` is readable; return whom it replaces.
+        """Run `runnable` whenever `fd` is readable; return the reader that it replaces.
 
         Raises what the backend's `register` raises; the table is unchanged then.
         """
@@ -111,7 +112,7 @@ class Readiness:
         return previous
 
     def set_writer(self, fd: int, runnable: Runnable) -> Runnable | None:
-        """Run `runnable` whenever `fd` is writable; return whom it replaces. Raises as `set_reader`."""
+        """Run `runnable` whenever `fd` is writable; return the writer that it replaces. Raises as `set_reader`."""
         entry = self._entry(fd, _WRITE)
         previous = entry.writer
         entry.writer = runnable
@@ -119,7 +120,7 @@ class Readiness:
         return previous
 
     def clear_reader(self, fd: int) -> Runnable | None:
-        """Stop watching `fd` for reading; return who did, or None."""
+        """Stop watching `fd` for reading; return the previous reader, or None."""
         entry = self._table.get(fd)
         if entry is None or entry.reader is None:
             return None
@@ -129,7 +130,7 @@ class Readiness:
         return previous
 
     def clear_writer(self, fd: int) -> Runnable | None:
-        """Stop watching `fd` for writing; return who did, or None."""
+        """Stop watching `fd` for writing; return the previous writer, or None."""
         entry = self._table.get(fd)
         if entry is None or entry.writer is None:
             return None
@@ -143,7 +144,8 @@ class Readiness:
     def keep_reader(self, fd: int, owner: Any, drained: bool) -> bool:
         """Stop watching `fd` for reading, as `clear_reader`, but keep the registration for `owner`.
 
-        `drained` says that there is nothing to read now. True: `sweep` has to be called until it returns False.
+        `drained` says that there is nothing to read now. If this returns True, `sweep` has to be called until it
+        returns False.
         """
         entry = self._table.get(fd)
         if entry is None or entry.reader is None:
@@ -154,7 +156,7 @@ class Readiness:
         if entry._owner is None or entry._owner() is not owner:
             try:
                 entry._owner = weakref.ref(owner)
-            except TypeError:  # something in place of a socket
+            except TypeError:  # an object that takes the place of a socket and has no weak references
                 self.clear_reader(fd)
                 return False
         if self.parks:
@@ -166,14 +168,14 @@ class Readiness:
         return len(self._kept) == 1
 
     def is_drained(self, owner: Any) -> bool:
-        """Tell whether a registration is kept for `owner`, a socket, who had read all there was when he left it."""
+        """Return whether a registration is kept for the socket `owner` whose reader had read all there was."""
         if not self._kept:
             return False
         entry = self._table.get(owner.fileno())
         return entry is not None and entry._kept == _DRAINED and entry._owner() is owner
 
     def resume_reader(self, fd: int, owner: Any, runnable: Runnable) -> bool:
-        """Run `runnable` whenever `fd` is readable, by the registration that is kept for `owner`; False if none is."""
+        """Run `runnable` whenever `fd` is readable, by the registration kept for `owner`; False if there is none."""
         entry = self._table.get(fd)
         if entry is None or not entry._kept or entry._owner() is not owner:
             return False
@@ -186,7 +188,7 @@ class Readiness:
         return True
 
     def sweep(self) -> bool:
-        """Unregister what was kept long enough; return whether anything is left. Thread: the loop's, once a tick."""
+        """Unregister what was kept long enough; return whether any is left. Thread: the loop's own, once a tick."""
         kept = self._kept
         if not kept:
             return False
@@ -213,23 +215,23 @@ class Readiness:
         if entry is not None:
             self.changed = True
             self._take_out(fd)
-            # The entry may be in the hands of a dispatch that is about to call the writer.
+            # A dispatch may hold the entry, and be about to call the writer.
             entry.reader = None
             entry.writer = None
             entry._kept = 0
             self._backend.unregister(fd)
 
     def clear(self) -> None:
-        """Forget everything without telling the backend, which is being closed."""
+        """Forget all entries without calling the backend, which is being closed."""
         self._table.clear()
         self._by_fd.clear()
 
     def use(self, backend: Registrar) -> None:
-        """Tell `backend` from now on; the one before is closed."""
+        """Use `backend` from now on; the previous one is closed."""
         self._backend = backend
 
     def register_all(self) -> None:
-        """Register everything with a backend that knows nothing yet."""
+        """Register all entries with a new backend."""
         for fd in [*self._table]:
             entry = self._table.get(fd)
             if entry is None:
@@ -242,10 +244,10 @@ class Readiness:
             try:
                 self._backend.register(fd, interest)
             except OSError:
-                self._take_out(fd)  # closed by somebody else, and not unregistered yet
+                self._take_out(fd)  # closed by the program, and not unregistered yet
 
     def lookup(self, fd: int) -> Registration | None:
-        """Return the entry of `fd`, or None. An event of the current tick is not for those who came in this tick."""
+        """Return the entry of `fd`, or None. This tick's events are not for readers or writers registered in it."""
         if cython.compiled:
             entry: Registration | None = near_entry(self, fd)
             if entry is not None:
@@ -253,13 +255,13 @@ class Readiness:
         return self._table.get(fd)
 
     def note_fileobj(self, fd: int, fileobj: object) -> None:
-        """Remember that `fd`, which is watched, was given as `fileobj`; until it is watched no more."""
+        """Remember that `fd`, which is watched, was given as `fileobj`, until it is unregistered."""
         entry = self._table.get(fd)
         if entry is not None:
             entry.fileobj = fileobj
 
     def find(self, fileobj: object) -> int | None:
-        """Return the descriptor that was given as `fileobj`, which may be closed by now, or None. Looks at all."""
+        """Return the descriptor that was given as `fileobj`, which may be closed by now, or None. Linear search."""
         for fd in [*self._table]:
             entry = self._table.get(fd)
             if entry is not None and entry.fileobj is fileobj:
@@ -267,7 +269,7 @@ class Readiness:
         return None
 
     def watched(self) -> list[int]:
-        """Return the descriptors that somebody watches."""
+        """Return the descriptors that have a reader or a writer."""
         entries = [(fd, self._table.get(fd)) for fd in [*self._table]]
         return [
             fd for fd, entry in entries if entry is not None and (entry.reader is not None or entry.writer is not None)
@@ -277,7 +279,7 @@ class Readiness:
         self.changed = True
         entry = self._table.get(fd)
         if entry is not None and entry._kept:
-            # For another file of the same number, as far as anybody knows.
+            # The number may belong to another file by now.
             self._let_go(fd, entry)
             entry = self._table.get(fd)
         if entry is None:
@@ -287,7 +289,7 @@ class Readiness:
                 self._put_in(fd, entry)
             except MemoryError:
                 self._table.pop(fd, None)
-                self._backend.unregister(fd)  # what the table does not know is never unregistered
+                self._backend.unregister(fd)  # an entry that is not in the table would never be unregistered
                 raise
             return entry
         wanted = interest
@@ -305,7 +307,7 @@ class Readiness:
             try:
                 self._backend.modify(fd, interest)
             except OSError:
-                pass  # the descriptor was closed meanwhile: nothing more is reported for it, and it can be unregistered
+                pass  # the descriptor was closed meanwhile: no event is reported for it, and it can be unregistered
         else:
             self._take_out(fd)
             self._backend.unregister(fd)

@@ -8,7 +8,7 @@ from loopcore.native.ring cimport put_item, take_item
 cdef int _READY
 
 
-# Only what `push` has taken for a Runnable is in a ring: to ask again would be to walk through the bases of its class.
+# A ring holds only Runnables, checked by `push`: checking again would walk through the bases of the class.
 cdef inline Runnable take_runnable(list ring, Py_ssize_t index):
     return <Runnable>take_item(ring, index)
 
@@ -46,7 +46,7 @@ cdef class ReadyQueue:
     cdef object _grow(self)
 
 
-# `push`, for who schedules much.
+# `push`, inlined for hot paths.
 @cython.nonecheck(False)
 cdef inline int push_last(ReadyQueue ready, Runnable runnable) except -1:
     if ready._count > ready._limit:
@@ -56,7 +56,7 @@ cdef inline int push_last(ReadyQueue ready, Runnable runnable) except -1:
     return 0
 
 
-# `pop_as_is`, for where a loop spends its time.
+# `pop_as_is`, inlined for the pending phase.
 @cython.nonecheck(False)
 cdef inline Runnable pop_first(ReadyQueue ready):
     if ready._count == 0:

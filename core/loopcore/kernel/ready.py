@@ -1,11 +1,11 @@
-"""The queues of a loop's own thread: what is ready, and what goes before everything else.
+"""The queues of a loop's own thread: ready callbacks, and those that run before everything else.
 
-A tick runs as many entries of ReadyQueue as were in it when the wait returned, so what they schedule belongs
-to the next tick. MicrotaskQueues is looked at after every single callback.
+A tick runs as many entries of ReadyQueue as were in it when the wait returned, so entries that they schedule belong to
+the next tick. MicrotaskQueues is checked after every single callback.
 
-`push` may come in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that the
-garbage collector runs. So neither calls anything between reading its indices and writing them. For the same reason
-another thread may push, compiled and while it holds the GIL; and `pop` may come in the middle of its `push`.
+`push` may be called in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that
+the garbage collector runs. So neither makes a call between reading its indices and writing them. For the same reason
+another thread may push, compiled and while it holds the GIL; and `pop` may run in the middle of its `push`.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ if cython.compiled:
     from cython.cimports.loopcore.native.tracking import track
 
 SMALL_RING = 64
-"""Entries of a new ring; a power of two, as every ring's size is."""
+"""Entries of a new ring; a power of two, as is every ring's size."""
 
 LARGE_RING = 1 << 16
 """Entries above which an empty ring is replaced by a small one."""
@@ -37,8 +37,8 @@ _READY = READY
 class ReadyQueue:
     """First in, first out, in a ring that is allocated once and doubled when it is full.
 
-    A program at work pushes and pops all the time and rarely holds more than a few; a ring makes that free of
-    allocations. A ring that a burst made large is given back once it is empty.
+    A program at work pushes and pops all the time and rarely holds more than a few entries; a ring does this without
+    allocations. A ring that a burst made large is freed once it is empty.
     """
 
     __slots__ = ("_ring", "_mask", "_limit", "_first", "_count", "_is_large", "_sampler")
@@ -46,7 +46,8 @@ class ReadyQueue:
     def __init__(self) -> None:
         self._ring: list[Runnable | None] = [None] * SMALL_RING
         self._mask: int = SMALL_RING - 1
-        # From how many entries on a push is more than to write one: when the ring is full; at once, if it is stamped.
+        # Above this many entries `push` does more than write one: when the ring is full; always, if entries are
+        # stamped.
         self._limit: int = SMALL_RING - 1
         self._first: int = 0
         self._count: int = 0
@@ -54,7 +55,7 @@ class ReadyQueue:
         self._sampler: CallbackSampler | None = None
 
     def __cinit__(self) -> None:
-        self._ring = [None] * SMALL_RING  # compiled only: `push` writes into it without a look
+        self._ring = [None] * SMALL_RING  # compiled only: `push` writes into it without a check
         self._mask = self._limit = SMALL_RING - 1
 
     def __len__(self) -> int:
@@ -62,7 +63,7 @@ class ReadyQueue:
 
     def push(self, runnable: Runnable) -> None:
         """Put `runnable` at the end. Raises TypeError for None."""
-        if runnable is None:  # compiled, it would pass for a Runnable
+        if runnable is None:  # compiled, None would pass for a Runnable
             raise TypeError("push() takes what is to be run, not None")
         if cython.compiled:
             push_last(self, runnable)
@@ -73,12 +74,12 @@ class ReadyQueue:
         self._count += 1
 
     def report_to(self, sampler: CallbackSampler | None) -> None:
-        """Have `sampler` told what is pushed from now on; None ends it."""
+        """Report each pushed entry to `sampler`; None ends it."""
         self._sampler = sampler
         self._limit = self._mask if sampler is None else -1
 
     def has_room(self) -> bool:
-        """Make room for one more; return whether `push` has only to write it now; not under a meter."""
+        """Make room for one entry; return whether `push` only needs to write it, which is false under a meter."""
         while self._count > self._mask:
             self._grow()
         return self._count <= self._limit
@@ -90,12 +91,12 @@ class ReadyQueue:
             self._grow()
 
     def pop(self) -> Runnable | None:
-        """Take out what has waited longest, or None if the queue is empty."""
+        """Remove and return the oldest entry, or None if the queue is empty."""
         runnable = self.pop_as_is()
         return None if runnable is None else runnable._as_public_handle()
 
     def pop_as_is(self) -> Runnable | None:
-        """Do as `pop`, for who runs it, or shows it by `_as_public_handle`."""
+        """Do as `pop`, for a caller that runs the entry, or calls `_as_public_handle` on it."""
         if cython.compiled:
             return pop_first(self)  # type: ignore[no-any-return]
         if self._count == 0:
@@ -110,11 +111,11 @@ class ReadyQueue:
 
     def _shrink(self) -> None:
         small: list[Runnable | None] = [None] * SMALL_RING
-        if self._count == 0:  # else a finalizer has pushed while the list was made
+        if self._count == 0:  # otherwise a finalizer pushed while the list was made
             self._replace(small)
 
     def take(self) -> "list[Runnable]":
-        """Take out everything, in order."""
+        """Remove and return all entries, in order."""
         taken: list[Runnable] = []
         for _ in range(self._count):
             runnable = self.pop()
@@ -123,7 +124,7 @@ class ReadyQueue:
         return taken
 
     def put_in_place_of(self, entry: Runnable, other: Runnable) -> bool:
-        """Put `other` where `entry` is in the queue; return whether it is there. Compiled only."""
+        """Replace `entry` in the queue by `other`; return whether it was found. Compiled only."""
         for position in range(self._count):
             place = (self._first + position) & self._mask
             if self._ring[place] is entry:
@@ -132,21 +133,21 @@ class ReadyQueue:
         return False
 
     def clear(self) -> None:
-        """Forget everything, also what is pushed by what is forgotten."""
+        """Drop all entries, and those that are pushed while entries are destroyed."""
         while self._count:
             if cython.compiled:
                 self.track_all()
             self._replace([None] * SMALL_RING)
 
     def track_all(self) -> None:
-        """Tell the collector of every handle that is in here: nothing else keeps it now. Compiled only."""
+        """Make the collector track every handle in here: from now on only this queue keeps them. Compiled only."""
         for position in range(self._count):
             runnable: Runnable | None = self._ring[(self._first + position) & self._mask]
             if type(runnable) is Handle:
                 track(runnable)
 
     def _replace(self, small: "list[Runnable | None]") -> None:
-        # What is dropped may push while it is destroyed (a coroutine that is closed): the indices must be right then.
+        # Destroying an entry may push another (a coroutine that is closed), so the indices must be right before that.
         dropped = self._ring
         self._ring = small
         self._mask = SMALL_RING - 1
@@ -162,9 +163,9 @@ class ReadyQueue:
         first = self._first
         grown: list[Runnable | None] = [None] * (2 * size)
         if not cython.compiled:
-            grown[:size] = [*ring[first:], *ring[:first]]  # no loop, in which a finalizer could push or pop
+            grown[:size] = [*ring[first:], *ring[:first]]  # without a loop, in which a finalizer could push or pop
         if self._ring is not ring or self._first != first or self._count <= self._mask:
-            return  # while the list was made, somebody has grown the ring or made room: the caller looks again
+            return  # the ring was grown or emptied while the list was made: the caller checks again
         if cython.compiled:
             for position in range(size):
                 put_item(grown, position, take_runnable(ring, (first + position) & self._mask))
@@ -178,10 +179,10 @@ class ReadyQueue:
 class MicrotaskQueues:
     """The next-tick queue and the microtask queue, which run after the current callback, before the next one.
 
-    Node's rule: all next-ticks, then all microtasks, and again until both are empty; what either adds to its own
-    queue belongs to the same round, so a next-tick set by a microtask waits for the last microtask. Unlike Node's, the
-    turn ends after `budget` callbacks and the rest waits for the next callback, so a recursive
-    `next_tick` cannot hold up I/O for ever.
+    Node's rule: all next-ticks, then all microtasks, and again until both are empty; callbacks that either adds to the
+    same queue belong to the same round, so a next-tick set by a microtask waits for the last microtask. Unlike Node's,
+    a turn ends after `budget` callbacks and the rest waits for the next callback, so a recursive `next_tick` cannot
+    block I/O for ever.
     """
 
     __slots__ = ("budget", "_next_ticks", "_microtasks", "_at_microtasks")
@@ -204,7 +205,7 @@ class MicrotaskQueues:
         self._microtasks.append(handle)
 
     def pop(self) -> Handle | None:
-        """Take out what runs next, or None when both queues are empty."""
+        """Remove and return the next callback, or None if both queues are empty."""
         if self._next_ticks and not (self._at_microtasks and self._microtasks):
             self._at_microtasks = False
             return self._next_ticks.popleft()
@@ -212,6 +213,6 @@ class MicrotaskQueues:
         return self._microtasks.popleft() if self._at_microtasks else None
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all callbacks."""
         self._next_ticks.clear()
         self._microtasks.clear()

@@ -1,13 +1,12 @@
-"""Where asyncio looks for tasks: which one is running in a loop, and which there are.
+"""The registries in which asyncio looks for tasks: the current task of each loop, and all tasks.
 
 `asyncio.current_task` and `asyncio.all_tasks` read module-level registries. Up to Python 3.13 these are a
 dict and a WeakSet. The dict is written directly, which spares two Python calls for each step. The set is not written at
-all when loopcore is compiled: its tasks are in a list of their own (`loopcore.native.tasks`), which whoever iterates
-over the set is shown as well. From 3.14 on the registries are inside the interpreter, and asyncio's functions are the
-only way.
+all when loopcore is compiled: its tasks are in a separate list (`loopcore.native.tasks`), and an iteration over the set
+includes that list. From 3.14 on the registries are inside the interpreter, and asyncio's functions are the only way to
+write them.
 
-A task is taken off the list when it is done, not when it is collected: `all_tasks` leaves out what is done
-anyway.
+A task is removed from the list when it is done, not when it is collected: `all_tasks` omits done tasks anyway.
 """
 
 import sys
@@ -27,10 +26,10 @@ except ImportError:
 _DIRECT = sys.version_info < (3, 14)
 
 LISTS_BY_ITSELF = _DIRECT and "t" not in getattr(sys, "abiflags", "")
-"""Whether compiled tasks can have a list of their own. Not without the GIL, which is what keeps that consistent."""
+"""Whether compiled tasks can be in a separate list. Not without the GIL, which keeps that list consistent."""
 
 LEAVES_TASKS = _DIRECT and bool(cython.compiled)
-"""Whether a task may be left as the current one of its loop for another to be put in its place."""
+"""Whether a task may stay the current one of its loop until another task replaces it."""
 
 _tasks = asyncio_tasks
 _running: dict[Any, Any] = _tasks._current_tasks if _DIRECT else {}  # type: ignore[attr-defined]
@@ -39,12 +38,12 @@ _numbers = count(1)
 
 
 def next_number() -> int:
-    """Return the number by which the next task is called that nobody has named."""
+    """Return the number for the name of the next unnamed task."""
     return next(_numbers)
 
 
 def enter_task(loop: Any, task: Any) -> Any:
-    """Make `task` the current one of `loop`; return the one that was, or None."""
+    """Make `task` the current one of `loop`; return the previous one, or None."""
     if not _DIRECT:
         return _tasks._swap_current_task(loop, task)  # type: ignore[attr-defined]
     known = len(_running)
@@ -56,13 +55,13 @@ def enter_task(loop: Any, task: Any) -> Any:
 
 
 def leave_task(loop: Any, previous: Any) -> None:
-    """Restore what `enter_task` returned."""
+    """Restore the task that `enter_task` returned."""
     if not _DIRECT:
         try:
             _tasks._swap_current_task(loop, previous)  # type: ignore[attr-defined]
         except RuntimeError:
-            # The loop is no longer the running one: the step forked, and this is the child, which has no current task.
-            # What ends the step there, SystemExit for instance, must not be replaced by this.
+            # The loop is not the running one any more: the step forked, and this is the child, which has no current
+            # task. An exception that ends the step there, such as SystemExit, must not be replaced by this error.
             return
     elif previous is None:
         del _running[loop]
@@ -72,12 +71,12 @@ def leave_task(loop: Any, previous: Any) -> None:
 
 @contextmanager
 def as_running_loop(loop: Any) -> Iterator[None]:
-    """Make `loop` the running one of this thread for a tick that its host asks for.
+    """Make `loop` the running loop of this thread, for a tick that its host asks for.
 
-    From Python 3.14 on a thread has one current task, the running loop's: that of the host is put aside meanwhile.
+    From Python 3.14 on a thread has one current task, that of the running loop: the host's is removed meanwhile.
     """
     host = asyncio_events._get_running_loop()
-    if host is loop:  # one of its own callbacks makes the tick
+    if host is loop:  # one of the loop's own callbacks runs the tick
         yield
         return
     task = None if _DIRECT or host is None else enter_task(host, None)
@@ -91,12 +90,12 @@ def as_running_loop(loop: Any) -> Iterator[None]:
 
 
 def replace_left(loop: Any, task: Any) -> None:
-    """Make `task` the current one in place of another that has left without `leave_task`."""
+    """Make `task` the current one in place of a task that was left without `leave_task`."""
     _running[loop] = task
 
 
 def enlist(task: Any) -> None:
-    """Make `task` visible to `asyncio.all_tasks`, weakly."""
+    """Make `task` visible to `asyncio.all_tasks`, by a weak reference."""
     if not _DIRECT:
         _tasks._register_task(task)
         task._registration = 1
@@ -107,10 +106,10 @@ def enlist(task: Any) -> None:
 
 
 def delist(task: Any) -> None:
-    """Take back an `enlist`."""
+    """Undo `enlist`."""
     if _DIRECT:
         _known.data.discard(task._registration)
-    # Else the interpreter leaves done tasks out by itself.
+    # From 3.14 on the interpreter omits done tasks.
     task._registration = 0
 
 
@@ -120,20 +119,20 @@ def enlist_elsewhere(task: Any) -> None:
 
 
 def delist_elsewhere(task: Any) -> None:
-    """Take back an `enlist_elsewhere`."""
+    """Undo `enlist_elsewhere`."""
     if _DIRECT:
         _tasks._unregister_task(task)
 
 
 class TaskSetView(set[Any]):
-    """The weak references of asyncio's set of tasks, and after them one to each task of loopcore's own list."""
+    """The weak references of asyncio's set of tasks, followed by one to each task of loopcore's list."""
 
     def __init__(self, references: set[Any], listed: Callable[[], list[Any]]) -> None:
         set.__init__(self, references)
         self._listed = listed
 
     def own(self) -> list[Any]:
-        """Return the tasks of the list. One that is being destroyed has no loop any more, and is left out."""
+        """Return the tasks of the list, except those being destroyed, which have no loop any more."""
         return [task for task in self._listed() if task._loop is not None]
 
     def __iter__(self) -> Iterator[Any]:
@@ -147,5 +146,5 @@ class TaskSetView(set[Any]):
 
 
 def show_tasks(listed: Callable[[], list[Any]]) -> None:
-    """Have whoever iterates over asyncio's set of tasks shown what `listed` returns as well."""
+    """Make iterations over asyncio's set of tasks include the tasks that `listed` returns."""
     _known.data = TaskSetView(_known.data, listed)

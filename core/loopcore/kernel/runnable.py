@@ -1,12 +1,12 @@
-"""Runnable: whatever the ready queue and the readiness table can hold.
+"""Runnable: the base of everything that the ready queue and the readiness table can hold.
 
-A callback's Handle, a Task that is due for its next step, the reading half of a transport: the tick treats
-them alike and makes one virtual call for each. That a Task stands in the queue itself is what makes waking
-it cheap: no Handle, no `call_soon`, no copy of a context (docs/adr/0007).
+A callback's Handle, a Task that is due for its next step, the reading half of a transport: the tick treats them alike
+and makes one virtual call for each. Waking a Task is cheap because the Task itself is in the queue: no Handle, no
+`call_soon`, no copy of a context (docs/adr/0007).
 
-Compiled, `_run` is a C method, so that the call stays one also for classes whose instances have a dict, where a
-`cpdef` method would first be looked up in it. Python classes may define `_run` all the same; Python code that
-wants to call it of whatever comes uses `run`.
+Compiled, `_run` is a C method, so that it is one call also for classes whose instances have a dict, where a `cpdef`
+method would first be looked up in that dict. Python classes may define `_run` all the same; Python code that has to run
+an arbitrary Runnable calls `run`.
 """
 
 from typing import Any, Final
@@ -30,25 +30,25 @@ class Runnable:
         Reports its own failures; only SystemExit and KeyboardInterrupt may leave it, and end the run.
         """
         if cython.compiled:
-            getattr(self, _RUN)()  # a Python class's, by its name
+            getattr(self, _RUN)()  # a Python class's method, by name
         else:
             raise NotImplementedError
 
     def __reduce__(self) -> Any:
-        # A copy would be a second task of the same coroutine, a second future that nobody ends.
+        # A copy would be a second task of the same coroutine, or a second future that never ends.
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
     def _as_public_handle(self) -> "Runnable":
-        """Return what others get to see, and run, in its place. To be called when it has left the ready queue."""
+        """Return the object that others see and run instead. Called after this one has left the ready queue."""
         return self
 
     def _takes_note(self, result: Any) -> bool:
-        """Take note of what a Send has brought, before anything runs in this tick; return whether a turn is wanted."""
+        """Note the result of a Send, before callbacks run in this tick; return whether this object needs a turn."""
         return True
 
 
 def run(runnable: Runnable) -> None:
-    """Do the work of `runnable` that is due, as the tick does."""
+    """Run `runnable`, as the tick does."""
     runnable._run()
     if not cython.compiled:
-        del runnable  # an exception that lives on keeps this frame, and it a task that has ended
+        del runnable  # a live traceback would pin this frame, and through it the finished task

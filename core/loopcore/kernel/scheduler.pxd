@@ -11,7 +11,7 @@ cdef class Scheduler(Reactor):
     cdef object _create_by_rule(self, object coro, object name, object context, dict options)
 
 
-# The ordinary call of `create_task`, as it is written out in scheduler.py; `loop` is a Scheduler.
+# The ordinary call of `create_task`, as scheduler.py implements it; `loop` is a Scheduler.
 cdef inline object create_plainly(object loop, object coro, object name, object context):
     cdef Scheduler scheduler = <Scheduler>loop
     if scheduler._slow_path_flags or scheduler._task_factory is not None or not scheduler._own_tasks:

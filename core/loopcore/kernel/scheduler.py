@@ -1,7 +1,7 @@
-"""The scheduler: a reactor that makes futures and tasks. The top of the kernel, and what the facade inherits.
+"""The scheduler: a reactor that makes futures and tasks. The top of the kernel, and the base class of the facade.
 
-Kept apart from the reactor because Future and Task stand between the two: they are entries of the
-reactor's queue, and what the scheduler makes.
+It is separate from the reactor because Future and Task depend on the reactor, as entries of its queue, and the
+scheduler depends on them.
 """
 
 import sys
@@ -38,7 +38,7 @@ else:
 _IDLE = flags.IDLE
 
 FACTORIES_NAME = sys.version_info >= (3, 14)
-"""Whether a task factory is given the name, as by asyncio: an eager task runs its first step with it."""
+"""Whether a task factory receives the name, as asyncio's does: an eager task runs its first step with it."""
 
 INTERPRETED = not cython.compiled
 """Whether this is the pure build."""
@@ -64,19 +64,20 @@ class Scheduler(Reactor):
         self._task_type = Task if LEAVES_TASKS else None
 
     def use_classes(self, future_class: Any, task_class: Any) -> None:
-        """Make futures and tasks of these classes; asyncio's, for instance, where a tool insists on them.
+        """Make futures and tasks of these classes; for example asyncio's, for a tool that insists on them.
 
-        None for both changes nothing.
+        If both are None, nothing changes.
         """
         if task_class is None:
             return
         self._future_class = future_class
         self._task_class = task_class
-        # Interpreted, these are made by their constructors: what goes without is asyncio's (docs/adr/0002).
+        # Interpreted, these classes need their constructors: the shortcut makes asyncio's (docs/adr/0002).
         self._own_tasks = cython.compiled and task_class is Task and future_class is Future
 
     def __reduce__(self) -> Any:
-        # `copy.deepcopy` of what holds a future comes here, and would copy descriptors that have one owner.
+        # `copy.deepcopy` of an object that refers to a future gets here, and would copy descriptors, which have one
+        # owner.
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
     def create_future(self) -> Any:
@@ -90,8 +91,8 @@ class Scheduler(Reactor):
     ) -> Any:
         """Return a new task that runs `coro`, made by the task factory if there is one.
 
-        `kwargs` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is
-        closed, TypeError if `coro` is no coroutine.
+        `kwargs` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is closed, TypeError
+        if `coro` is not a coroutine.
         """
         if self._slow_path_flags or kwargs or self._task_factory is not None or not self._own_tasks:
             return self._create_by_rule(coro, name, context, kwargs)
@@ -106,7 +107,7 @@ class Scheduler(Reactor):
                 return make_task(self, coro, name, context)
             return self._task_class(coro, loop=self, name=name, context=context, **options)
         if context is not None:
-            options["context"] = context  # left out otherwise: factories need not know it
+            options["context"] = context  # left out otherwise: factories need not accept it
         if name is None:
             return self._task_factory(self, coro, **options)
         if FACTORIES_NAME:
@@ -116,7 +117,7 @@ class Scheduler(Reactor):
         return task
 
     def set_task_factory(self, factory: Any) -> None:
-        """Have tasks made by `factory(loop, coro, **options)`; None gives loopcore's own back."""
+        """Make `factory(loop, coro, **options)` create tasks; None restores loopcore's own tasks."""
         if factory is not None and not callable(factory):
             raise TypeError("task factory must be a callable or None")
         self._task_factory = factory
@@ -127,7 +128,7 @@ class Scheduler(Reactor):
 
 
 CREATES_PLAINLY = bool(cython.compiled and open_create_task(Scheduler, create_plainly))
-"""Whether an ordinary call of `create_task` is taken without a dict for keywords that nobody gives."""
+"""Whether an ordinary call of `create_task` makes no dict for its unused keyword arguments."""
 
 if not cython.compiled and IS_COMPILED:
     Scheduler.create_task = create_task  # type: ignore[method-assign]

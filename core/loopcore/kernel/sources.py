@@ -1,4 +1,4 @@
-"""What makes a callback run, by name and by number: how the meter tells apart what it times."""
+"""Sources, by name and by number: the kinds of callbacks that the meter distinguishes."""
 
 from typing import Final
 
@@ -14,14 +14,14 @@ SOURCES: Final = (
     "phase",
     "flush",
 )
-"""What makes a callback run: the keys of `Measurements.queue_time` and `.run_time`.
+"""The kinds of callbacks: the keys of `Measurements.queue_time` and `.run_time`.
 
-`soon` is `call_soon` and what is woken like it, `io` a reader or writer or a step of a transport, `flush` the
+`soon` is `call_soon` and callbacks scheduled like it, `io` a reader or writer or a step of a transport, `flush` the
 joined writes at the end of a tick; the other names are those of the `loopcore_handle_scheduled` hook, and `task`.
 """
 
 READY = -1
-"""In place of a source: whatever the ready queue holds, told apart by what it is."""
+"""In place of a source: an entry of the ready queue, whose source follows from its type."""
 
 SOON = 0
 THREADSAFE = 1

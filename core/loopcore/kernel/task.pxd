@@ -53,7 +53,7 @@ cpdef Task make_task(Reactor loop, object coro, object name, object context)
 
 cdef extern from *:
     """
-    /* What of a task is not a future's. */
+    /* Reset the attributes of a task that a future does not have. */
     #define loopcore_empty_task(task) \
         do { \
             loopcore_let_go((task)->_coro); \
@@ -81,10 +81,10 @@ cdef inline bint end_task(PyObject *ended) noexcept:
     return True
 
 
-# `deliver`, in the turn of a task, which it is not.
+# `deliver`, in the turn of a task that has ended: this turn is not a step of it.
 cdef inline int deliver_ended(Task task) except -1:
     cdef Reactor reactor = task._reactor
-    if reactor is not None:  # else `__init__` was called again, for a loop that is not loopcore's
+    if reactor is not None:  # otherwise `__init__` was called again, for a loop that is not loopcore's
         reactor._steps_task = False
         if reactor._leave_deferred:
             reactor._leave_current_task()
@@ -95,7 +95,7 @@ cdef inline object set_class_up():
     use_freelist(Task, end_task)
 
 
-# Here and below, attributes are read where they are used: a variable of C would be a reference, taken and given back.
+# Here and below, attributes are not copied into local variables: those would take and give back references.
 
 
 @cython.nonecheck(False)
@@ -103,7 +103,7 @@ cdef inline bint went_well(Future future) noexcept:
     return future._status == _FINISHED and future._exception is None
 
 
-# Whether the next step is one without an exception, as nearly all are; what it has waited for is let go of then.
+# Whether the next step throws no exception, as nearly all steps; if so, release the future that the task waited for.
 @cython.nonecheck(False)
 cdef inline bint needs_no_throw(Task task) noexcept:
     if task._thrown is not None or task._must_cancel:
@@ -115,7 +115,7 @@ cdef inline bint needs_no_throw(Task task) noexcept:
     return True
 
 
-# `enter_task` in a step of the pending phase, after another that was left as the current one.
+# `enter_task` for a step of the pending phase: another task may have been left as the current one.
 @cython.nonecheck(False)
 cdef inline object enter_after(Task task):
     task._reactor._steps_task = False
@@ -128,7 +128,7 @@ cdef inline object enter_after(Task task):
 
 @cython.nonecheck(False)
 cdef inline bint may_stay(Reactor reactor) noexcept:
-    return not reactor._observed and not reactor._tick_observed  # the step may have begun to watch
+    return not reactor._observed and not reactor._tick_observed  # the step may have turned observers on
 
 
 @cython.nonecheck(False)
@@ -137,14 +137,14 @@ cdef inline void defer_leave_task(Task task) noexcept:
     task._reactor._left = <PyObject *>task
 
 
-# Whether the task may be left as the current one: it is not done, or has nothing to tell.
+# Whether the task may be left as the current one: it is not done, or has no result or exception to keep alive.
 @cython.nonecheck(False)
 cdef inline bint can_defer_leave(Task task) noexcept:
     return task._status == _PENDING or (task._result is None and task._exception is None and task._status == _FINISHED)
 
 
-# A step in which nothing is thrown: `advance` in loopcore/native/interpreted.py and what follows it, over PyIter_Send. No
-# StopIteration is raised and caught, and nothing is set up to catch: what the coroutine raises is `_advance`'s.
+# A step without an exception to throw: like `advance` in loopcore/native/interpreted.py and the code after it, by
+# PyIter_Send. No StopIteration is raised and caught, and no exception handler is set up: `_advance` handles exceptions.
 @cython.nonecheck(False)
 cdef inline int resume(Task task) except -1:
     cdef PyObject *outcome = NULL
@@ -163,10 +163,10 @@ cdef inline int resume(Task task) except -1:
     return 0
 
 
-# The twins of `enlist` and `delist` in registry.py, over the list in loopcore/native/tasks.pxd.
+# The counterparts of `enlist` and `delist` in registry.py, for the list in loopcore/native/tasks.pxd.
 cdef inline int enlist(Task task) except -1:
     if task._registration:
-        return 0  # `__init__` was called again; a second place would outlive the task
+        return 0  # `__init__` was called again; a second entry would outlive the task
     if _LISTS:
         list_task(<PyObject *>task, &task._registration)
     else:

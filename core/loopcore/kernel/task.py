@@ -1,9 +1,9 @@
 # cython: always_allow_keywords=False
 """Task: drives a coroutine, one step each time the tick runs it.
 
-A Task is an entry of the ready queue itself. A coroutine suspends by handing out a future; if that is
-loopcore's, the task leaves itself there as a waiter and is put back on the ready queue when the future is
-done. Futures of other makers call `_wakeup` through their loop, as asyncio's tasks are woken.
+A Task is itself an entry of the ready queue. A coroutine suspends by yielding a future. If that is loopcore's, the task
+registers itself there as a waiter and is put back on the ready queue when the future is done. Other futures call
+`_wakeup` through their loop, as for asyncio's tasks.
 
 Semantics are asyncio.Task's: cancellation is thrown in at the next step, requests to cancel are counted, the context
 is copied once, and `asyncio.current_task` and `asyncio.all_tasks` see the task. Thread: the loop's own.
@@ -66,7 +66,7 @@ UNCANCEL_DROPS = sys.version_info >= (3, 13)
 
 
 class Task(Future):
-    """A future that is fulfilled by running a coroutine."""
+    """A future whose result comes from running a coroutine."""
 
     __slots__ = (
         "_coro",
@@ -93,7 +93,7 @@ class Task(Future):
     ) -> None:
         Future.__init__(self, loop=loop)
         self._log_destroy_pending: bool = False
-        self._registration: Any = self._registration if cython.compiled else 0  # of an earlier `__init__`, or 0
+        self._registration: Any = self._registration if cython.compiled else 0  # from an earlier `__init__`, or 0
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         if context is not None:
@@ -125,7 +125,7 @@ class Task(Future):
     def __class__(self) -> type:
         return asyncio.Task
 
-    # What a task is, to others
+    # Public attributes
 
     def get_coro(self) -> Any:
         """Return the coroutine, or None if an eager task has finished it."""
@@ -142,7 +142,7 @@ class Task(Future):
         return self._name
 
     def set_name(self, value: object) -> None:
-        """Set the name; anything is made a string."""
+        """Set the name; any object is converted to a string."""
         self._name = str(value)
 
     def get_stack(self, *, limit: int | None = None) -> list[Any]:
@@ -180,13 +180,13 @@ class Task(Future):
         return True
 
     def cancelling(self) -> int:
-        """Return how many requests to cancel have not been taken back."""
+        """Return how many requests to cancel have not been undone by `uncancel`."""
         return self._num_cancels_requested
 
     def uncancel(self) -> int:
-        """Take back one request to cancel; return how many are left (asyncio.timeout and TaskGroup do this).
+        """Undo one request to cancel; return how many are left (asyncio.timeout and TaskGroup do this).
 
-        From Python 3.13 on the last one taken back also drops a cancellation that was not thrown in yet.
+        From Python 3.13 on undoing the last one also drops a cancellation that was not thrown in yet.
         """
         if self._num_cancels_requested > 0:
             self._num_cancels_requested -= 1
@@ -207,8 +207,8 @@ class Task(Future):
             finally:
                 leave(thread, self._context)
         else:
-            # Interpreted, an exception keeps its coroutine's frame, and that the frames that ran it. If they kept the
-            # task (here, and in what follows), it would live until the next garbage collection, and so its report.
+            # Interpreted, an exception keeps its coroutine's frame, and that keeps the frames that ran it. If these
+            # kept the task (here, and below), the task and its report would wait for the next garbage collection.
             self._context.run(self._step)
             del self
 
@@ -221,7 +221,7 @@ class Task(Future):
             self._loop.call_soon(self._wakeup, None, context=self._context)
 
     def _wakeup(self, future: Any) -> None:
-        # For whoever enters the context himself: a `call_soon` of any loop, a future that is not loopcore's.
+        # For callers that enter the context themselves: `call_soon` of any loop, futures that are not loopcore's.
         self._announce("loopcore_task_step_begin")
         try:
             self._step()
@@ -269,7 +269,7 @@ class Task(Future):
             if thrown is not None:
                 yielded = self._coro.throw(thrown)
             elif cython.compiled:
-                yielded = raise_pending()  # what the coroutine raised in `resume`, which takes the ordinary case
+                yielded = raise_pending()  # raised by the coroutine in `resume`, which handles the ordinary case
             else:
                 yielded = advance(self._coro, self)
         except StopIteration as stop:
@@ -323,7 +323,7 @@ class Task(Future):
 
     def _finish(self, result: Any) -> None:
         if self._must_cancel:
-            # Cancelled while it was returning: the request came too late to be thrown in, but it counts.
+            # Cancelled during its last step: the request came too late to be thrown in, but it counts.
             self._must_cancel = False
             self._finish_cancelled(None)
         else:
@@ -340,7 +340,7 @@ class Task(Future):
         self._set_exception(exc)
 
     def _schedule_callbacks(self) -> None:
-        # The task is done, whichever way, and nobody has heard of it yet.
+        # The task is done, with a result or not, and its end has not been reported yet.
         if self._registration:
             delist(self)
         if self._reactor is not None:
@@ -385,17 +385,17 @@ class Task(Future):
 
     def __dealloc__(self) -> None:
         if cython.compiled and _LISTS:
-            delist(self)  # which holds no reference
+            delist(self)  # the list holds no reference
 
 
 def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:
-    """Make a Task as its constructor does outside debug mode, without the price of its call. Compiled only."""
+    """Make a Task as its constructor does outside debug mode, without the cost of that call. Compiled only."""
     if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")
     if context is not None:
         check_context(context)
     task: Task = pop_free_object() if has_free_object() else Task.__new__(Task)
-    task._loop = task._reactor = loop  # what is not set here is zero or None already
+    task._loop = task._reactor = loop  # the other attributes are already zero or None
     task._coro = coro
     task._context = copy_context() if context is None else context
     if name is None:

@@ -8,8 +8,9 @@ cdef Py_ssize_t _MANY
 cdef double _NEVER
 
 
-# The C pointers are borrowed from the lists, which the collector may clear before the heap goes; all finalizers have
-# run by then, so nobody uses the heap any more. (`no_gc_clear` is ignored here: the class is in a `.py`, Cython 3.)
+# The C pointers are borrowed from the lists, which the collector may clear before the heap is freed. All finalizers
+# have run by then, so the heap is not used any more. (`no_gc_clear` is ignored here: the class is in a `.py`, Cython
+# 3.)
 @cython.final
 cdef class TimerHeap(TimerKeeper):
     cdef readonly double earliest

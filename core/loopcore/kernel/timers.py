@@ -1,15 +1,16 @@
 """Timers: which callbacks are due, and how long the backend may sleep.
 
 A heap ordered by (deadline, sequence): equal deadlines fire in the order in which they were set, which asyncio leaves
-open. A cancelled timer stays in the heap until it surfaces; once more than half of the heap is cancelled it is
+open. A cancelled timer stays in the heap until it surfaces. When more than half of the heap is cancelled, it is
 rebuilt, so it holds at most twice the live timers (and a few).
 
 Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire. The heap is
 `native/deadlines.pxd`, compiled, and heapq, interpreted (docs/adr/0005). Compiled, timers are *fresh* until the loop
-asks what is due or when to wake: in a list in the order in which they were set, which a cancelled one leaves at once.
-Then they go into the heap, or, many at once, are sorted into a *run* (docs/adr/0005). Lists keep all of them alive.
+asks for due timers or for the next deadline: they are in a list in the order in which they were set, and a cancelled
+one leaves the list at once. Then they go into the heap or, if there are many, are sorted into a *run* (docs/adr/0005).
+Lists keep all timers alive.
 
-A timer that is let go of may be the last to know its context, and so run a finalizer, which may set and cancel timers.
+Releasing a timer may drop the last reference to its context, and so run a finalizer that sets and cancels timers.
 """
 
 from loopcore.kernel.handle import TimerHandle, TimerKeeper
@@ -68,7 +69,7 @@ COMPACT_ABOVE = 64
 """Heaps smaller than this are not worth a rebuild."""
 
 SORT_ABOVE = 256
-"""From how many timers on those that come in together are worth a run of their own."""
+"""From this number on, fresh timers are sorted into a separate run."""
 
 _FEW = COMPACT_ABOVE
 _MANY = SORT_ABOVE
@@ -76,7 +77,7 @@ _NEVER = float("inf")
 
 
 class TimerHeap(TimerKeeper):
-    """Every timer that was set and has not fired. Times are seconds of the loop's clock."""
+    """Every timer that was set and has not fired. Times are in seconds of the loop's clock."""
 
     __slots__ = (
         "earliest",
@@ -93,13 +94,13 @@ class TimerHeap(TimerKeeper):
     def __init__(self) -> None:
         TimerKeeper.__init__(self)
         self.earliest: float = _NEVER
-        """No timer is due before; infinity if there is none. Looked at in every tick."""
-        # The first `_fresh_count` places are timers, but for the holes of those that were cancelled; then come Nones.
+        """No timer is due before this time; infinity if there is none. Read in every tick."""
+        # The first `_fresh_count` entries are timers, or None in place of cancelled ones; the rest is None.
         self._fresh: list[TimerHandle | None] = []
         self._fresh_count: int = 0
         self._holes: int = 0
         self._run: list[TimerHandle | None] = []
-        self._timers: list[TimerHandle] = []  # of the heap, each with -1 - its place; interpreted, the tuples keep them
+        self._timers: list[TimerHandle] = []  # the heap's; `_place` is -1 - the index. Interpreted, tuples keep them
         if not cython.compiled:
             self._heap: Deadlines = make_deadlines()
         self._next_sequence: int = 0
@@ -107,9 +108,9 @@ class TimerHeap(TimerKeeper):
         """How many of the timers in here are cancelled."""
 
     def __cinit__(self) -> None:
-        # Compiled only, as the next one: what is not a Python object.
+        # Compiled only, like `__dealloc__`: the attributes that are not Python objects.
         self._heap = make_deadlines()
-        self.earliest = _NEVER  # nothing is popped of a heap whose `__init__` never ran
+        self.earliest = _NEVER  # nothing is popped from a heap whose `__init__` never ran
 
     def __dealloc__(self) -> None:
         free_deadlines(self._heap)
@@ -118,7 +119,7 @@ class TimerHeap(TimerKeeper):
         return self._sorted_count() + self._fresh_count - self._holes
 
     def push(self, timer: TimerHandle) -> None:
-        """Add a timer. Raises ValueError for one that is in a heap already: it has one place."""
+        """Add a timer. Raises ValueError for one that is already set: it has a single place."""
         if timer._scheduled:
             raise ValueError(f"{timer!r} is set already")
         timer._keeper = self
@@ -136,8 +137,8 @@ class TimerHeap(TimerKeeper):
             self.earliest = timer._when
 
     def note_cancelled(self, timer: TimerHandle) -> None:
-        """Let go of a timer that is being cancelled, or count it, and rebuild when such are the greater part."""
-        if not timer._scheduled or timer._keeper is not self:  # a place is one in its own heap
+        """Release a timer that is being cancelled, or count it; rebuild the heap when most of it is cancelled."""
+        if not timer._scheduled or timer._keeper is not self:  # `_place` is valid in the timer's own heap only
             return
         if cython.compiled and timer._place >= 0:
             self._drop_fresh(timer)
@@ -147,7 +148,7 @@ class TimerHeap(TimerKeeper):
             self._compact(timer)
 
     def next_deadline(self) -> float:
-        """Return the earliest deadline of a timer not cancelled, or infinity if there is none. Asked before a wait."""
+        """Return the earliest deadline of a timer that is not cancelled, or infinity. Called before a wait."""
         while True:
             if self._fresh_count:
                 self._sort_in()
@@ -157,17 +158,17 @@ class TimerHeap(TimerKeeper):
             if not timer._cancelled:
                 return timer._when
             self._pop()
-            del timer  # before the next one is looked at: a finalizer may set one that is earlier, or rebuild the heap
+            del timer  # before the next one is read: a finalizer may set an earlier one, or rebuild the heap
 
     def pop_due(self, limit: float) -> list[TimerHandle]:
-        """Take out and return the timers with a deadline before `limit`, in the order in which they fire."""
+        """Remove and return the timers with a deadline before `limit`, in the order in which they fire."""
         due: list[TimerHandle] = []
         timer: TimerHandle | None = None
         try:
             while self.earliest < limit:
                 timer = None
                 if self._fresh_count:
-                    self._sort_in()  # and there may be none that is due
+                    self._sort_in()  # none of them may be due
                     continue
                 timer = self._pop()
                 if not timer._cancelled:
@@ -177,7 +178,7 @@ class TimerHeap(TimerKeeper):
                 self.push(timer)
             if not due:
                 raise
-            # They fire now. The others are due in the next tick.
+            # These fire now. The others are due in the next tick.
         if cython.compiled:
             self._trim()
         if self._is_mostly_cancelled():
@@ -188,7 +189,7 @@ class TimerHeap(TimerKeeper):
         """Forget every timer."""
         if not cython.compiled and not self._heap:
             return
-        # Made first: to make them may run the collector, and a finalizer that sets a timer.
+        # Created first: an allocation may run the collector, and a finalizer that sets a timer.
         fresh: list[TimerHandle | None] = []
         run: list[TimerHandle | None] = []
         timers: list[TimerHandle] = []
@@ -203,7 +204,7 @@ class TimerHeap(TimerKeeper):
         if cython.compiled:
             free_run(self._heap)
         self._fresh_count = self._holes = 0
-        self._fresh = fresh  # what is dropped may set timers while it is destroyed, which is at the end of this
+        self._fresh = fresh  # destroying the old lists, at the end of this function, may set timers
         self._run = run
         self._timers = timers
 
@@ -219,7 +220,7 @@ class TimerHeap(TimerKeeper):
 
     def _drop_fresh(self, timer: TimerHandle) -> None:
         timer._scheduled = False
-        take_item(self._fresh, timer._place)  # the caller knows the timer, so it is not freed here
+        take_item(self._fresh, timer._place)  # the caller has a reference, so the timer is not freed here
         self._holes += 1
         while self._fresh_count and self._fresh[self._fresh_count - 1] is None:
             self._fresh_count -= 1
@@ -241,7 +242,7 @@ class TimerHeap(TimerKeeper):
         self._holes = 0
 
     def _sort_in(self) -> None:
-        """Have no fresh timers any more."""
+        """Move all fresh timers into the heap, or into a run."""
         count = self._fresh_count - self._holes
         if count >= _MANY and count >= count_run(self._heap):
             self._make_run()
@@ -256,10 +257,10 @@ class TimerHeap(TimerKeeper):
             self._fresh_count = self._holes = 0
         self.earliest = first_deadline(self._heap)
         if len(self._fresh) > _MANY:
-            self._fresh.clear()  # of None alone; a new list might be made while the collector runs a finalizer
+            self._fresh.clear()  # it holds only None; creating a new list could run the collector, and a finalizer
 
     def _make_run(self) -> None:
-        fresh: list[TimerHandle | None] = []  # made first, see `clear`
+        fresh: list[TimerHandle | None] = []  # created first, see `clear`
         while count_run(self._heap):
             position = first_of_run(self._heap)
             timer: TimerHandle = self._run[position]
@@ -312,7 +313,7 @@ class TimerHeap(TimerKeeper):
         timer._scheduled = False
 
     def _trim(self) -> None:
-        # By halves: to move what is left costs no more than to have taken the rest.
+        # By halves: moving the rest costs no more than removing the first half did.
         first = first_of_run(self._heap)
         if first == 0:
             return
@@ -323,15 +324,15 @@ class TimerHeap(TimerKeeper):
             trim_run(self._heap, self._run)
 
     def _compact(self, cancelling: TimerHandle | None) -> None:
-        # The timer being cancelled is not marked yet: it counts as cancelled, and leaves with the others.
+        # The timer being cancelled is not marked yet: it counts as cancelled, and is removed with the others.
         try:
             self._rebuild(cancelling)
         except MemoryError:
-            pass  # nothing has changed: the heap stays as large as it is until the next cancellation
+            pass  # nothing has changed: the heap keeps its size until the next cancellation
 
     def _rebuild(self, cancelling: TimerHandle | None) -> None:
         if not cython.compiled:
-            # Finalizers and signal handlers may run between any two lines of this, and set or cancel timers.
+            # Finalizers and signal handlers may run between any two lines here, and set or cancel timers.
             gone: list[TimerHandle] = []
             sequence, cancelled = self._next_sequence, self.cancelled_count
             live = split_deadlines(self._heap, cancelling, gone)
@@ -346,8 +347,8 @@ class TimerHeap(TimerKeeper):
             return
         dropped: list[TimerHandle | None] = [None] * self._sorted_count()
         if len(dropped) < self._sorted_count():
-            return  # a finalizer has set timers while the list was made; the next cancellation tries again
-        # From here to the last line nothing is made and nothing is freed: nothing fails, and no finalizer runs.
+            return  # a finalizer set timers while the list was created; the next cancellation tries again
+        # From here to the last line nothing is allocated and nothing is freed: nothing fails, and no finalizer runs.
         kept = found = 0
         for position in range(count_deadlines(self._heap)):
             timer = timer_at(self._heap, position)

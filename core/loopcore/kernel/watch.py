@@ -1,6 +1,6 @@
-"""What the tick does differently while somebody looks: debug mode, or a plugin with hot hooks.
+"""The tick's extra work while it is observed: by debug mode, or by a plugin with hot hooks.
 
-Kept out of the tick itself, which runs the same instructions as if none of this existed.
+Separate from the tick itself, which runs the same instructions as if this module did not exist.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def announce_handle(queues: "Queues", handle: Handle, source: str) -> None:
-    """Tell plugins that `handle` was scheduled, and that it wakes a task, if it does."""
+    """Report to plugins that `handle` was scheduled, and the task that it wakes, if any."""
     queues.probes.fire("loopcore_handle_scheduled", queues, handle, source)
     callback = handle._callback
     try:
         is_wakeup = getattr(callback, "__name__", "") == "_wakeup"
-    except Exception:  # a proxy that raises whatever is asked of it; it may be called all the same
+    except Exception:  # a proxy that raises on every attribute access; it may be callable all the same
         is_wakeup = False
     if is_wakeup:
-        # A future that is not loopcore's (asyncio.gather's, say) wakes one of loopcore's tasks.
+        # A future that is not loopcore's (asyncio.gather's, for example) wakes a loopcore task.
         task = getattr(callback, "__self__", None)
         if hasattr(task, "_announce_woken"):
             task._announce_woken(*handle._args)  # type: ignore[union-attr, misc]
@@ -33,10 +33,10 @@ def announce_handle(queues: "Queues", handle: Handle, source: str) -> None:
 def run_watched(reactor: "Dispatcher", runnable: Runnable) -> None:
     """Run `runnable` between its hooks; in debug mode, report it if it took long."""
     if isinstance(runnable, Handle) and runnable.cancelled():
-        return  # passed over in silence
+        return  # skipped silently
     announced = reactor.watching
     what = "task_step" if hasattr(runnable, "get_coro") else "handle"
-    shown = getattr(runnable, "of_task", runnable)  # in the pure build a step of a task is not the task itself
+    shown = getattr(runnable, "of_task", runnable)  # in the pure build a task's step is not the task itself
     if announced:
         reactor.probes.fire(f"loopcore_{what}_begin", reactor, shown)
     before, reactor._current_handle = reactor._current_handle, shown
@@ -51,21 +51,21 @@ def run_watched(reactor: "Dispatcher", runnable: Runnable) -> None:
     if reactor.get_debug() and seconds >= reactor.slow_callback_duration:
         logger.warning("Executing %s took %.3f seconds", _describe(shown), seconds)
         reactor.probes.cold("loopcore_slow_callback", loop=reactor, runnable=shown, seconds=seconds)
-    del runnable, shown  # this frame lives as long as the traceback of what was run, and would keep it alive
+    del runnable, shown  # a live traceback would pin this frame, and through it the callback
 
 
 def _describe(shown: Runnable) -> str:
-    """Return what asyncio's warning says of a callback: its handle, or the task whose step it is."""
+    """Return the name of a callback for asyncio's warning: its handle, or the task whose step it is."""
     try:
         owner = getattr(getattr(shown, "_callback", None), "__self__", None)
         is_step = isinstance(owner, asyncio.Task)
-    except Exception:  # a proxy that raises whatever is asked of it
+    except Exception:  # a proxy that raises on every attribute access
         is_step = False
     return repr(owner if is_step else shown)
 
 
 def report_starvation(reactor: "Dispatcher") -> None:
-    """Tell plugins that the urgent queues used up their budget; say so in the log the first time."""
+    """Report to plugins that the microtask queues used up their budget; log a warning the first time."""
     left = len(reactor.microtasks)
     if reactor.starvations == 1:
         own_logger.warning(

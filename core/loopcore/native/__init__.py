@@ -1,5 +1,5 @@
-"""What the compiled build takes from C and the pure build says in Python.
+"""Functions that the compiled build takes from C and the pure build implements in Python.
 
-`interpreted.py` and the `.pxd` headers hold the same functions; a kernel module picks one by
+`interpreted.py` and the `.pxd` headers define the same functions; a kernel module picks one by
 `cython.compiled`. Nothing else in loopcore is written twice.
 """

@@ -1,8 +1,8 @@
-# What the compiled acceptor takes from the sockets API: accept4(2), which makes a connection non-blocking by itself, and
-# the peer's address as `socket.accept` gives it. For the families of the Internet; the twin in Python takes any.
+# The compiled acceptor's part of the sockets API: accept4(2), which also makes the connection non-blocking, and the
+# peer's address as `socket.accept` returns it. For the Internet address families; the Python twin takes any.
 #
-# Result, as in `interpreted_accepting.py`: None for "not now", else the descriptor and the address. `sock` is what the
-# twin needs; C needs `fd` alone.
+# Result, as in `interpreted_accepting.py`: None for "not now", else the descriptor and the address. The twin needs
+# `sock`; C needs only `fd`.
 
 from cpython.object cimport PyObject
 
@@ -40,7 +40,7 @@ cdef extern from *:
         struct sockaddr_storage space;
     } loopcore_peer;
 
-    /* What Py_BuildValue("(si)") makes of inet_ntop(3), in a tenth of the instructions. */
+    /* The tuple of Py_BuildValue("(si)") for a result of inet_ntop(3), in a tenth of the instructions. */
     static PyObject *
     loopcore_address_of_four(const struct sockaddr_in *peer)
     {
@@ -125,5 +125,5 @@ cdef extern from *:
     }
     """
     object accept_one "loopcore_accept_one" (object sock, int fd)
-    # The address of whom a connection leads to; None if it was reset already.
+    # The peer's address of a connection; None if it was already reset.
     object peer_of "loopcore_peer_of" (int fd)

@@ -1,5 +1,5 @@
-# What inet_pton(3) says of a literal IPv4 address, asked without a copy of the text. `socket.inet_pton` makes the bytes of
-# the address, which nobody needs. The twin in Python, `interpreted_addresses.py`, asks it all the same.
+# inet_pton(3) for a literal IPv4 address, without a copy of the text. `socket.inet_pton` would make an unused bytes
+# object of the address. The Python twin, `interpreted_addresses.py`, calls it all the same.
 
 cdef extern from *:
     """
@@ -8,7 +8,7 @@ cdef extern from *:
     #include <string.h>
     #include <sys/socket.h>
 
-    /* Whether `host` is a str, and an IPv4 address in the one spelling that inet_pton(3) takes. */
+    /* Whether `host` is a str with an IPv4 address in the one spelling that inet_pton(3) accepts. */
     static int
     loopcore_is_ipv4(PyObject *host)
     {

@@ -1,12 +1,12 @@
-# Attributes of a program's own on instances of a compiled class, which costs those that have none nothing.
+# A program's own attributes on instances of a compiled class, at no cost for instances without any.
 #
-# `cdef dict __dict__` would do it, but makes an empty dict with every instance, and turns each cpdef call into a look for
-# an override in it. So the slot is declared as a plain pointer, `PyObject *_instance_dict`, and `open_dict` tells the
-# interpreter where it is: `tp_dictoffset`, the documented way of a type written in C. The dict is made by the
-# interpreter with the first attribute; what is read, bound and found first is as with every Python object.
+# `cdef dict __dict__` would do it, but it makes an empty dict with every instance, and makes each cpdef call search
+# that dict for an override. So the slot is declared as a plain pointer, `PyObject *_instance_dict`, and `open_dict`
+# sets its offset as `tp_dictoffset`, the documented way for a type written in C. The interpreter makes the dict with
+# the first attribute; attribute access, binding and lookup order are those of every Python object.
 #
-# One class of a module can be opened, before any subclass of it exists: those take the offset over. Its hot methods
-# should be cdef, since the look for an override takes place wherever there may be a dict.
+# One class per module can be opened, before any subclass of it exists: subclasses inherit the offset. Its hot methods
+# should be cdef, because a cpdef call searches for an override wherever there may be a dict.
 
 cdef extern from *:
     """
@@ -40,8 +40,8 @@ cdef extern from *:
     static void
     loopcore_dealloc(PyObject *self)
     {
-        /* Of a subclass, its own dealloc has called the finalizer. Cython's does so for the class it was made for, which
-         * it knows by the slot that this function stands in now. */
+        /* The dealloc of a subclass has already called the finalizer. Cython's calls it only if `tp_dealloc` is
+         * Cython's own function, and that slot now holds this function. */
         if (Py_TYPE(self)->tp_dealloc == loopcore_dealloc && PyObject_CallFinalizerFromDealloc(self) < 0) {
             return;
         }

@@ -1,9 +1,9 @@
-# Room for bytes whose number is known when they are there: a bytes object that is filled by whoever takes a buffer.
+# Buffers for bytes whose number is known only afterwards: a bytes object that is filled through a writable view.
 
 cdef extern from *:
     """
-    /* The first `size` bytes of `buffer`, which nobody else has: the same object, unless it would keep much for little.
-    /* */
+    /* The first `size` bytes of `buffer`, of which the caller has the only reference: the same object, or a copy if
+     * that object would waste much memory. */
     static inline PyObject *
     loopcore_truncated(PyObject *buffer, Py_ssize_t size)
     {
@@ -21,7 +21,7 @@ cdef extern from *:
         return PyBytes_FromStringAndSize(NULL, size);
     }
 
-    /* A writable memoryview of `buffer`. It must not outlive it, nor be seen by anybody when `buffer` is. */
+    /* A writable memoryview of `buffer`. It must not outlive `buffer`, nor be used after `buffer` is handed out. */
     static inline PyObject *
     loopcore_writable_view(PyObject *buffer)
     {

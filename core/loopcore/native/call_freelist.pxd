@@ -1,7 +1,7 @@
-# Calls of streams that have ended, kept to be begun again (docs/adr/0011): the last one of each kind, of those of a module.
+# A free list for calls of streams that have ended (docs/adr/0011): the last call of each kind, for one module.
 #
-# A call that ends is still held by who awaits it, and let go of before the next one begins: then the reference here is the
-# only one. It refers to nothing meanwhile. Without the GIL nothing is kept.
+# A call that ends is still referred to by its awaiter, which drops it before the next call begins: then the reference
+# here is the only one. The call refers to nothing meanwhile. Without the GIL no call is kept.
 
 cdef extern from *:
     """
@@ -23,7 +23,7 @@ cdef extern from *:
         return call;
     }
 
-    /* The one before is let go of: somebody may hold it for long. */
+    /* The previous call is dropped: the program may keep it for long. */
     static inline void
     loopcore_push_free_call(int kind, PyObject *call)
     {

@@ -1,6 +1,6 @@
-# What the compiled streams take from C: parts of chunks.
+# Parts of chunks, in C, for the compiled streams.
 #
-# A chunk is `bytes` or a bytearray. The twins in Python are in `interpreted_chunks.py`.
+# A chunk is `bytes` or a bytearray. The Python twins are in `interpreted_chunks.py`.
 
 from cpython.object cimport PyObject
 
@@ -27,7 +27,7 @@ cdef extern from *:
         return PyBytes_FromStringAndSize(loopcore_chunk_start(chunk) + start, end - start);
     }
 
-    /* chunk.find(wanted, start); for one byte, as in lines, without a call of the method. */
+    /* chunk.find(wanted, start); for a single byte, such as a line's end, without a method call. */
     static inline Py_ssize_t
     loopcore_find(PyObject *chunk, PyObject *wanted, Py_ssize_t start)
     {

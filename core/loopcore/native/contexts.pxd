@@ -1,15 +1,16 @@
-# Whether the current context still holds what a copy of it held, for handles that share copies (docs/adr/0006).
+# Whether the current context still holds the same variables as an earlier copy, for handles that share copies
+# (docs/adr/0006).
 #
-# A context's variables are in a table that is never changed, only replaced, so two contexts with the same table are copies
-# of each other. The interpreter tells nobody about that table; its place is behind the header and one pointer, from Python
-# 3.7 on. `know_contexts` makes sure of it before anybody relies on it: the size of a context is what it was, a copy has the
-# same table, a context in which a variable was set has another, and what was entered is the current one. Where any of it is
-# otherwise, from Python 3.15 on, and without the GIL, every handle has a copy at once. What is known, one module knows: the
-# others ask about tables only where that has left a context for them.
+# A context's variables are in a table that is never changed, only replaced, so two contexts with the same table are
+# copies of each other. The interpreter does not expose that table; since Python 3.7 it is behind the header and one
+# pointer. `know_contexts` verifies this before it is used: the size of a context is the expected one, a copy has the
+# same table, a context in which a variable was set has another, and an entered context is the current one. If any of
+# this fails, from Python 3.15 on, and without the GIL, every handle gets a copy at once. Only one module knows the
+# result: the others compare tables only if that module has given them a context.
 
 from cpython.object cimport PyObject
 
-from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
+from loopcore.native.cpython cimport raise_pending  # the C code below needs its definitions
 
 cdef extern from *:
     """
@@ -86,7 +87,7 @@ cdef extern from *:
         return loopcore_table_of(one) == loopcore_table_of(other);
     }
 
-    /* Whether `context`, a copy of what was current once, would be the same if it were made now. */
+    /* Whether a copy of the current context would equal `context`, an earlier copy. */
     static inline int
     loopcore_is_as_current(PyObject *context)
     {
@@ -94,8 +95,8 @@ cdef extern from *:
         return current != NULL && loopcore_table_of(current) == loopcore_table_of(context);
     }
 
-    /* Whether a context that was left is as good as a copy of `shared`: it has the same, and nobody but the caller knows
-     * it (a token does, or who has asked for it). */
+    /* Whether a context that was left can serve as a copy of `shared`: it holds the same variables, and no one but
+     * the caller refers to it (a token may, or code that asked for the context). */
     static inline int
     loopcore_is_as_new(PyObject *context, PyObject *shared)
     {
@@ -140,8 +141,8 @@ cdef extern from *:
     }
     #endif
 
-    /* What PyContext_Enter and PyContext_Exit do up to Python 3.13, without a call, in a thread that is known: from 3.14 on
-     * they tell watchers. Where contexts are not known, in another type's, and for what they refuse, they are called. */
+    /* The work of PyContext_Enter and PyContext_Exit up to Python 3.13, without a call, in a known thread; from 3.14 on
+     * they notify watchers. They are called if the layout is not known, for other types, and if they would raise. */
     #if PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
     static inline void *
     loopcore_current_thread(void)
@@ -205,7 +206,8 @@ cdef extern from *:
         return (Py_ssize_t)Py_REFCNT(object);
     }
 
-    /* A context of the caller's own, who holds a reference to `context`: that, if there is no other, or else a copy. */
+    /* A context for the caller alone, which has a reference to `context`: `context` itself if that is the only one,
+     * otherwise a copy. */
     static inline PyObject *
     loopcore_own_context(PyObject *context)
     {
@@ -217,14 +219,14 @@ cdef extern from *:
         return PyContext_Copy(context);
     }
 
-    /* Enter the context, call with the arguments where they are, leave: 0, or -1 and an exception is pending. `thread` is
-     * what `current_thread` has returned in this thread. */
+    /* Enter the context, call without moving the arguments, leave: 0, or -1 with an exception pending. `thread` is the
+     * result of `current_thread` in this thread. */
     static inline int
     loopcore_call_in_context(void *thread, PyObject *context, void *callback, void *args)
     {
         PyObject *result;
         if (!PyTuple_Check((PyObject *)args)) {
-            PyErr_SetString(PyExc_TypeError, "the arguments of a handle must be a tuple");  /* a program has set None */
+            PyErr_SetString(PyExc_TypeError, "the arguments of a handle must be a tuple");  /* the program set None */
             return -1;
         }
         if (loopcore_enter(thread, context) < 0) {
@@ -267,5 +269,5 @@ cdef extern from *:
     bint is_as_new "loopcore_is_as_new" (object context, PyObject *shared) noexcept
     bint same_table "loopcore_same_table" (PyObject *one, PyObject *other) noexcept
     Py_ssize_t references "loopcore_references" (PyObject *object) noexcept
-    # Of an attribute, which may hold the only reference: no temporary one may be taken to call this.
+    # Takes an attribute, which may hold the only reference: the call must not take a temporary one.
     object own "loopcore_own_context" (PyObject *context)

@@ -1,4 +1,4 @@
-# What the compiled kernel takes from CPython's C API. Stable, documented calls only (Python 3.11 and newer).
+# The compiled kernel's part of CPython's C API. Stable, documented calls only (Python 3.11 and newer).
 
 from cpython.object cimport PyObject
 
@@ -6,7 +6,7 @@ cdef extern from *:
     """
     #include <time.h>
 
-    /* A reference to None, which need not be counted where None is immortal. */
+    /* A reference to None, which is not counted where None is immortal. */
     static inline PyObject *
     loopcore_none(void)
     {
@@ -16,8 +16,8 @@ cdef extern from *:
         return Py_None;
     }
 
-    /* PyObject_Vectorcall without its look for an exception beside a result, as Cython calls, too. What has returned
-     * nothing has an exception: callers rely on it. */
+    /* PyObject_Vectorcall without its check for an exception next to a result; Cython's calls have none either. Callers
+     * rely on it: a call without a result has set an exception. */
     static inline PyObject *
     loopcore_call(PyObject *callable, PyObject *const *args, size_t count)
     {
@@ -37,7 +37,7 @@ cdef extern from *:
         return result;
     }
 
-    /* PyIter_Send without its call. */
+    /* PyIter_Send, inlined. */
     static inline PySendResult
     loopcore_send(PyObject *iterator, PyObject *value, PyObject **result)
     {
@@ -64,7 +64,7 @@ cdef extern from *:
         return result;
     }
 
-    /* Call with one argument, a bound method without its wrapper. */
+    /* Call with one argument; a bound method is called without its wrapper. */
     static inline PyObject *
     loopcore_call_for(PyObject *callback, PyObject *argument)
     {
@@ -76,7 +76,7 @@ cdef extern from *:
         return loopcore_call(callback, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET);
     }
 
-    /* The same for who does not want the result: 0, or -1 and an exception is pending. */
+    /* The same for a caller that ignores the result: 0, or -1 with an exception pending. */
     static inline int
     loopcore_call_with(PyObject *callback, PyObject *argument)
     {
@@ -88,7 +88,7 @@ cdef extern from *:
         return 0;
     }
 
-    /* What `get_buffer` returns, if there is room in it; None, and an exception is pending. */
+    /* The result of `get_buffer`, if it has room; otherwise None, with an exception pending. */
     static inline PyObject *
     loopcore_ask_for_buffer(PyObject *get_buffer, PyObject *hint)
     {
@@ -104,7 +104,7 @@ cdef extern from *:
         Py_RETURN_NONE;
     }
 
-    /* Call a method, found by its name now, with two arguments: 0, or -1 and an exception is pending. */
+    /* Look up a method by name and call it with two arguments: 0, or -1 with an exception pending. */
     static inline int
     loopcore_call_method_with(PyObject *object, PyObject *name, PyObject *one, PyObject *other)
     {
@@ -135,7 +135,7 @@ cdef extern from *:
         return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
     }
 
-    /* Seconds in nanoseconds: int(seconds * 1e9) without the int. */
+    /* Seconds as nanoseconds: int(seconds * 1e9) without the int. */
     static inline long long
     loopcore_to_ns(double seconds)
     {
@@ -164,7 +164,7 @@ cdef extern from *:
         return bits;
     #endif
     }
-    /* For code that tells what an exception is: the one that a call of `noexcept` has left. */
+    /* Raise the exception that a `noexcept` call has left pending, for code that handles it. */
     static inline PyObject *
     loopcore_raise_pending(void)
     {
@@ -183,7 +183,7 @@ cdef extern from *:
     int bit_length "loopcore_bit_length" (long long number) noexcept
 
 cdef extern from "Python.h":
-    # Of what is exactly bytes.
+    # For exactly bytes.
     Py_ssize_t size_of "PyBytes_GET_SIZE" (object item) noexcept
     unsigned long get_ident "PyThread_get_thread_ident" () noexcept
     object copy_context "PyContext_CopyCurrent" ()

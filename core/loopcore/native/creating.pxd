@@ -1,8 +1,8 @@
-# `create_task` of a compiled loop without a dict for keywords that nobody gives (docs/adr/0007).
+# `create_task` of a compiled loop without a dict for unused keyword arguments (docs/adr/0007).
 #
-# Cython makes one for `**kwargs` in every call. So the method that it has made is put behind another of the same name, which
-# takes the ordinary call, a coroutine with or without `name` and `context`, and hands on every other. Signature and
-# docstring are those of the one behind it. Included by one module only.
+# Cython makes a dict for `**kwargs` in every call. So its method is replaced by another of the same name, which handles
+# the ordinary call, a coroutine with or without `name` and `context`, and passes every other call on to Cython's
+# method. Signature and docstring are those of Cython's method. Included by one module only.
 
 cdef extern from *:
     """
@@ -40,7 +40,7 @@ cdef extern from *:
                           : loopcore_creating.behind(self, args, count, names);
     }
 
-    /* Return whether ordinary calls are taken from now on. They are not if the method is not what it is expected to be. */
+    /* Return whether ordinary calls are handled from now on. They are not if Cython's method has an unexpected form. */
     static int
     loopcore_open_create_task(PyObject *opened, loopcore_maker make)
     {
@@ -54,7 +54,7 @@ cdef extern from *:
         }
         definition = ((PyMethodDescrObject *)behind)->d_method;
         if (definition->ml_meth == (PyCFunction)(void (*)(void))loopcore_create_task) {
-            return 1; /* opened before: behind it would be itself */
+            return 1; /* opened before: it would call itself */
         }
         if (definition->ml_flags != (METH_FASTCALL | METH_KEYWORDS)) {
             return 0;

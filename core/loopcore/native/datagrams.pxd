@@ -1,13 +1,13 @@
-# What the compiled datagram driver takes from the sockets API: recvfrom(2), send(2) and sendto(2), straight on the
-# descriptor. The GIL is kept, for the reasons in `sockets.pxd`, and an error of a receive returned, as there.
+# The compiled datagram driver's part of the sockets API: recvfrom(2), send(2) and sendto(2), straight on the
+# descriptor. The GIL is kept, for the reasons in `sockets.pxd`, and the error of a receive is returned, as there.
 #
-# One call a datagram: recvmmsg(2) and sendmmsg(2) save the entry into the kernel, which is 0.13 us of the 3.2 us that a
-# datagram costs there both ways, and lose as much by their vectors (8 a call on Linux 6.18: 0.56 us for each received
-# against 0.53, 2.7 us for each sent against 2.65).
+# One call per datagram: recvmmsg(2) and sendmmsg(2) save the entry into the kernel, which is 0.13 us of the 3.2 us that
+# a datagram costs there both ways, and lose as much by their vectors (8 per call on Linux 6.18: 0.56 us for each
+# received against 0.53, 2.7 us for each sent against 2.65).
 
 from cpython.object cimport PyObject
 
-from loopcore.native.sockets cimport keep_spare  # whose C this stands upon
+from loopcore.native.sockets cimport keep_spare  # the C code below needs its definitions
 
 cdef extern from *:
     """
@@ -27,10 +27,10 @@ cdef extern from *:
 
     #define LOOPCORE_DATAGRAM_LIMIT (256 * 1024)
 
-    /* One buffer for all receives of the process: it is filled and copied from without letting go of the GIL. */
+    /* One buffer for all receives of the process: it is filled and copied from without releasing the GIL. */
     static char loopcore_datagram_buffer[LOOPCORE_DATAGRAM_LIMIT];
 
-    /* An Internet address as the socket module writes it: (host, port), for IPv6 also flow label and scope. */
+    /* An Internet address in the socket module's form: (host, port), for IPv6 also flow label and scope. */
     static PyObject *
     loopcore_internet_address(const struct sockaddr_storage *from)
     {
@@ -53,9 +53,9 @@ cdef extern from *:
         Py_RETURN_NONE;
     }
 
-    /* The addresses that came last, each with its tuple: peers come again, and a tuple with its two objects costs more
-     * than the rest of a receive. Two places for each hash, the one that was used last in front: two peers that share
-     * a hash do not drive each other out. */
+    /* The most recent addresses, each with its tuple: peers send again, and a tuple with its two objects costs more
+     * than the rest of a receive. Each hash has two places, the one used last in front: two peers that share a hash do
+     * not evict each other. */
     #define LOOPCORE_KNOWN_HASHES 64
 
     typedef struct {
@@ -107,7 +107,7 @@ cdef extern from *:
         return known->written;
     }
 
-    /* The length of the address that `written` stands for, put into `raw`; 0 if only the socket module can tell. */
+    /* Convert the address tuple `written` to `raw` and return its length; 0 if this takes the socket module. */
     static socklen_t
     loopcore_raw_address(PyObject *written, int family, struct sockaddr_in6 *raw)
     {
@@ -136,7 +136,7 @@ cdef extern from *:
             return 0;
         }
         if (strlen(host) != (size_t)size) {
-            return 0; /* a null character, which would end the name for inet_pton(3) */
+            return 0; /* a null character, at which inet_pton(3) would stop */
         }
         memset(four, 0, sizeof(*four));
         four->sin_family = AF_INET;
@@ -144,7 +144,7 @@ cdef extern from *:
         return port >= 0 && port <= 65535 && inet_pton(AF_INET, host, &four->sin_addr) == 1 ? sizeof(*four) : 0;
     }
 
-    /* Who sent the datagram that was received last. */
+    /* The sender of the datagram that was received last. */
     static PyObject *loopcore_sender;
 
     static PyObject *
@@ -159,7 +159,7 @@ cdef extern from *:
         if (got < 0) {
             return loopcore_nothing_received();
         }
-        /* Copied first: to make an address may start a collection, whose finalizers may let other threads receive. */
+        /* Copied first: making an address may start a collection, whose finalizers may let other threads receive. */
         data = loopcore_make_bytes(got);
         if (data == NULL) {
             return loopcore_take_exception();
@@ -223,7 +223,7 @@ cdef extern from *:
             }
             return loopcore_send_raw(fd, item, (const struct sockaddr *)&raw, length);
         }
-        sent = PyObject_CallMethod(sock, "sendto", "OO", item, address); /* names, errors: the socket module's */
+        sent = PyObject_CallMethod(sock, "sendto", "OO", item, address); /* names, errors: left to the socket module */
         if (sent != NULL) {
             Py_DECREF(sent);
             return 1;
@@ -235,7 +235,7 @@ cdef extern from *:
         return -1;
     }
     """
-    # bytes, and `take_sender` returns their sender, once; None, or an exception.
+    # Returns bytes, whose sender `take_sender` returns, once; None, or an exception.
     object receive_internet "loopcore_receive_internet" (int fd)
     object take_sender "loopcore_take_sender" ()
     int send_connected "loopcore_send_connected" (object sock, int fd, object item) except -1

@@ -1,12 +1,14 @@
-# A heap of deadlines in C, for the compiled timer heap (docs/adr/0005). `interpreted_deadlines.py` has the twins in Python.
+# A heap of deadlines in C, for the compiled timer heap (docs/adr/0005). The Python twins are in
+# `interpreted_deadlines.py`.
 #
-# Deadline and sequence stand beside the pointer, so that a comparison touches the array and never a timer: among 100,000
-# of them each timer would be a cache miss. Four children a node: half the levels of a binary heap, and the children lie
-# side by side. The pointers are borrowed; who calls keeps the timers alive as long as they are in here. All is inline,
-# because each module that knows the timer heap includes it.
+# An item holds deadline and sequence as well as the pointer, so that a comparison touches the array and never a timer:
+# among 100,000 timers each one would be a cache miss. Each node has four children: half the levels of a binary heap,
+# and the children are contiguous. The pointers are borrowed; the caller keeps the timers alive while they are in here.
+# All functions are inline, because each module that uses the timer heap includes them.
 #
-# Beside the heap there may be one *run*: many timers that were new at the same time, sorted once (docs/adr/0005). To take
-# its first costs nothing, and which timers are the next is known early enough to fetch them into the cache.
+# In addition to the heap there may be one *run*: many timers that were new at the same time, sorted once
+# (docs/adr/0005). Taking its first timer costs nothing, and the next timers are known early enough to prefetch them
+# into the cache.
 
 cdef extern from *:
     """
@@ -28,7 +30,7 @@ cdef extern from *:
         loopcore_sorted *run;
         Py_ssize_t run_first;
         Py_ssize_t run_end;
-        long long run_sequence;  /* of what would be at index 0; the run's are younger than those before it in the heap */
+        long long run_sequence;  /* of the item at index 0; above those that the heap held before the run */
     } loopcore_deadlines, *Deadlines;
 
     #define LOOPCORE_FEW_DEADLINES 64
@@ -65,7 +67,7 @@ cdef extern from *:
         return 0;
     }
 
-    /* Make sure that one more fits. */
+    /* Make room for one more item. */
     static inline int
     loopcore_reserve_deadline(loopcore_deadlines *heap)
     {
@@ -77,7 +79,7 @@ cdef extern from *:
         return 0;
     }
 
-    /* Give back what a crowd took, by halves. */
+    /* Free the memory of an earlier peak, by halves. */
     static inline void
     loopcore_shrink_deadlines(loopcore_deadlines *heap)
     {
@@ -86,7 +88,7 @@ cdef extern from *:
             room /= 2;
         }
         if (room != heap->room) {
-            (void)loopcore_resize_deadlines(heap, room);  /* refused, it stays as large as it is */
+            (void)loopcore_resize_deadlines(heap, room);  /* if this fails, it keeps its size */
         }
     }
 
@@ -137,7 +139,7 @@ cdef extern from *:
         items[at] = sinking;
     }
 
-    /* Take out the first; there must be one. */
+    /* Remove and return the first; there must be one. */
     static inline PyObject *
     loopcore_pop_deadline(loopcore_deadlines *heap)
     {
@@ -156,7 +158,7 @@ cdef extern from *:
         return heap->run_end - heap->run_first;
     }
 
-    /* Whether the first of all is the first of the run. */
+    /* Whether the first of all timers is the first of the run. */
     static inline int
     loopcore_run_is_first(const loopcore_deadlines *heap)
     {
@@ -183,7 +185,7 @@ cdef extern from *:
         return heap->count;
     }
 
-    /* An empty run with room for `count`, and for as many while they are sorted. */
+    /* Make an empty run with room for `count` items, and as much again for sorting them. */
     static inline int
     loopcore_make_run(loopcore_deadlines *heap, Py_ssize_t count)
     {
@@ -212,18 +214,18 @@ cdef extern from *:
         heap->run[heap->run_end++].timer = timer;
     }
 
-    /* A number that is in the order of the deadlines: the bits of a double, those below zero turned round. */
+    /* A number that sorts like the deadlines: the bits of a double, inverted for negative ones. */
     static inline unsigned long long
     loopcore_key_of(const loopcore_sorted *item)
     {
         unsigned long long bits;
-        double when = item->when + 0.0;  /* of the two zeros one */
+        double when = item->when + 0.0;  /* -0.0 becomes 0.0 */
         memcpy(&bits, &when, sizeof(bits));
         return bits >> 63 ? ~bits : bits | 1ULL << 63;
     }
 
-    /* Sort a run that was just filled, byte by byte from the least, so that equal deadlines stay in their order; and put the
-     * list that owns its timers into the same order. None of that calls the interpreter. */
+    /* Sort a run that was just filled, byte by byte from the lowest, so that equal deadlines keep their order; and put
+     * the list that owns its timers into the same order. This never calls the interpreter. */
     static inline void
     loopcore_sort_run(loopcore_deadlines *heap, PyObject *owners, long long sequence)
     {
@@ -232,7 +234,7 @@ cdef extern from *:
         loopcore_sorted *from = heap->run, *to = heap->run + count;
         heap->run_sequence = sequence;
         if (count == 0) {
-            return;  /* a finalizer has cancelled them all */
+            return;  /* a finalizer has cancelled all of them */
         }
         memset(counts, 0, sizeof(counts));
         for (size_t at = 0; at < count; at++) {
@@ -245,7 +247,7 @@ cdef extern from *:
             size_t place = 0;
             loopcore_sorted *other = from;
             if (counts[byte][loopcore_key_of(from) >> 8 * byte & 255] == count) {
-                continue;  /* all have the same here, as deadlines of the same hour have in their highest bytes */
+                continue;  /* equal in all, as are the highest bytes of deadlines within an hour */
             }
             for (int value = 0; value < 256; value++) {
                 size_t many = counts[byte][value];
@@ -278,20 +280,20 @@ cdef extern from *:
     #endif
     }
 
-    /* Where the first of the run is in the list of its owners; it is out of the run now. */
+    /* Remove the first of the run; return its index in the list of owners. */
     static inline Py_ssize_t
     loopcore_advance_run(loopcore_deadlines *heap)
     {
         Py_ssize_t ahead = heap->run_first + 8;
         if (ahead < heap->run_end) {
-            /* The collector's part in front, and the two lines behind it. */
+            /* The collector's header in front of the object, and the two cache lines after it. */
             loopcore_fetch((const char *)heap->run[ahead].timer - 16);
             loopcore_fetch((const char *)heap->run[ahead].timer + 48);
         }
         return heap->run_first++;
     }
 
-    /* Give back what the timers took that are gone; their places among the owners hold None. */
+    /* Free the memory of timers that are gone; their entries in the list of owners are None. */
     static inline void
     loopcore_trim_run(loopcore_deadlines *heap, PyObject *owners)
     {
@@ -299,7 +301,7 @@ cdef extern from *:
         loopcore_sorted *moved;
         if (PyList_SetSlice(owners, heap->run_end, PyList_GET_SIZE(owners), NULL) < 0
                 || PyList_SetSlice(owners, 0, heap->run_first, NULL) < 0) {
-            PyErr_Clear();  /* it stays as large as it is; should only the end have gone, nobody looks there */
+            PyErr_Clear();  /* it keeps its size; if only the end was removed, that was unused */
             return;
         }
         memmove(heap->run, heap->run + heap->run_first, (size_t)left * sizeof(loopcore_sorted));
@@ -334,7 +336,7 @@ cdef extern from *:
         heap->run[to] = heap->run[position];
     }
 
-    /* Let the run end at `end`, which is not beyond where it ends. */
+    /* Truncate the run at `end`, which is not beyond its present end. */
     static inline void
     loopcore_cut_run(loopcore_deadlines *heap, Py_ssize_t end)
     {
@@ -353,7 +355,7 @@ cdef extern from *:
         heap->items[to] = heap->items[position];
     }
 
-    /* Keep the first `count`, in whatever order they are, and make them a heap. */
+    /* Keep the first `count` items, in whatever order, and make them a heap. */
     static inline void
     loopcore_cut_deadlines(loopcore_deadlines *heap, Py_ssize_t count)
     {

@@ -1,10 +1,10 @@
-# The readiness table's entries of small descriptors: a list by their numbers, which answers without a hash.
+# The readiness table's entries of small descriptors: a list indexed by descriptor, for look-ups without a hash.
 
 from cpython.object cimport PyObject
 
 cdef extern from *:
     """
-    /* The value of a small int; -1 for everything else, and for 0. */
+    /* The value of a small int; -1 for any other object, on Python 3.11 also for 0. */
     static inline Py_ssize_t
     loopcore_small(PyObject *number)
     {
@@ -22,8 +22,8 @@ cdef extern from *:
         return -1;
     }
 
-    /* What stands in `table` at the place that the int `number` names; NULL if it is None, or there is no such place. The
-     * table itself is None if `__init__` has not run. */
+    /* The entry of `table` at the index `number`, an int; NULL if it is None or out of range. The table itself is None
+     * if `__init__` has not run. */
     static inline PyObject *
     loopcore_find_by_fd(PyObject *table, PyObject *number)
     {
@@ -36,7 +36,7 @@ cdef extern from *:
         return found == Py_None ? NULL : found;
     }
 
-    /* The same for the number in `event`, (number, bits), if its bits are those and no more. */
+    /* The same for the number in `event`, (number, bits), if it has exactly these bits. */
     static inline PyObject *
     loopcore_find_by_event(PyObject *table, PyObject *event, int bits)
     {
@@ -47,6 +47,6 @@ cdef extern from *:
         return loopcore_find_by_fd(table, PyTuple_GET_ITEM(event, 0));
     }
     """
-    # Of an attribute, and borrowed: no temporary references are taken.
+    # Takes an attribute, returns a borrowed reference: no temporary references are taken.
     PyObject *find_by_fd "loopcore_find_by_fd" (PyObject *table, PyObject *number) noexcept
     PyObject *find_by_event "loopcore_find_by_event" (PyObject *table, PyObject *event, int bits) noexcept

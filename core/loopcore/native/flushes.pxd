@@ -1,10 +1,10 @@
-# What waits for the end of the tick: a list of the loop, whose item may leave before if it is the only one.
+# The flushes at the end of the tick: a list of the loop, from which a single item may be removed early.
 
 from cpython.object cimport PyObject
 
 cdef extern from *:
     """
-    /* Take `item` out of the list, which keeps its room; 0 if something else is there, before or behind it, or nothing. */
+    /* Remove `item` from the list, which keeps its capacity; 0 unless it is the only item. */
     static inline int
     loopcore_take_only(PyObject *list, PyObject *item)
     {
@@ -16,7 +16,7 @@ cdef extern from *:
         return 1;
     }
 
-    /* list.append(); the list has room nearly always, since those who empty it leave it that. */
+    /* list.append(); the list nearly always has room, because emptying it keeps its capacity. */
     static inline int
     loopcore_add(PyObject *list, PyObject *item)
     {
@@ -32,6 +32,6 @@ cdef extern from *:
     }
     """
     bint take_only "loopcore_take_only" (list items, object item) noexcept
-    # The same two, of attributes: no temporary references are taken.
+    # The same two, for attributes: no temporary references are taken.
     bint take_only_borrowed "loopcore_take_only" (PyObject *items, PyObject *item) noexcept
     int add_borrowed "loopcore_add" (PyObject *items, PyObject *item) except -1

@@ -1,7 +1,7 @@
-# Handles that have run, kept to be used again (docs/adr/0004): an array of references that the compiled kernel owns.
+# A free list for handles that have run (docs/adr/0004): an array of references that the compiled kernel owns.
 #
-# They refer to nothing while they are here, so the garbage collector need not know of them, and does not: whoever looks
-# at its objects finds no handle of nobody's. Included by one module only.
+# Pooled handles refer to nothing, so the garbage collector does not need to track them, and does not: gc.get_objects()
+# never shows pooled handles. Included by one module only.
 
 cdef extern from *:
     """

@@ -1,4 +1,4 @@
-"""The Python twins of what `cpython.pxd` and others of C define, for the pure build: same names, same contracts."""
+"""The Python twins of functions in `cpython.pxd` and other headers, for the pure build: same names, same contracts."""
 
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -14,19 +14,19 @@ identity = id
 
 
 def to_ns(seconds: float) -> int:
-    """Return `seconds` in whole nanoseconds."""
+    """Return `seconds` as whole nanoseconds."""
     return int(seconds * 1e9)
 
 
 def bit_length(number: int) -> int:
-    """Return how many bits `number`, which is not negative, needs."""
+    """Return the number of bits of `number`, which is not negative."""
     return number.bit_length()
 
 
 def advance(coro: Coroutine[Any, Any, Any], task: Any) -> Any:
-    """Run `coro` to its next suspension and return what it hands out.
+    """Run `coro` to its next suspension and return the object that it yields.
 
-    When it ends instead, return its result and set `task._returned`. What it raises goes through.
+    If it ends instead, return its result and set `task._returned`. Its exceptions propagate.
     """
     try:
         return coro.send(None)
@@ -34,11 +34,11 @@ def advance(coro: Coroutine[Any, Any, Any], task: Any) -> Any:
         task._returned = True
         return stop.value
     finally:
-        del coro, task  # this frame may live as long as a traceback does, and would keep them alive
+        del coro, task  # a live traceback would pin this frame, and through it both
 
 
 def take_only(items: list[Any], item: object) -> bool:
-    """Take `item` out of `items`, if it is the only one; tell whether it was."""
+    """Remove `item` from `items` if it is the only one; return whether it was."""
     if len(items) != 1 or items[0] is not item:
         return False
     items.clear()

@@ -6,11 +6,12 @@ from typing import Any
 
 
 def accept_one(sock: socket.socket, fd: int) -> tuple[int, Any] | None:
-    """Accept a connection; return its descriptor and the peer's address. None: not now.
+    """Accept a connection; return its descriptor and the peer's address, or None for "not now".
 
-    It does not block where a socket can be made of it that knows (SOCK_NONBLOCK); elsewhere that is left to the socket.
+    The descriptor is non-blocking if the platform lets a socket made from it find that out (SOCK_NONBLOCK); elsewhere
+    this is left to the socket.
     """
-    # `_accept` is what socket.accept() is made of, on every Python, without the enums.
+    # socket.accept() is built on `_accept`, on every Python; this leaves out the enums.
     try:
         made, address = sock._accept()  # type: ignore[attr-defined]
     except (BlockingIOError, InterruptedError, ConnectionAbortedError):

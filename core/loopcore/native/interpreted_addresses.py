@@ -7,7 +7,7 @@ _FAMILY = int(AF_INET)
 
 
 def is_ipv4(host: Any) -> bool:
-    """Tell whether `host` is a str, and an IPv4 address in the one spelling that inet_pton(3) takes."""
+    """Return whether `host` is a str with an IPv4 address in the one spelling that inet_pton(3) accepts."""
     if type(host) is not str:
         return False
     try:
@@ -18,5 +18,5 @@ def is_ipv4(host: Any) -> bool:
 
 
 def is_port(port: Any) -> bool:
-    """Tell whether `port` is an int from 0 to 65535."""
+    """Return whether `port` is an int from 0 to 65535."""
     return type(port) is int and 0 <= port <= 0xFFFF

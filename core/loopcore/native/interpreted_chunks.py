@@ -4,7 +4,7 @@ from typing import Any
 
 
 def cut(chunk: bytes | bytearray, start: int, end: int) -> bytes:
-    """Return `chunk[start:end]` as bytes, copied once at most."""
+    """Return `chunk[start:end]` as bytes, copied at most once."""
     if type(chunk) is bytes:
         return chunk[start:end]
     with memoryview(chunk) as view:
@@ -12,5 +12,5 @@ def cut(chunk: bytes | bytearray, start: int, end: int) -> bytes:
 
 
 def find(chunk: bytes | bytearray, wanted: Any, start: int) -> int:
-    """Return where `wanted` begins in `chunk`, not before `start`; -1 if nowhere."""
+    """Return the index of `wanted` in `chunk`, at or after `start`; -1 if there is none."""
     return chunk.find(wanted, start)

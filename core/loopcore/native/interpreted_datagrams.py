@@ -1,10 +1,10 @@
 """Receiving and sending datagrams in Python. `sock` is a non-blocking socket, `fd` its descriptor.
 
 `send_connected` and `send_internet` are the twins of those in `datagrams.pxd`: same names, same contracts.
-`receive_from` and `send_to` serve both builds, because the socket module alone knows every family's addresses.
+`receive_from` and `send_to` serve both builds, because only the socket module knows every family's addresses.
 
-Thread: any; each thread receives into a buffer of its own, because `recvfrom_into` lets go of the GIL.
-All raise OSError for what the kernel refuses.
+Thread: any; each thread receives into a separate buffer, because `recvfrom_into` releases the GIL.
+All raise OSError if the kernel refuses.
 """
 
 import socket
@@ -16,8 +16,8 @@ DATAGRAM_LIMIT: Final = 256 * 1024
 
 
 class _Buffers(threading.local):
-    """One buffer a thread. `recvfrom` allocates 256 KiB for each datagram and gives nearly all of it back, which,
-    depending on the heap, is two system calls and a page fault for each.
+    """One buffer per thread. `recvfrom` allocates 256 KiB for each datagram and frees nearly all of it again, which,
+    depending on the heap, is two system calls and a page fault each time.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ _buffers = _Buffers()
 
 
 def receive_from(sock: socket.socket, fd: int) -> tuple[bytes, Any] | None:
-    """Return a datagram, perhaps empty, and who sent it; None if there is none."""
+    """Return a datagram, perhaps empty, and its sender; None if there is none."""
     view = _buffers.view
     try:
         size, address = sock.recvfrom_into(view)
@@ -38,7 +38,7 @@ def receive_from(sock: socket.socket, fd: int) -> tuple[bytes, Any] | None:
 
 
 def send_connected(sock: socket.socket, fd: int, item: Any) -> int:
-    """Send the bytes-like `item` to whom the socket is connected; 0 means that there is no room for it now."""
+    """Send the bytes-like `item` to the socket's connected peer; 0 means that the kernel has no room for it now."""
     try:
         sock.send(item)
     except (BlockingIOError, InterruptedError):
@@ -47,7 +47,7 @@ def send_connected(sock: socket.socket, fd: int, item: Any) -> int:
 
 
 def send_to(sock: socket.socket, fd: int, item: Any, address: Any) -> int:
-    """Send the bytes-like `item` to `address`; 0 means that there is no room for it now."""
+    """Send the bytes-like `item` to `address`; 0 means that the kernel has no room for it now."""
     try:
         sock.sendto(item, address)
     except (BlockingIOError, InterruptedError):

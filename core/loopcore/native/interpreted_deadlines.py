@@ -13,11 +13,11 @@ def make_deadlines() -> Deadlines:
 
 
 def free_deadlines(heap: Deadlines) -> None:
-    """Nothing is left to do: the list goes by itself."""
+    """Do nothing: the list is freed automatically."""
 
 
 def reserve_deadline(heap: Deadlines) -> None:
-    """Nothing is left to do: lists grow by themselves."""
+    """Do nothing: a list grows automatically."""
 
 
 def push_deadline(heap: Deadlines, when: float, sequence: int, timer: Any) -> None:
@@ -41,12 +41,12 @@ def timer_at(heap: Deadlines, position: int) -> Any:
 
 
 def keep_deadline(heap: Deadlines, to: int, position: int) -> None:
-    """Compiled only: interpreted, a finalizer may run between two of these."""
+    """Compiled only: interpreted, a finalizer may run between two calls."""
     heap[to] = heap[position]
 
 
 def cut_deadlines(heap: Deadlines, count: int) -> None:
-    """Keep the first `count`, in whatever order they are, and make them a heap."""
+    """Keep the first `count` items, in whatever order, and make them a heap."""
     del heap[count:]
     heapify(heap)
 
@@ -57,7 +57,7 @@ def timers_of(heap: Deadlines) -> list[Any]:
 
 
 def split_deadlines(heap: Deadlines, cancelling: Any, dropped: list[Any]) -> Deadlines:
-    """Return a heap of the timers that are not cancelled, and put the others into `dropped`. Interpreted only."""
+    """Return a heap of the timers that are not cancelled, and add the others to `dropped`. Interpreted only."""
     live: Deadlines = []
     for entry in heap:
         timer = entry[2]

@@ -3,7 +3,7 @@
 None or -1 stand for "would block"; any other failure is an OSError. `sock` is a non-blocking socket and `fd` its
 descriptor, which only the C side needs. An item of a write queue is `bytes` or a contiguous memoryview of bytes.
 
-Thread: any; each thread receives into a buffer of its own, because `recv_into` lets go of the GIL.
+Thread: any; each thread receives into a separate buffer, because `recv_into` releases the GIL.
 """
 
 import os
@@ -12,7 +12,7 @@ import threading
 from typing import Any, Final
 
 RECEIVE_LIMIT: Final = 120 * 1024
-"""Bytes that one `receive` takes at most: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
+"""Bytes that one `receive` takes at most: below 128 KiB, from which on malloc uses mmap(2) (docs/adr/0011)."""
 
 VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
 """Buffers that one `send_many` passes at most."""
@@ -21,11 +21,11 @@ _HAS_SENDMSG: Final = hasattr(socket.socket, "sendmsg")
 """Windows' sockets have no vectored send in Python; there the buffers are joined."""
 
 JOIN_LIMIT: Final = 128 * 1024
-"""Bytes that are joined at most. A larger first buffer goes by itself, without a copy."""
+"""Bytes that are joined at most. A larger first buffer is sent alone, without a copy."""
 
 
 class _Buffers(threading.local):
-    """One buffer a thread. A fresh block of this size for each message would be mapped and unmapped each time."""
+    """One buffer per thread. A new block of this size for each message would be mapped and unmapped each time."""
 
     def __init__(self) -> None:
         self.view: memoryview = memoryview(bytearray(RECEIVE_LIMIT))
@@ -35,10 +35,10 @@ _buffers = _Buffers()
 
 
 def receive(sock: socket.socket, fd: int, limit: int, expected: int = 0) -> bytes | BaseException | None:
-    """Return what has arrived; b"" is the end of the stream, None "not yet", an exception why it failed.
+    """Return the received bytes; b"" is the end of the stream, None "not yet", an exception the failure.
 
-    At most `limit` bytes, or RECEIVE_LIMIT where that is less, or where `limit` is none. How many are `expected`
-    changes nothing but the time it takes in C.
+    At most `limit` bytes, or RECEIVE_LIMIT where that is less, or where `limit` is not positive. `expected` changes
+    only the time that a receive takes in C.
     """
     view = _buffers.view
     try:
@@ -52,7 +52,7 @@ def receive(sock: socket.socket, fd: int, limit: int, expected: int = 0) -> byte
 
 
 def receive_into(sock: socket.socket, fd: int, buffer: Any) -> int:
-    """Fill `buffer` and return how many bytes it got; 0 is the end of the stream, -1 "not yet"."""
+    """Fill `buffer` and return the number of bytes; 0 is the end of the stream, -1 "not yet"."""
     try:
         return sock.recv_into(buffer)
     except (BlockingIOError, InterruptedError):
@@ -60,7 +60,7 @@ def receive_into(sock: socket.socket, fd: int, buffer: Any) -> int:
 
 
 def copy_into(buffer: Any, data: bytes | memoryview, position: int) -> int:
-    """Copy what is in `data` from `position` on into `buffer`, as much as that takes; return how many bytes."""
+    """Copy `data` from `position` on into `buffer`, as much as fits; return the number of bytes."""
     with memoryview(buffer) as whole, whole.cast("B") as target:
         count = min(len(target), len(data) - position)
         with memoryview(data) as source, source[position : position + count] as part:
@@ -69,7 +69,7 @@ def copy_into(buffer: Any, data: bytes | memoryview, position: int) -> int:
 
 
 def send_one(sock: socket.socket, fd: int, item: bytes | memoryview, head: int) -> int:
-    """Send `item` from `head` on, and return how many bytes the kernel took, or -1."""
+    """Send `item` from `head` on, and return how many bytes the kernel accepted, or -1."""
     try:
         return sock.send(memoryview(item)[head:] if head else item)
     except (BlockingIOError, InterruptedError):

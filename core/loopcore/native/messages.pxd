@@ -1,12 +1,12 @@
-# Memory that messages are received into: made again and again at the same place, instead of by malloc(3) and free(3).
+# Memory for received messages: the same memory is reused, instead of calling malloc(3) and free(3) each time.
 #
-# Not without the GIL: that nobody else holds a message is seen by its reference count.
+# Not without the GIL: whether a message has other references is decided by its reference count.
 
 from cpython.object cimport PyObject
 
 cdef extern from *:
     """
-    /* What bytes remember of themselves beside their size. */
+    /* The cached hash, the only state of bytes besides their size and content. */
     #if defined(__GNUC__) || defined(__clang__)
     #define LOOPCORE_FORGET_HASH(item) \\
         _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \\"-Wdeprecated-declarations\\"") \\
@@ -16,17 +16,17 @@ cdef extern from *:
     #define LOOPCORE_FORGET_HASH(item) ((PyBytesObject *)(item))->ob_shash = -1
     #endif
 
-    /* Below 128 KiB, where malloc turns to mmap(2): the `bytes` that are handed out must not be mapped (ADR 0011). */
+    /* Below 128 KiB, from which on malloc uses mmap(2): the `bytes` handed out must not be mapped (docs/adr/0011). */
     #define LOOPCORE_RECEIVE_LIMIT (120 * 1024)
 
-    /* One object that held a message which has gone, and which nobody has a reference to: the next message is put into it.
-     * A server's messages come and go one by one, and are of a size; malloc(3) and free(3) of a message cost as much as
-     * the call that receives it. */
+    /* One object of a message that is gone, without other references: the next message is put into it. A server's
+     * messages arrive one at a time, and have similar sizes; malloc(3) and free(3) of a message cost as much as the
+     * call that receives it. */
     #define LOOPCORE_SPARE_FROM 64
     #define LOOPCORE_SPARE_TO LOOPCORE_RECEIVE_LIMIT
     static PyObject *loopcore_spare_bytes;
 
-    /* The holder of `item` is about to let go of it. */
+    /* The holder of `item` is about to release it. */
     static inline void
     loopcore_keep_spare(PyObject *item)
     {
@@ -40,7 +40,7 @@ cdef extern from *:
     #endif
     }
 
-    /* As PyBytes_FromStringAndSize(NULL, size). The spare one serves if it is large enough, and not twice that. */
+    /* PyBytes_FromStringAndSize(NULL, size). Uses the spare object if it is large enough, and less than twice that. */
     static inline PyObject *
     loopcore_make_bytes(Py_ssize_t size)
     {
@@ -49,7 +49,7 @@ cdef extern from *:
         if (spare != NULL && size <= PyBytes_GET_SIZE(spare) && size > PyBytes_GET_SIZE(spare) / 2) {
             loopcore_spare_bytes = NULL;
             if (size != PyBytes_GET_SIZE(spare)) {
-                _PyBytes_Resize(&spare, size);  /* whoever keeps it must not keep the room of a larger one */
+                _PyBytes_Resize(&spare, size);  /* a kept message must not keep a larger allocation */
             } else {
                 LOOPCORE_FORGET_HASH(spare);
             }
@@ -59,13 +59,13 @@ cdef extern from *:
         return PyBytes_FromStringAndSize(NULL, size);
     }
 
-    /* Room for the largest receive, in place of a large message that has come back. Messages of 100 KiB arrive whole or in
-     * parts, as it happens: what fills more than half of the room is handed out as it is, whatever its size. The room is
-     * free while nobody else has a reference to it; if somebody has, that is an ordinary message from now on. */
+    /* A buffer for the largest receive, made when a large message was released. Messages of 100 KiB arrive whole or
+     * in parts, unpredictably: a message that fills more than half of the buffer is handed out in it, whatever its
+     * size. The buffer is free while nothing else refers to it; otherwise it is an ordinary message from then on. */
     #define LOOPCORE_ROOMY_FROM (16 * 1024)
     #define LOOPCORE_HALF_ROOM (LOOPCORE_RECEIVE_LIMIT / 2)
 
-    /* The room, or NULL. */
+    /* The buffer, or NULL. */
     static inline PyObject *
     loopcore_free_room(void)
     {
@@ -87,5 +87,5 @@ cdef extern from *:
     #endif
     }
     """
-    # Of an attribute, which may hold the only reference: no temporary one may be taken to call this.
+    # Takes an attribute, which may hold the only reference: the call must not take a temporary one.
     void keep_spare "loopcore_keep_spare" (PyObject *item) noexcept

@@ -1,11 +1,12 @@
-# Items of a list that is used as a ring: each place holds an item or None, and whoever takes one leaves the other. As the
-# list's own `[]` does it, but for two tests of what the caller knows, and for a reference that is moved, not copied.
+# Items of a list that is used as a ring: each place holds an item or None, and reading or writing one replaces the
+# other. As the list's own `[]`, without two checks of facts that the caller knows, and with a reference that is moved,
+# not copied.
 
-from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
+from loopcore.native.cpython cimport raise_pending  # the C code below needs its definitions
 
 cdef extern from *:
     """
-    /* The item at `index`, which must be within the list, with the reference that the list had; None takes its place. */
+    /* Move out the item at `index`, which must be within the list; None replaces it. */
     static inline PyObject *
     loopcore_take_item(PyObject *list, Py_ssize_t index)
     {
@@ -14,7 +15,7 @@ cdef extern from *:
         return item;
     }
 
-    /* Put an item in the place of a None. */
+    /* Replace a None by an item. */
     static inline void
     loopcore_put_item(PyObject *list, Py_ssize_t index, PyObject *item)
     {
@@ -25,7 +26,7 @@ cdef extern from *:
     #endif
     }
 
-    /* The last item, as list.pop() of a list that is not empty, but the list keeps its room, and so nothing can fail. */
+    /* list.pop() of a list that is not empty; the list keeps its capacity, so this cannot fail. */
     static inline PyObject *
     loopcore_take_last(PyObject *list)
     {
@@ -35,7 +36,7 @@ cdef extern from *:
         return item;
     }
 
-    /* As list.clear(), but the list keeps its room. */
+    /* list.clear(), but the list keeps its capacity. */
     static inline void
     loopcore_empty(PyObject *list)
     {

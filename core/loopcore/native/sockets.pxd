@@ -1,16 +1,17 @@
-# What the compiled transports take from the sockets API: recv(2), send(2), sendmsg(2), straight on the descriptor.
+# The compiled transports' part of the sockets API: recv(2), send(2), sendmsg(2), straight on the descriptor.
 #
-# The GIL is kept. These calls never block (the descriptors are non-blocking); they copy what fits the socket's buffers,
-# which takes microseconds. Releasing and taking the GIL costs two lock operations when nobody wants it, and when
-# another thread does, up to the switch interval (5 ms) until it comes back: far more than the call itself.
+# The GIL is kept. These calls never block (the descriptors are non-blocking); they copy no more than the socket's
+# buffers hold, which takes microseconds. Releasing and taking the GIL costs two lock operations when no other thread
+# wants it, and when one does, up to the switch interval (5 ms) until this thread gets it back: far more than the call
+# itself.
 #
 # Results, as in `interpreted_sockets.py`: None or -1 stand for "would block"; any other failure is an OSError, which
-# `receive` returns and `try_send_one` leaves pending: who calls them sets up nothing to catch it.
-# `sock` is what the Python twins need; C needs `fd` alone.
+# `receive` returns and `try_send_one` leaves pending: their callers set up no exception handler. The Python twins need
+# `sock`; C needs only `fd`.
 
 from cpython.object cimport PyObject
 
-from loopcore.native.messages cimport keep_spare  # whose C this stands upon
+from loopcore.native.messages cimport keep_spare  # the C code below needs its definitions
 
 cdef extern from *:
     """
@@ -34,7 +35,7 @@ cdef extern from *:
     #define LOOPCORE_VECTOR_LIMIT 1024
     #endif
 
-    /* One buffer for all receives of the process: it is filled and copied from without letting go of the GIL. */
+    /* One buffer for all receives of the process: it is filled and copied from without releasing the GIL. */
     static char loopcore_receive_buffer[LOOPCORE_RECEIVE_LIMIT];
 
     static inline int
@@ -43,7 +44,7 @@ cdef extern from *:
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
     }
 
-    /* The exception that is pending, which is no longer. */
+    /* Fetch and clear the pending exception. */
     static PyObject *
     loopcore_take_exception(void)
     {
@@ -72,8 +73,8 @@ cdef extern from *:
         return loopcore_take_exception();
     }
 
-    /* As readv(2), or recv(2) where that does. `*cut`, unless it is less than 0: whether the receive ended behind what
-     * came with descriptors or a sender's credentials, as those of Unix sockets do, for which there is no room here. */
+    /* As readv(2), or recv(2) where that suffices. Unless `*cut` is negative, it is set if the receive ended after data
+     * with descriptors or a sender's credentials, as on Unix sockets; this call has no buffer for them. */
     static inline ssize_t
     loopcore_read(int fd, struct iovec *parts, int count, int *cut)
     {
@@ -90,9 +91,10 @@ cdef extern from *:
         return got;
     }
 
-    /* Receive as many bytes as the last time, without a copy of them; if there are more, they are one message all the
-     * same. If it was so many twice, one byte more is asked for: recv(2) takes less than readv(2), and that byte tells
-     * of a rest, which readv(2) takes the next time. `bytes` have room for it, where their zero is. */
+    /* Receive the same number of bytes as the last time, without copying them; if there are more, they still make one
+     * message. After two receives of that size, one more byte is requested: recv(2) is cheaper than readv(2), and that
+     * byte shows that there is more, for which the next receive uses readv(2). The byte fits into the `bytes`, in place
+     * of their terminating zero. */
     static PyObject *
     loopcore_receive_expected(int fd, size_t most, size_t expected, int steady, int *cut)
     {
@@ -136,7 +138,7 @@ cdef extern from *:
         return whole == NULL ? loopcore_take_exception() : whole;
     }
 
-    /* Receive into the room. Half of it and less is copied, so that who keeps it does not keep more than as much again. */
+    /* Receive into the large buffer. Half of it or less is copied: a kept message wastes at most its own size. */
     static PyObject *
     loopcore_receive_roomy(int fd, size_t most, PyObject *room, int *cut)
     {
@@ -163,7 +165,7 @@ cdef extern from *:
     static inline PyObject *
     loopcore_receive(int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, Py_ssize_t peak, int *cut)
     {
-        /* As unsigned, a negative limit is a large one. */
+        /* As an unsigned number, a negative limit is a large one. */
         size_t most = (size_t)limit - 1 < LOOPCORE_RECEIVE_LIMIT ? (size_t)limit : LOOPCORE_RECEIVE_LIMIT;
         struct iovec part;
         ssize_t got;
@@ -190,8 +192,8 @@ cdef extern from *:
         return loopcore_nothing_received();
     }
 
-    /* A memoryview as PyObject_GetBuffer would give it, without a reservation: nobody can release it before the call is
-     * over, because the GIL is kept. NULL if that would refuse, or is needed. */
+    /* The buffer of a memoryview, as PyObject_GetBuffer returns it, without an export: it cannot be released during the
+     * call, because the GIL is kept. NULL if PyObject_GetBuffer would refuse, or must be used. */
     static inline Py_buffer *
     loopcore_view_of(PyObject *buffer)
     {
@@ -211,7 +213,7 @@ cdef extern from *:
         return NULL;
     }
 
-    /* What recv(2) or send(2) has returned, with `errno`: -1 for "would block", -2 with an exception pending. */
+    /* The result of recv(2) or send(2), with `errno`: -1 for "would block", -2 with an exception pending. */
     static inline Py_ssize_t
     loopcore_moved(ssize_t moved)
     {
@@ -247,7 +249,7 @@ cdef extern from *:
         return loopcore_moved(got);
     }
 
-    /* Receive behind what is in a bytearray. -1: nothing came, -2: an exception is pending, -3: it cannot grow. */
+    /* Append received data to a bytearray. -1: no data, -2: an exception is pending, -3: it cannot grow. */
     static Py_ssize_t
     loopcore_receive_behind(int fd, Py_ssize_t limit, PyObject *unread, int *cut)
     {
@@ -265,7 +267,7 @@ cdef extern from *:
         got = loopcore_read(fd, &part, 1, cut);
         error = errno;
         if (PyByteArray_Resize(unread, before + (got > 0 ? got : 0)) < 0) {
-            PyErr_Clear();  /* no memory to make it smaller: it says that it holds less than it does */
+            PyErr_Clear();  /* no memory to shrink it: only its size is reduced */
             Py_SET_SIZE(unread, before + (got > 0 ? got : 0));
             PyByteArray_AS_STRING(unread)[PyByteArray_GET_SIZE(unread)] = 0;
         }
@@ -292,7 +294,7 @@ cdef extern from *:
         return count;
     }
 
-    /* An item of a write queue is `bytes` or a contiguous memoryview that nobody else knows and can release. */
+    /* An item of a write queue is `bytes` or a contiguous memoryview that no other code can release. */
     static inline void
     loopcore_locate(PyObject *item, struct iovec *part)
     {
@@ -335,7 +337,7 @@ cdef extern from *:
     }
     """
     object receive "loopcore_receive" (int fd, Py_ssize_t limit, Py_ssize_t expected, int steady, Py_ssize_t peak, int *cut)
-    # -1: nothing came; -2: an exception is pending.
+    # -1: no data; -2: an exception is pending.
     Py_ssize_t try_receive_into "loopcore_receive_into" (PyObject *sock, int fd, PyObject *buffer) noexcept
     Py_ssize_t receive_behind "loopcore_receive_behind" (int fd, Py_ssize_t limit, PyObject *unread, int *cut) noexcept
     Py_ssize_t copy_into "loopcore_copy_into" (object buffer, object data, Py_ssize_t position) except -1

@@ -1,10 +1,10 @@
-# How `__next__` in C ends with a value, which `await` is given: `stop_with`, then a bare `raise StopIteration`, which Cython
-# makes a return of NULL and nothing else (docs/adr/0007).
+# How `__next__` in C returns a value to `await`: `stop_with`, then a bare `raise StopIteration`, which Cython compiles
+# to a return of NULL and nothing else (docs/adr/0007).
 #
-# From Python 3.12 on `await` takes the value out of an exception, whoever is awaited. `raise StopIteration(value)` has that
-# made by two calls of its class, and given a traceback that nobody sees. So it is made here as its constructor would, and
-# None needs none: an iterator that returns NULL has ended with None. Before, an exception is only made if somebody looks
-# at it, but for values that would be taken for its arguments, or for itself.
+# From Python 3.12 on `await` always takes the value out of an exception. `raise StopIteration(value)` would make one by
+# two calls of its class, and add a traceback that is never seen. So the exception is made here as its constructor
+# would, and None needs none: an iterator that returns NULL has ended with None. Before 3.12, the interpreter makes an
+# exception only on demand, except for values that would be taken for its arguments, or for the exception itself.
 
 from cpython.object cimport PyObject
 
@@ -24,7 +24,7 @@ cdef extern from *:
         stop = args == NULL ? NULL : (PyStopIterationObject *)type->tp_alloc(type, 0);
         if (stop == NULL) {
             Py_XDECREF(args);
-            return;  /* what is pending is a MemoryError */
+            return;  /* a MemoryError is pending */
         }
         stop->args = args;
         stop->value = Py_NewRef(value);

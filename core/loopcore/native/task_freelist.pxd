@@ -1,15 +1,15 @@
-# Futures and tasks that have ended, kept to be made again (docs/adr/0007): 4,096 at most, of one class of a module.
+# A free list for futures and tasks that have ended (docs/adr/0007): at most 4,096, of one class per module.
 #
-# To make an object of three classes in C takes an allocation and a call for each, to destroy it three deallocators and a
-# finalizer. So where its finalizer would have nothing to say, nobody holds a weak reference and a program has set no
-# attribute, the object is emptied, taken from the collector and kept; the next one is that. Subclasses go as ever, and so
-# does what the collector has finalized: the interpreter would not call its finalizer again.
+# Making an object of three classes in C takes an allocation and a call for each, destroying it three deallocators and a
+# finalizer. So an object is emptied, untracked and kept if its finalizer would have nothing to report, it has no weak
+# references and no attributes of the program; the next object reuses it. Subclasses are destroyed as usual,
+# and so are objects that the collector has finalized: the interpreter would not call their finalizer again.
 #
-# What is kept has no reference, refers to nothing, and is seen by nobody. Without the GIL nothing is kept.
+# Kept objects have no references, refer to nothing, and are not visible anywhere. Without the GIL no object is kept.
 
 from cpython.object cimport PyObject
 
-from loopcore.native.cpython cimport raise_pending  # whose C this stands upon
+from loopcore.native.cpython cimport raise_pending  # the C code below needs its definitions
 
 cdef extern from *:
     """
@@ -25,7 +25,7 @@ cdef extern from *:
         PyObject *objects[LOOPCORE_FREELIST_SIZE];
     } loopcore_freelist;
 
-    /* Have an attribute hold nothing, as a new one. */
+    /* Reset an attribute to None, as in a new object. */
     #define loopcore_let_go(place) \
         do { \
             PyObject *loopcore_gone = (PyObject *)(place); \
@@ -49,32 +49,32 @@ cdef extern from *:
     {
         if (loopcore_is_plain(self)) {
             int is_empty;
-            Py_SET_REFCNT(self, 1);  /* for what follows to take references, and give them back */
+            Py_SET_REFCNT(self, 1);  /* so that the code below can take and return references */
             is_empty = loopcore_freelist.empty(self);
             Py_SET_REFCNT(self, 0);
-            /* what has gone may have ended others */
+            /* dropping the attributes may have ended other objects */
             if (is_empty && loopcore_freelist.count < LOOPCORE_FREELIST_SIZE) {
                 loopcore_freelist.objects[loopcore_freelist.count++] = self;
                 return;
             }
         }
-        /* Of a subclass, its own dealloc has called the finalizer. Cython's does so for the class it was made for, which
-         * it knows by the slot that this function stands in now. */
+        /* The dealloc of a subclass has already called the finalizer. Cython's calls it only if `tp_dealloc` is
+         * Cython's own function, and that slot now holds this function. */
         if (Py_TYPE(self)->tp_dealloc == loopcore_end && PyObject_CallFinalizerFromDealloc(self) < 0) {
             return;
         }
         loopcore_freelist.dealloc(self);
     }
 
-    /* `empty` tells whether an object has nothing to say at its end; then it has taken it from the collector and emptied
-     * it. */
+    /* `empty` returns whether an object has nothing to report at its end; if so, it has untracked and emptied the
+     * object. */
     static void
     loopcore_use_freelist(PyObject *reused, loopcore_emptier empty)
     {
     #ifndef Py_GIL_DISABLED
         PyTypeObject *type = (PyTypeObject *)reused;
         if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-            return;  /* whose instances count as references to it */
+            return;  /* its instances count as references to it */
         }
         loopcore_freelist.type = type;
         loopcore_freelist.dealloc = type->tp_dealloc;

@@ -1,8 +1,8 @@
 # The list of tasks that are not done: an array of borrowed pointers, for the compiled kernel (docs/adr/0007).
 #
-# Each task keeps its place in the array, counted from 1, so that it comes and goes in constant time, without a weak
-# reference, a hash or an allocation of its own. A task takes itself off when it is done, or else when it is destroyed.
-# Under the GIL every function here is one step: none of them runs code of anybody else. Included by one module only.
+# Each task stores its place in the array, counted from 1, so that it is added and removed in constant time, without a
+# weak reference, a hash or an allocation. A task removes itself when it is done, or at the latest when it is destroyed.
+# Under the GIL every function here is one step: none of them runs other code. Included by one module only.
 
 from cpython.object cimport PyObject
 
@@ -60,12 +60,12 @@ cdef extern from *:
             *loopcore_tasks[at - 1].place = at;
         }
         if (loopcore_task_room > LOOPCORE_SMALL_LIST && loopcore_task_count < loopcore_task_room / 4) {
-            (void)loopcore_resize_list(loopcore_task_room / 2);  /* if there is no memory for less, it stays */
+            (void)loopcore_resize_list(loopcore_task_room / 2);  /* if this fails, it keeps its size */
         }
     }
 
-    /* Appending allocates no object, so no garbage collection, and nothing else, comes between two tasks. A task without
-     * references is one that is being destroyed: what a subclass of its holds goes before it is taken off. */
+    /* Appending allocates no tracked object, so no garbage collection or other code runs between two tasks. A task
+     * without references is being destroyed: the attributes of its subclass are dropped before it is removed here. */
     static PyObject *
     loopcore_tasks_listed(void)
     {

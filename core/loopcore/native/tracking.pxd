@@ -1,7 +1,7 @@
-# Whether the garbage collector knows an object, for handles that it need not look at while they wait (docs/adr/0004).
+# Whether the garbage collector tracks an object, for handles that it need not visit while they wait (docs/adr/0004).
 #
-# What is not tracked is never collected by mistake, since what it refers to counts as referred to from outside; a cycle
-# through it would only never be found. Without the GIL everything stays tracked.
+# An untracked object never causes a wrong collection, because the objects it refers to count as referred to from
+# outside; the only loss is that a cycle through it is not found. Without the GIL everything stays tracked.
 
 cdef extern from *:
     """
@@ -27,8 +27,8 @@ cdef extern from *:
         }
     }
 
-    /* Whether there is another reference to an object than the one that the caller holds. Without the GIL nobody can say,
-     * so the answer is yes. */
+    /* Whether an object has another reference than the caller's. Without the GIL this cannot be known, so the answer is
+     * yes. */
     static inline int
     loopcore_has_other_references(PyObject *object)
     {

@@ -1,10 +1,10 @@
-# The bytearray in which asyncio's StreamReader keeps what is not read yet, and the classes that have not changed.
+# The bytearray of unread data in asyncio's StreamReader, and a check that classes are unchanged.
 
 cdef extern from *:
     """
     #include <string.h>
 
-    /* As `buffer.extend(data)`, of exactly a bytearray and exactly bytes. Raises BufferError if it is exported. */
+    /* `buffer.extend(data)`, for exactly a bytearray and exactly bytes. Raises BufferError if it is exported. */
     static inline int
     loopcore_append(PyObject *buffer, PyObject *data)
     {
@@ -39,7 +39,7 @@ cdef extern from *:
         return longer;
     }
 
-    /* Whether to call `name` of `object` is to call `function` with it. */
+    /* Whether calling `name` of `object` calls `function` with it. */
     static inline int
     loopcore_calls(PyObject *object, PyObject *name, PyObject *function)
     {
@@ -57,8 +57,8 @@ cdef extern from *:
         return same;
     }
 
-    /* What a class has another of as soon as an attribute of it, or of one of its bases, is another; 0 until somebody has
-     * looked one up. */
+    /* A number that changes as soon as an attribute of the class, or of one of its bases, changes; 0 until an attribute
+     * of the class is first looked up. */
     #define loopcore_version_of(type) (((PyTypeObject *)(type))->tp_version_tag)
     """
     int append "loopcore_append" (bytearray buffer, bytes data) except -1

@@ -1,1 +1,1 @@
-"""What a loop offers beside scheduling: executor, names, signals, socket calls. Each is given ports, never the loop."""
+"""Services of a loop besides scheduling: executor, names, signals, socket calls. Each gets ports, never the loop."""

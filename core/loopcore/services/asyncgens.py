@@ -1,6 +1,6 @@
-"""Asynchronous generators: the interpreter's hooks by which a loop hears of them, and their end with the loop.
+"""Asynchronous generators: the interpreter's hooks that report them to a loop, and their end with the loop.
 
-A generator that is dropped half-way still has `finally` blocks, which may await: the interpreter hands it to
+A generator that is dropped half-way still has `finally` blocks, which may await: the interpreter passes it to
 the loop, which runs its `aclose()` as a task. Those still alive when the program ends are closed by `shutdown`.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 class AsyncgenHost(Protocol):
-    """What the care for asynchronous generators needs of a loop."""
+    """The loop as this module uses it."""
 
     def create_task(self, coro: Any) -> object: ...
 
@@ -25,29 +25,29 @@ class AsyncgenHost(Protocol):
 
 
 class AsyncGenerators:
-    """The generators that have been iterated by one loop. Thread: the loop's own, but for `_dropped`."""
+    """The generators that have been iterated by one loop. Thread: the loop's own, except `_dropped`."""
 
     __slots__ = ("_alive", "_host", "_previous_hooks", "_shutdown_called")
 
     def __init__(self, host: AsyncgenHost) -> None:
         self._host = host
-        self._alive: weakref.WeakSet[AsyncGenerator[Any, Any]] | None = None  # until there is one
+        self._alive: weakref.WeakSet[AsyncGenerator[Any, Any]] | None = None  # until the first generator
         self._previous_hooks: Any = None
         self._shutdown_called = False
 
     def install(self) -> None:
-        """Hear of generators that this thread starts to iterate, until `restore`."""
+        """Track the generators that this thread starts to iterate, until `restore`."""
         self._previous_hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(self._started, self._dropped)
 
     def restore(self) -> None:
-        """Put back the hooks that were there before `install`."""
+        """Restore the hooks that were set before `install`."""
         if self._previous_hooks is not None:
             sys.set_asyncgen_hooks(*self._previous_hooks)
             self._previous_hooks = None
 
     async def shutdown(self) -> None:
-        """Close all that are alive, and report those whose closing fails. Later ones cause a warning."""
+        """Close all live generators, and report those whose closing fails. Later ones cause a warning."""
         self._shutdown_called = True
         if not self._alive:
             return
@@ -77,8 +77,8 @@ class AsyncGenerators:
         self._alive.add(generator)
 
     def _dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
-        # Thread: whichever drops the last reference; hence call_soon_threadsafe.
-        if self._alive is not None:  # it is: nobody else has been told of this generator
+        # Thread: the one that drops the last reference; hence call_soon_threadsafe.
+        if self._alive is not None:  # always the case: `_started` has seen this generator
             self._alive.discard(generator)
         if not self._host.is_closed():
             self._host.call_soon_threadsafe(self._host.create_task, generator.aclose())

@@ -1,10 +1,10 @@
-"""Call: something the kernel or a thread does to a file or a socket, and the future of who waits for it.
+"""Call: an operation of the kernel or of a thread on a file or a socket, and the future of its result.
 
-The future of asyncio ends the moment it is cancelled, and who waited goes on while the kernel still reads the buffer,
-and a thread still has the descriptor. This one asks for an early end, and is cancelled when the end has come: who sees
-CancelledError knows that nothing is in flight, and may change the buffer and close the descriptor. `asyncio.Task` is
-cancelled in the same way, so whatever cancels tasks can cancel these. What may never end by itself must be something
-that a port can call off, as a connection that is being made is; regular files answer, and no other files are opened.
+asyncio's future ends the moment it is cancelled, and its waiter continues while the kernel still reads the buffer, and
+a thread still uses the descriptor. This one requests an early end, and is cancelled once the work has ended: after
+CancelledError a waiter knows that no work is in flight, and may change the buffer and close the descriptor.
+`asyncio.Task` is cancelled in the same way, so code that cancels tasks can cancel these. Work that may never end must
+be work that a port can cancel, such as a connect; regular files always answer, and no other files are opened.
 
 Thread: the loop's own.
 """
@@ -17,11 +17,11 @@ from loopcore.kernel.future import Future
 from loopcore.operations import Operation
 
 CALLED_OFF: Final = (errno.ECANCELED, errno.EINTR)
-"""How a call fails that was called off."""
+"""The error numbers of a cancelled call."""
 
 
 class Used(Protocol):
-    """What a call works on, and says so."""
+    """The object that a call works on; it is notified of the beginning and the end."""
 
     def enter(self) -> None: ...
 
@@ -29,16 +29,16 @@ class Used(Protocol):
 
 
 class Call(Future):
-    """A future that, cancelled, is done only when its work is. This one has no work, and waits for `end`."""
+    """A future that, when cancelled, is done only once its work has ended. The base class just waits for `end`."""
 
     __slots__ = ("_asked", "_reason", "_used", "outcome", "purpose")
 
     def __init__(self, loop: Any, purpose: str = "") -> None:
         Future.__init__(self, loop=loop)
         self.outcome: Any = None
-        """What the work gave, also if the future is cancelled; None if it failed."""
+        """The result of the work, also if the future is cancelled; None if it failed."""
         self.purpose = purpose
-        """What fails if this fails, where nobody may miss it: an error of a cancelled call is then reported."""
+        """Describes the work, if a failure must not go unnoticed: then an error of a cancelled call is reported."""
         self._asked = False
         self._reason: Any = None
         self._used: Used | None = None
@@ -50,7 +50,7 @@ class Call(Future):
             self._used = used
 
     def cancel(self, msg: Any = None) -> bool:
-        """Ask for the end; the future is cancelled when that has come. False if it is done."""
+        """Request the end; the future is cancelled once the work has ended. False if it is done."""
         if self.done():
             return False
         if not self._asked:
@@ -60,7 +60,7 @@ class Call(Future):
         return True
 
     def end(self, outcome: Any, error: BaseException | None = None) -> None:
-        """Settle the future: the work is done, or has failed."""
+        """Settle the future: the work has ended or failed."""
         used, self._used = self._used, None
         if used is not None:
             used.leave()
@@ -77,11 +77,11 @@ class Call(Future):
             self.set_result(outcome)
 
     def _call_off(self) -> None:
-        """Hasten the end, where it can be."""
+        """Make the work end early, if that is possible."""
 
 
 class OperationCall(Call):
-    """A call that a completion port makes; the target of its operation."""
+    """A call that a completion port executes; the target of its operation."""
 
     __slots__ = ("_certain", "_completions", "_operation")
 
@@ -94,7 +94,7 @@ class OperationCall(Call):
         try:
             completions.submit(operation)
         except BaseException:
-            operation.target = None  # no cycle to be collected
+            operation.target = None  # avoids a reference cycle
             raise
 
     def _run(self) -> None:

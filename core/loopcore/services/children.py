@@ -1,25 +1,24 @@
 """Children: which process has ended, and with which code. Each one is reaped once, in the loop's thread.
 
-SIGCHLD is not touched, and so it stays the program's; neither is the wake-up descriptor of signals. A child is
-watched in one of three ways:
+SIGCHLD is left to the program, and so is the wake-up descriptor of signals. A child is watched in one of three ways:
 
-- *port*, where a completion port knows WaitProcess: an operation and nothing else, no descriptor and no thread. It
-  does not reap, so the number stays taken until the loop's thread does, and who asks the Popen object gets the code.
+- *port*, if a completion port has WaitProcess: only an operation, no descriptor and no thread. It does not reap, so the
+  process id stays in use until the loop's thread reaps the child; code that asks the Popen object still gets the code.
 - *pidfd* (Linux 5.3): a descriptor that becomes readable when the process ends; one more row in the readiness
-  table. It names this process for good, so that neither waitid(2) nor a signal can meet a stranger who has
-  got the number meanwhile.
-- *a thread a child*, where there is no pidfd, or none to be had (no descriptor left, a sandbox that forbids it). It
-  sleeps in waitid(2) until the process ends and leaves it a zombie (WNOWAIT), so that its number stays
-  taken; the loop's thread, told by `call_soon_threadsafe`, reaps it. One thread for all children would have to wait for
-  "any child": that returns at once, and for ever, while the program has a zombie of its own which is not ours to
-  reap; or else to poll. A sleeping thread costs a stack that is hardly touched. It is a daemon: the interpreter
+  table. It always refers to this process, so that neither waitid(2) nor a signal can reach another process that has
+  got the same id meanwhile.
+- *a thread per child*, if pidfds do not exist or cannot be had (no descriptor left, a sandbox that forbids it). It
+  sleeps in waitid(2) until the process ends and leaves it a zombie (WNOWAIT), so that its id stays in use; the loop's
+  thread, notified by `call_soon_threadsafe`, reaps it. One thread for all children would have to wait for
+  "any child", which returns at once, again and again, while the program has another zombie that loopcore must not reap;
+  or else it would have to poll. A sleeping thread costs a stack that is hardly touched. It is a daemon: the interpreter
   does not wait for other programs to end.
 
-A code that somebody else has taken (a waitpid(-1) in the program, an ignored SIGCHLD) is lost: 255 is reported then,
-with a warning, as asyncio does. If it was taken through the Popen object, that has it, and no harm is done.
+A code that other code has taken (a waitpid(-1) in the program, an ignored SIGCHLD) is lost: 255 is reported then, with
+a warning, as asyncio does. A code that was taken through the Popen object is read from that object.
 
-When the loop closes, watching ends. A child that is still running is nobody's then: its thread reaps it; one with
-a pidfd is left to `subprocess`, which reaps what it finds when the next process is started.
+When the loop closes, watching ends. A child that is still running then has no watcher: its thread reaps it; one with
+a pidfd is left to `subprocess`, which reaps ended children when the next process is started.
 
 Facts: pidfd_open(2), waitid(2). Thread: the loop's own.
 """
@@ -46,12 +45,12 @@ Exited: TypeAlias = Callable[[int], object]
 """Called with the return code: the exit status, or minus the signal that ended the process."""
 
 UNKNOWN_CODE: Final = 255
-"""Reported for a child that somebody else has reaped; asyncio's."""
+"""Reported for a child that other code has reaped; the number is asyncio's."""
 NOTE_TIMEOUT: Final = 1.0
-"""Seconds that another thread may take to note the code that it has got."""
+"""Seconds that another thread may take to store the code that it has read."""
 HAS_PIDFD: Final = hasattr(os, "pidfd_open") and hasattr(os, "P_PIDFD")
 HAS_WAITID: Final = hasattr(os, "waitid")
-"""Whether an end can be seen without reaping. macOS has it from Python 3.13 on."""
+"""Whether the end of a process can be detected without reaping it. macOS can from Python 3.13 on."""
 WINDOWS: Final = sys.platform == "win32"
 THREAD_PREFIX: Final = "loopcore_child"
 PORT: Final = "port"
@@ -59,7 +58,7 @@ PIDFD: Final = "pidfd"
 
 
 class ChildHost(Protocol):
-    """What watching needs of a loop."""
+    """The loop as this module uses it."""
 
     readiness: Readiness
     completions: Completions | None
@@ -70,7 +69,7 @@ class ChildHost(Protocol):
 
 
 class Child(Runnable):
-    """One child that is watched. To run it is to look whether it has ended."""
+    """One watched child. Running it checks whether the process has ended."""
 
     __slots__ = (
         "process",
@@ -84,7 +83,7 @@ class Child(Runnable):
     )
 
     def __init__(self, process: Process, exited: Exited, watched: "set[Child]", readiness: Readiness) -> None:
-        """`watched` is where it stands until it has ended."""
+        """`watched` is the set that contains this child until it has ended."""
         self.process = process
         self._exited: Exited | None = exited
         self._watched = watched
@@ -95,7 +94,7 @@ class Child(Runnable):
         self._watch_otherwise: Callable[[Child], object] | None = None
 
     def is_running(self) -> bool:
-        """Tell whether the process was alive just now; a zombie is not. Never reaps."""
+        """Return whether the process was alive just now; a zombie is not. Never reaps."""
         if self.process.returncode is not None:
             return False
         try:
@@ -121,7 +120,7 @@ class Child(Runnable):
             pass
 
     def watch_operation(self, completions: Completions, otherwise: "Callable[[Child], object]") -> bool:
-        """Have the completion port tell of the end; return whether that is possible.
+        """Watch the process through the completion port; return whether that is possible.
 
         `otherwise` is called if the port gives up before the process has ended.
         """
@@ -136,14 +135,14 @@ class Child(Runnable):
         return True
 
     def watch_descriptor(self) -> bool:
-        """Have the readiness table tell of the end; return whether that is possible."""
+        """Watch the process through a pidfd in the readiness table; return whether that is possible."""
         try:
             pidfd = os.pidfd_open(self.process.pid)
-        except OSError:  # no descriptor left, forbidden, unknown to the kernel; or the process is reaped already
+        except OSError:  # no descriptor left, forbidden, unknown to the kernel; or the process is already reaped
             return False
         try:
             self._readiness.set_reader(pidfd, self)
-        except (OSError, ValueError):  # select(2) takes no number above 1023
+        except (OSError, ValueError):  # select(2) accepts no number above 1023
             os.close(pidfd)
             return False
         self._pidfd = pidfd
@@ -160,17 +159,17 @@ class Child(Runnable):
             self.stop()
             self._watched.discard(self)
             exited(code)
-        elif otherwise is not None:  # an error of the port's
+        elif otherwise is not None:  # the port has failed
             otherwise(self)
 
     def ended(self, code: int | None) -> None:
-        """Take the news from the thread that has watched: the code if it had to reap, otherwise None."""
+        """Called by the watching thread through the loop: with the code if it had to reap, otherwise None."""
         if self._exited is not None and code is not None and self.process.returncode is None:
             self.process.returncode = code
         self._run()
 
     def stop(self) -> None:
-        """Watch no longer. Idempotent."""
+        """Stop watching. Idempotent."""
         self._exited = None
         self._watch_otherwise = None
         waiting, self._waiting = self._waiting, None
@@ -182,18 +181,19 @@ class Child(Runnable):
             os.close(pidfd)
 
     def _reap(self) -> int | None:
-        """Return the code, None while the process runs. The Popen object gets to know it too."""
+        """Return the code, None while the process runs. It is stored in the Popen object, too."""
         process = self.process
         if process.returncode is None:
-            # Popen's own, held while another thread asks it: one that has reaped and not noted the code yet has to be
-            # waited for, and one that is told of a stranger, because we have reaped, would note 0.
+            # Popen's own lock, held while another thread polls it: wait for a thread that has reaped the process and
+            # not yet stored the code, and keep it from finding the process reaped by this one, for which it would store
+            # 0.
             lock = process._waitpid_lock  # type: ignore[attr-defined]
             held = lock.acquire(False)
             if not held:
                 if HAS_WAITID and self.is_running():
                     return None
-                # For a moment: whoever waits for a process that has ended has it already. In a forked child the lock
-                # may be held for ever.
+                # For a moment only: a thread that waits for an ended process already has its code. In a forked child
+                # the lock may be held for ever.
                 held = lock.acquire(timeout=NOTE_TIMEOUT)
             try:
                 if process.returncode is None:
@@ -225,7 +225,7 @@ class Child(Runnable):
         except OSError as exc:
             if exc.errno != errno.EINVAL:
                 raise
-            # Linux 5.3 has pidfds and cannot wait for them.
+            # Linux 5.3 has pidfds but cannot wait for them.
             pid, status = os.waitpid(self.process.pid, os.WNOHANG)
             return os.waitstatus_to_exitcode(status) if pid else None
         if found is None:
@@ -247,12 +247,12 @@ class Children:
         self._ways = ways
         self._watched: set[Child] = set()
         self.survivors: weakref.WeakSet[Any] = weakref.WeakSet()
-        """What is left of processes that have ended: pipes in the hands of others. Closed with the loop."""
+        """Resources of ended processes: pipes that other processes still hold. Closed with the loop."""
 
     def watch(self, process: Process, exited: Exited) -> Child:
-        """Call `exited(code)` once `process` has ended, never from inside this call.
+        """Call `exited(code)` once `process` has ended, never during this call.
 
-        Raises RuntimeError if it takes a thread and none can be started.
+        Raises RuntimeError if a thread is needed and none can be started.
         """
         host = self._host
         child = Child(process, exited, self._watched, host.readiness)
@@ -268,14 +268,14 @@ class Children:
         return child
 
     def _watch_otherwise(self, child: Child) -> None:
-        """Watch by a pidfd, or else a thread. Raises RuntimeError if none can be started."""
+        """Watch by a pidfd, or else by a thread. Raises RuntimeError if none can be started."""
         if HAS_PIDFD and PIDFD in self._ways and child.watch_descriptor():
             return
         name = f"{THREAD_PREFIX}_{child.process.pid}"
         threading.Thread(target=_await_end, args=(self._host, child), name=name, daemon=True).start()
 
     def close(self) -> None:
-        """Watch no longer; nothing is called any more. To be called when the loop is about to close."""
+        """Stop watching; no callback runs any more. Called when the loop is about to close."""
         for child in self._watched:
             child.stop()
         self._watched.clear()
@@ -284,23 +284,23 @@ class Children:
 
 
 def _await_end(host: ChildHost, child: Child) -> None:
-    """Sleep until the process has ended, then tell the loop. Runs in a thread of its own."""
+    """Sleep until the process has ended, then notify the loop. Runs in a separate thread."""
     process = child.process
     code: int | None = None
     try:
         if WINDOWS:
-            process.wait()  # the handle keeps the code for whoever asks, so there is nothing to reap
+            process.wait()  # nothing to reap: the code stays available through the handle
         elif HAS_WAITID:
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:
             _, status = os.waitpid(process.pid, 0)
             code = os.waitstatus_to_exitcode(status)
     except ChildProcessError:
-        pass  # reaped by somebody else; `_reap` will find out and say so
+        pass  # reaped by other code, which `_reap` will report
     try:
         host.call_soon_threadsafe(child.ended, code)
     except RuntimeError:
-        # The loop is closed, so nobody but this thread can reap. Popen.poll is safe in any thread.
+        # The loop is closed, so only this thread can reap. Popen.poll is safe in any thread.
         if code is None:
             process.poll()
         else:

@@ -1,7 +1,7 @@
-"""Delivery: the outcome of a job, on its way from the thread that ran it to the future that the loop waits for.
+"""Delivery: passes the outcome of a job from the thread that ran it to the future that the loop waits for.
 
-What `asyncio.wrap_future` does, in fewer steps: a cancelled future calls its job off, and what the job comes to is
-copied in the loop's thread. `concurrent.futures` is left as it is: each question to its future takes a lock there.
+It does the work of `asyncio.wrap_future` in fewer steps: cancelling the future cancels its job, and the job's outcome
+is copied in the loop's thread. `concurrent.futures` itself is unchanged: each query of its future takes a lock.
 
 Thread: as each method says.
 """
@@ -17,11 +17,11 @@ _CONVERTED: dict[type[BaseException], type[BaseException]] = {
     CancelledError: asyncio.CancelledError,
     concurrent.futures.InvalidStateError: asyncio.InvalidStateError,
 }
-"""Errors of pools that asyncio has under the same name."""
+"""Exceptions of pools for which asyncio has a class of the same name."""
 
 
 class DeliveryHost(Protocol):
-    """What a delivery needs of a loop."""
+    """The loop as this module uses it."""
 
     def create_future(self) -> asyncio.Future[Any]: ...
 
@@ -31,7 +31,7 @@ class DeliveryHost(Protocol):
 
 
 class Delivery:
-    """One job's; made by `bring`."""
+    """The delivery of one job's outcome; made by `bring`."""
 
     __slots__ = ("_host", "_source", "_destination", "_jobs")
 
@@ -39,22 +39,22 @@ class Delivery:
         self, host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any] | None"
     ) -> None:
         self._host: DeliveryHost = host
-        # None once its outcome is on the way: the source keeps its callbacks, and so this.
+        # None once the outcome is on its way: the source keeps its callbacks, and so this object.
         self._source: PoolFuture[Any] | None = source
         self._destination: asyncio.Future[Any] = host.create_future()
         self._jobs: dict[PoolFuture[Any], Any] | None = jobs
 
     def post(self, source: "PoolFuture[Any]") -> None:
-        """Have the outcome fetched: the job is done. Thread: the pool's, or whoever cancels."""
+        """Schedule `deliver`: the job is done. Thread: the pool's, or the one that cancels the job."""
         self._source = None
-        if self._jobs is not None:  # futures of strange pools need not have a hash
+        if self._jobs is not None:  # futures of other pools need not have a hash
             self._jobs.pop(source, None)
         if self._host.is_closed():
             return
         try:
             self._host.call_soon_threadsafe(self.deliver, source)
         except RuntimeError:
-            # The loop was closed between the question and the call: nobody waits any more.
+            # The loop was closed between the check and the call: the future has no waiters any more.
             if not self._host.is_closed():
                 raise
 
@@ -75,7 +75,7 @@ class Delivery:
             destination.set_exception(error if kind is None else kind(*error.args).with_traceback(error.__traceback__))
 
     def call_off(self, destination: "asyncio.Future[Any]") -> None:
-        """Cancel the job if it is the future that was cancelled. Thread: the loop's own."""
+        """Cancel the job if the future was cancelled. Thread: the loop's own."""
         source = self._source
         if source is not None and destination.cancelled():
             source.cancel()
@@ -84,7 +84,7 @@ class Delivery:
 def bring(
     host: DeliveryHost, source: "PoolFuture[Any]", jobs: "dict[PoolFuture[Any], Any] | None"
 ) -> "asyncio.Future[Any]":
-    """Return a future of `host` that becomes what `source` becomes, which then leaves `jobs`, if there are any."""
+    """Return a future of `host` that gets the outcome of `source`; `source` is then removed from `jobs`, if given."""
     delivery = Delivery(host, source, jobs)
     destination = delivery._destination
     destination.add_done_callback(delivery.call_off)

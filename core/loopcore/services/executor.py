@@ -1,10 +1,10 @@
-"""The executor: functions that block, run in threads, their results brought back to the loop.
+"""The executor: runs blocking functions in threads, and brings their results back to the loop.
 
-No thread exists before the first call needs one. Names are looked up in a pool of their own, as
-large: where a program has filled the default executor, with downloads say, it must not look as if name servers had
-stopped to answer (cpython#112169). Results travel through `call_soon_threadsafe`: see `loopcore.services.delivery`.
+No thread exists before the first call needs one. Names are looked up in a separate pool of the same size: if a program
+has filled the default executor, with downloads for example, name servers must not seem to have stopped answering
+(cpython#112169). Results are passed by `call_soon_threadsafe`: see `loopcore.services.delivery`.
 
-While a plugin has a hook of jobs, each job has a record, a Job, which is what the pool runs in place of the function.
+While a plugin has a hook for jobs, each job has a record, a Job, which the pool runs in place of the function.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 THREAD_PREFIX = "loopcore"
-"""Worker threads are called loopcore_0, loopcore_1 ...: told apart in dumps from those of other loops."""
+"""Worker threads are called loopcore_0, loopcore_1 ..., so that dumps distinguish them from those of other loops."""
 
 _INTERPRETERS: tuple[type, ...] = tuple(
     getattr(concurrent.futures, name) for name in ("InterpreterPoolExecutor",) if hasattr(concurrent.futures, name)
 )
-"""Pools (Python 3.14) that pass for thread pools, but take only what can be sent to another interpreter."""
+"""Pools (Python 3.14) that pass for thread pools, but accept only what can be sent to another interpreter."""
 
 
 class ExecutorHost(Protocol):
-    """What the executor needs of a loop."""
+    """The loop as this module uses it."""
 
     probes: Probes
 
@@ -49,9 +49,9 @@ class ExecutorHost(Protocol):
 
 
 class Job:
-    """A call in an executor, as hooks are told of it. Times are in ns of `time.perf_counter_ns`, 0 until they come.
+    """A call in an executor, as hooks see it. Times are in ns of `time.perf_counter_ns`, 0 until they are known.
 
-    Thread: made in the loop's; filled in where the job runs, before the hook that tells of it.
+    Thread: created in the loop's; filled in where the job runs, before the hook that reports it.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class Job:
         self._loop = loop
         self._probes = probes
         self.pool = pool
-        """"default", "resolver" for look-ups of names, or the `repr` of another executor."""
+        """"default", "resolver" for name look-ups, or the `repr` of another executor."""
         self.function = function
         self.submitted_ns = perf_counter_ns()
         self.started_ns = 0
@@ -78,14 +78,14 @@ class Job:
         self.thread_id: int | None = None
         """`threading.get_ident()` of the thread that runs the job, once it does."""
         self.error: BaseException | None = None
-        """What the function raised, or why it did not run."""
+        """The exception that the function raised, or the reason why it did not run."""
         self._tell("submitted")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.function!r} in {self.pool}>"
 
     def run(self, *args: Any) -> Any:
-        """Call the function, and tell of it. Thread: the pool's."""
+        """Call the function, and report its start and end. Thread: the pool's."""
         self.thread_id = threading.get_ident()
         self.started_ns = perf_counter_ns()
         self._tell("started")
@@ -93,19 +93,19 @@ class Job:
             result = self.function(*args)
         except BaseException as exc:
             self.finish(exc)
-            del self  # the traceback keeps this frame, and it would keep the record, which has the exception
+            del self  # the traceback keeps this frame, which would keep the record and its exception
             raise
         self.finish(None)
         return result
 
     def finish(self, error: BaseException | None) -> None:
-        """Tell of the end, with what was raised."""
+        """Report the end, with the exception raised."""
         self.error = error
         self.finished_ns = perf_counter_ns()
         self._tell("finished")
 
     def settle(self, future: "PoolFuture[Any]") -> None:
-        """Tell of the end that `run` has not told of: a job was cancelled before it ran, or ran out of our sight."""
+        """Report an end that `run` has not: the job was cancelled before it ran, or did not run through this record."""
         if not self.finished_ns:
             self.finish(asyncio.CancelledError() if future.cancelled() else future.exception())
 
@@ -115,15 +115,15 @@ class Job:
 
 
 class Executors:
-    """The default executor of one loop, and the way into any other.
+    """The default executor of one loop, and the way to any other executor.
 
-    Thread: the loop's own, but for the shut-down, which waits in a thread of its own.
+    Thread: the loop's own, except for the shutdown, which waits in a separate thread.
     """
 
     __slots__ = ("_default", "_host", "_jobs", "_resolver", "_shutdown_called", "_threads")
 
     def __init__(self, host: ExecutorHost, threads: int | None = None) -> None:
-        """`threads` is how many each of our pools has at most; None for as many as asyncio's."""
+        """`threads` is the maximum number of threads in each of the loop's own pools; None for asyncio's default."""
         self._host = host
         self._threads = threads
         self._default: ThreadPoolExecutor | None = None
@@ -134,14 +134,14 @@ class Executors:
     def run(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> "asyncio.Future[T]":
         """Run `func(*args)` in `executor`, or in the default one; return a future of its result.
 
-        Raises RuntimeError after the default executor was shut down, if it is the one that is meant.
+        Raises RuntimeError if the default executor is used and was shut down.
         """
         if self._host.get_debug():
             check_callback(func, "run_in_executor")
         chosen = self._own_executor(func) if executor is None else executor
         job = self._submit(chosen, func, args) if self._host.probes.watching_jobs else chosen.submit(func, *args)
         if not isinstance(job, PoolFuture):
-            return asyncio.wrap_future(job, loop=self._host)  # a future of asyncio, or refused
+            return asyncio.wrap_future(job, loop=self._host)  # an asyncio future, or an error
         if executor is None:
             self._jobs[job] = func
         return bring(self._host, job, self._jobs if executor is None else None)
@@ -150,7 +150,7 @@ class Executors:
         names = {id(self._default): "default", id(self._resolver): "resolver"}
         pool = names.get(id(executor)) or repr(executor)
         job = Job(self._host, self._host.probes, pool, func)
-        # What runs elsewhere than in this interpreter's threads cannot be given our record.
+        # A job that does not run in this interpreter's threads cannot get this record.
         within = isinstance(executor, ThreadPoolExecutor) and not isinstance(executor, _INTERPRETERS)
         try:
             future = executor.submit(job.run if within else func, *args)
@@ -167,13 +167,13 @@ class Executors:
         self._default = executor
 
     def unfinished(self) -> "list[Callable[..., Any]]":
-        """Return the functions that run in our own threads, or wait for one, in the order in which they were given."""
+        """Return the functions that run in the loop's own threads, or wait for one, in the order of submission."""
         return list(self._jobs.values())
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """Wait until the jobs of our own executors are done and their threads ended, at most `timeout` seconds.
+        """Wait until the jobs of the loop's own executors are done and their threads ended, at most `timeout` seconds.
 
-        When the time is up a RuntimeWarning says what has not finished, and the threads are left to themselves.
+        After that time a RuntimeWarning lists the functions that have not finished, and the threads are left running.
         """
         self._shutdown_called = True
         executors = [executor for executor in (self._default, self._resolver) if executor is not None]
@@ -198,12 +198,12 @@ class Executors:
             thread.join()
 
     def forget(self) -> None:
-        """Drop our executors, whose threads are not there: they stayed with the parent of this process."""
+        """Drop the loop's own executors: their threads exist only in the parent of this process."""
         self._default = self._resolver = None
         self._jobs.clear()
 
     def close(self) -> None:
-        """Let our executors end by themselves; nobody waits for them."""
+        """Let the loop's own executors end in the background, without waiting for them."""
         self._shutdown_called = True
         for executor in (self._default, self._resolver):
             if executor is not None:
@@ -233,13 +233,13 @@ class Executors:
         try:
             self._host.call_soon_threadsafe(_settle, joined, error)
         except RuntimeError:
-            # The loop was closed between the question and the call: nobody waits any more.
+            # The loop was closed between the check and the call: the future has no waiters any more.
             if not self._host.is_closed():
                 raise
 
 
 def _is_look_up(func: Callable[..., Any]) -> bool:
-    wrapped = getattr(func, "__wrapped__", func)  # in debug mode the resolver takes the time
+    wrapped = getattr(func, "__wrapped__", func)  # in debug mode the resolver wraps it, to time it
     return wrapped is socket.getaddrinfo or wrapped is socket.getnameinfo
 
 

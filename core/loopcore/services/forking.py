@@ -1,20 +1,20 @@
-"""Forks: what a child inherits of its parent's loops, made its own.
+"""Forks: gives a child process its own copies of the state that it shares with its parent's loops.
 
-After fork(2) both processes hold the same kernel objects. A child that unregisters a descriptor from the epoll
-instance takes it away from its parent; one that reads the waker swallows the parent's wake; a signal sent to the
-child is written into the pipe that the parent reads. So in the child, before fork returns, every loop that it
-inherited lets go of its backend and of its executor, whose threads stayed with the parent, and gets a channel of its
-own for signals; a backend of its own, with the same registrations, follows when the loop is used. So nothing that is
-done with an inherited loop is felt by the parent: it may be closed, left alone or, if it was not running, run. A
-running one cannot be run on, as in asyncio; the child makes a new one.
+After fork(2) both processes hold the same kernel objects. A child that unregisters a descriptor from the epoll instance
+takes it away from its parent; one that reads the waker swallows the parent's wake; a signal sent to the child is
+written into the pipe that the parent reads. So in the child, before fork returns, every inherited loop releases its
+backend and its executor, whose threads stayed with the parent, and gets a new channel for signals; a new backend, with
+the same registrations, follows when the loop is used. So nothing that is done with an inherited loop affects the
+parent: it may be closed, left alone or, if it was not running, run. A running loop cannot be continued, as in asyncio;
+the child makes a new one.
 
-In the parent, what was written and waits for the end of the tick is sent before the fork: otherwise a child that leaves
-by an exception and so ends the tick, or that closes or runs a loop that stood still, would send it a second time. Not
-what was written in a loop that runs in another thread: the child cannot go on with that one.
+In the parent, data that was written and waits for the end of the tick is sent before the fork: otherwise a child that
+ends the tick by leaving with an exception, or that closes or runs a stopped loop, would send it a second time. Data
+written in a loop that runs in another thread is not sent: the child cannot continue that loop.
 
 Starting a program (subprocess without preexec_fn, posix_spawn) runs none of this.
 
-Facts: fork(2), epoll(7), gh-66285. Thread: the one that forks, which in the child is the only one.
+Facts: fork(2), epoll(7), gh-66285. Thread: the one that forks, which is the only one in the child.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from loopcore.services.signals import Signals
 
 
 class ForkHost(Protocol):
-    """What is looked after of a loop."""
+    """The loop as this module uses it."""
 
     backend: Any
     readiness: Readiness
@@ -56,7 +56,7 @@ class ForkHost(Protocol):
 
 
 class AtForkState:
-    """One loop's share in what a child inherits; lives as long as the loop."""
+    """One loop's handling of forks; lives as long as the loop."""
 
     __slots__ = ("__weakref__", "_host", "_make_backend")
 
@@ -66,17 +66,17 @@ class AtForkState:
         _all[weakref.ref(self, _all.pop)] = None
 
     def settle(self) -> None:
-        """Send what was written. Thread: the one that forks; if another one runs the loop, nothing is done."""
+        """Send written data. Thread: the one that forks; if another thread runs the loop, nothing is done."""
         running: object = asyncio._get_running_loop()
         if running is self._host or not self._host.is_running():
             self._host.flush()
 
     def renew(self) -> None:
-        """Give up what is shared with the parent."""
+        """In the child, give up the state that is shared with the parent."""
         host = self._host
         if not host.is_closed():
             host.probes.renew()
-            in_flight = host.backend.close()  # changes no table, as the port demands
+            in_flight = host.backend.close()  # changes no kernel table, as the port's contract demands
             host._signals.renew()
             host._executors.forget()
             if host.completions is None:
@@ -86,7 +86,7 @@ class AtForkState:
             host.probes.cold("loopcore_fork_child", loop=host)
 
     def move(self) -> Any:
-        """Make a backend, and register with it whatever the loop watches."""
+        """Make a backend, and register with it every descriptor that the loop watches."""
         made = self._make_backend()
         self._host.use_backend(made)
         if self._host.completions is None:
@@ -95,7 +95,7 @@ class AtForkState:
 
 
 class _Unmade:
-    """A backend that is made when somebody uses it: most children never touch the loops they inherit."""
+    """A backend that is made at its first use: most children never use the loops that they inherit."""
 
     def __init__(self, state: AtForkState, before: ReadinessBackend) -> None:
         self._at_fork_state = state
@@ -115,7 +115,7 @@ class _Unmade:
         self._at_fork_state.move().modify(fd, interest)
 
     def unregister(self, fd: int) -> None:
-        """Do nothing: it has left the table already, and so will not be registered."""
+        """Do nothing: the descriptor has left the table already, and so will not be registered."""
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         self._made = self._at_fork_state.move()
@@ -124,20 +124,20 @@ class _Unmade:
         return self._made.wait(timeout)
 
     def wake(self) -> None:
-        """End the first wait; it may be about to begin, in another thread."""
+        """End the first wait, which may be about to begin in another thread."""
         self._woken = True
         if self._made is not None:
             self._made.wake()
 
     def close(self) -> None:
-        """Do nothing: there is nothing yet."""
+        """Do nothing: the backend was not made yet."""
 
 
 class _UnmadePort:
-    """The same over a completion port: keeps what is submitted, and what was in flight at the fork, until then.
+    """The same for a completion port: until its first wait it keeps submitted operations, and those in flight.
 
-    An operation that was in flight goes on in both processes, as a registration does. A send among them is one that the
-    kernel had no room for. A connection that is being made is made once, for both.
+    An operation that was in flight at the fork continues in both processes, as a registration does. A send among them
+    is one for which the kernel had no room. A connection that was being made is made once, for both.
     """
 
     def __init__(self, state: AtForkState, before: CompletionBackend, in_flight: Sequence[Operation]) -> None:
@@ -171,13 +171,13 @@ class _UnmadePort:
             made.submit(operation)
         if self._woken:
             made.wake()
-        if self._cancelled:  # told at once: a wait could be interrupted, and nobody would tell it again
+        if self._cancelled:  # reported at once: a wait might be interrupted, and this list is returned only here
             error = os.strerror(errno.ECANCELED)
             return [(operation, OSError(errno.ECANCELED, error), False) for operation in self._cancelled]
         return made.wait(timeout)
 
     def wake(self) -> None:
-        """End the first wait; it may be about to begin, in another thread."""
+        """End the first wait, which may be about to begin in another thread."""
         self._woken = True
         if self._made is not None:
             self._made.wake()
@@ -187,7 +187,7 @@ class _UnmadePort:
 
 
 class _Connecting(Runnable):
-    """The target of a Connect that the parent has begun: connect(2) says EISCONN once the parent's has succeeded."""
+    """The target of a Connect that the parent began: connect(2) fails with EISCONN once the parent's succeeded."""
 
     __slots__ = ("_operation", "_target")
 
@@ -205,11 +205,11 @@ class _Connecting(Runnable):
 
 
 _all: Final[dict[weakref.ref[AtForkState], None]] = {}
-"""Those of all loops, in the order of their making. A WeakSet does the same in Python, for each loop that is made."""
+"""The states of all loops, in order of creation. A WeakSet would do the same in Python code for each new loop."""
 
 
 def _living() -> list[AtForkState]:
-    # Taken at one moment: other threads may be making loops.
+    # Copied in one step: other threads may be creating loops.
     return [state for reference in list(_all) if (state := reference()) is not None]
 
 
@@ -224,5 +224,5 @@ def _after_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # For the life of the process: what was registered here cannot be taken back.
+    # For the life of the process: this registration cannot be undone.
     os.register_at_fork(before=_before, after_in_child=_after_in_child)

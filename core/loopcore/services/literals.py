@@ -1,8 +1,8 @@
-"""Literal addresses: which hosts are numbers already, and what getaddrinfo(3) would say of them.
+"""Literal addresses: which hosts are already numeric, and what getaddrinfo(3) would return for them.
 
-Only what inet_pton(3) takes counts, which the C library reads in one way on every platform. Scopes written into the
-host ("fe80::1%lo") and old spellings ("127.1") do not; they are for getaddrinfo(3), which needs no name server either
-(see `loopcore.services.resolver`).
+Only addresses that inet_pton(3) accepts count, which the C library reads in the same way on every platform. Scopes
+written into the host ("fe80::1%lo") and old spellings ("127.1") do not; they are left to getaddrinfo(3), which needs no
+name server for them either (see `loopcore.services.resolver`).
 """
 
 import socket
@@ -23,10 +23,10 @@ else:
 
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 
-# Plain numbers: to combine the flags of `socket`, which are enumerations, costs as much as the answer.
+# Plain numbers: combining the flags of `socket`, which are enumerations, costs as much as the answer.
 _ASK_NOBODY = int(socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
 _OF_CONSEQUENCE = ~(_ASK_NOBODY | int(socket.AI_PASSIVE))
-"""Flags that may change what is answered for a literal address."""
+"""Flags that may change the answer for a literal address."""
 _ANY = int(AF_UNSPEC)
 _IPV4 = int(AF_INET)
 _IPV6 = int(AF_INET6)
@@ -37,7 +37,7 @@ _KINDS = {int(SOCK_STREAM): (SOCK_STREAM, socket.IPPROTO_TCP), int(SOCK_DGRAM): 
 
 
 def numeric_host(host: Any, family: int) -> tuple[socket.AddressFamily, str] | None:
-    """Return family and usual spelling of `host` if it is a number of `family` (0 for any), else None."""
+    """Return family and usual spelling of `host` if it is a numeric address of `family` (0 for any), else None."""
     if isinstance(host, bytes):
         host = host.decode("latin-1")
     elif not isinstance(host, str):
@@ -55,10 +55,10 @@ def numeric_host(host: Any, family: int) -> tuple[socket.AddressFamily, str] | N
 
 
 def numeric_info(address: Any, family: int, kind: int, proto: int) -> AddressInfo | None:
-    """Return the one row of getaddrinfo(3) for a socket of `kind` at or to `address`, or None if it must be asked.
+    """Return the one row of getaddrinfo(3) for a socket of `kind` at or to `address`, or None if it is needed.
 
-    `address` is host and port, for IPv6 perhaps followed by flow information and scope. None also for a port that
-    is no number, and for kinds of sockets that have more than one protocol, or another than `proto`.
+    `address` is host and port, for IPv6 perhaps followed by flow information and scope. None also if the port is not a
+    number, and for kinds of sockets that have more than one protocol, or another than `proto`.
     """
     known = _KINDS.get(kind)
     if known is None or (proto != 0 and proto != known[1]):
@@ -77,9 +77,9 @@ def numeric_info(address: Any, family: int, kind: int, proto: int) -> AddressInf
 
 
 def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, flags: int) -> list[AddressInfo] | None:
-    """Return what `socket.getaddrinfo` answers if nobody needs to be asked, else None. Does not block.
+    """Return the answer of `socket.getaddrinfo` if no name server is needed, else None. Does not block.
 
-    No host at all (the wildcard or loopback addresses) counts as a literal.
+    A missing host (the wildcard or loopback addresses) counts as a literal.
     """
     numbers = isinstance(family, int) and isinstance(kind, int) and isinstance(proto, int) and isinstance(flags, int)
     if numbers and is_port(port) and (flags == 0 or not flags & _OF_CONSEQUENCE):
@@ -91,7 +91,7 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
         if row is not None:
             return [row]
     if not numbers or flags & socket.AI_CANONNAME:
-        return None  # refused by who is asked then; a canonical name may be looked up, depending on the C library
+        return None  # left to the look-up, which raises; a canonical name may need one, depending on the C library
     try:
         return socket.getaddrinfo(host, port, family, kind, proto, flags | _ASK_NOBODY)  # type: ignore[return-value]
     except (OSError, ValueError, TypeError, OverflowError):
@@ -99,6 +99,6 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
 
 
 def settle_literal(host: Any, port: Any, family: int, kind: int, proto: int, flags: int) -> ImmediateResult | None:
-    """Return what `resolve_literal` answers, to be awaited, or None if somebody must be asked."""
+    """Return the answer of `resolve_literal` as an awaitable, or None if a look-up is needed."""
     answer = resolve_literal(host, port, family, kind, proto, flags)
     return None if answer is None else immediate_result(answer)

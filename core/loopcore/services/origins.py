@@ -1,12 +1,12 @@
-"""Origins of coroutines: while a loop in debug mode runs, the interpreter notes where each coroutine was made.
+"""Origins of coroutines: while a loop in debug mode runs, the interpreter records where each coroutine was created.
 
-The depth of these notes is a setting of the thread, so what was there before comes back when the loop stops.
+The depth of these records is a setting of the thread, so its previous value is restored when the loop stops.
 """
 
 import sys
 
 DEPTH = 10
-"""Frames kept of the place where a coroutine was made; the number is asyncio's."""
+"""Frames recorded of the place where a coroutine was created; the number is asyncio's."""
 
 
 class CoroutineOrigins:
@@ -18,7 +18,7 @@ class CoroutineOrigins:
         self._depth_before: int | None = None
 
     def track(self, enabled: bool) -> None:
-        """Turn tracking on, or off and back to what was set before; nothing happens if it is so already."""
+        """Turn tracking on, or off, which restores the previous setting; without effect if it is already so."""
         if bool(enabled) == (self._depth_before is not None):
             return
         if enabled:

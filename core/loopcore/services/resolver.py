@@ -1,10 +1,10 @@
-"""The resolver: names to addresses and back, without holding up the loop.
+"""The resolver: names to addresses and back, without blocking the loop.
 
 A name may take seconds, so it is looked up in the executor. A literal address needs no look-up: it is answered at
-once. The usual case, a plain number and one kind of socket, is `loopcore.services.literals`; for the others (scope ids,
-`127.1`, the list of socket types, the order of results) the C library's own getaddrinfo(3) is told with AI_NUMERICHOST
-and AI_NUMERICSERV to ask nobody. What it refuses under these flags is no literal, or is an error; either way the
-executor's call finds out, so errors are the same too.
+once. The usual case, a numeric host and one kind of socket, is in `loopcore.services.literals`; for the others (scope
+ids, `127.1`, the list of socket types, the order of results) the C library's own getaddrinfo(3) is called with
+AI_NUMERICHOST and AI_NUMERICSERV, which forbid look-ups. If it fails with these flags, the host is not a literal or the
+arguments are wrong; either way the executor's call decides, so errors are the same, too.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _NUMERIC_NAMES = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
 
 
 class ResolverHost(Protocol):
-    """What the resolver needs of a loop."""
+    """The loop as this module uses it."""
 
     slow_callback_duration: float
 
@@ -49,7 +49,7 @@ class Resolver:
         proto: int = 0,
         flags: int = 0,
     ) -> Awaitable[list[AddressInfo]]:
-        """Return, to be awaited at once, what `socket.getaddrinfo` returns; that raises what it raises."""
+        """Return an awaitable of the result or exception of `socket.getaddrinfo`; it must be awaited at once."""
         answer = settle_literal(host, port, family, type, proto, flags)
         return self._look_up(host, port, family, type, proto, flags) if answer is None else answer
 
@@ -59,14 +59,14 @@ class Resolver:
         return answer
 
     async def getnameinfo(self, sockaddr: tuple[Any, ...], flags: int = 0) -> tuple[str, str]:
-        """Return what `socket.getnameinfo` returns; if `flags` asks for numbers only, without a thread."""
+        """Return the result of `socket.getnameinfo`; if `flags` asks for numbers only, without a thread."""
         if flags & _NUMERIC_NAMES == _NUMERIC_NAMES:
             return socket.getnameinfo(sockaddr, flags)
         names: tuple[str, str] = await self._host.run_in_executor(None, socket.getnameinfo, sockaddr, flags)
         return names
 
     def _timed(self, look_up: Callable[..., Any]) -> Callable[..., Any]:
-        # Debug mode only: a slow name server is the usual reason of a slow start.
+        # Debug mode only: a slow name server is the usual reason for a slow start.
         @functools.wraps(look_up)
         def ask(*question: Any) -> Any:
             started = self._host.time()

@@ -1,11 +1,11 @@
 """Sending files: sock_sendfile, by the kernel (sendfile(2), or a port's SendFile) or by reading and sending.
 
-The kernel takes the bytes from the file's descriptor at an offset that is ours to count; the file's own position
-is set when the sending ends, however it ends, and says how much has gone. Over a completion port with
-Capability.SEND_FILE the port does it, part by part: on Windows that is TransmitFile. A file that has no descriptor, a
-descriptor that the kernel refuses, and a platform without either are told apart from errors of the connection by
-SendfileNotAvailableError, raised only while nothing has been sent: then, unless `fallback` is forbidden, the file is
-read in the executor and sent from memory.
+The kernel takes the bytes from the file's descriptor at an offset that this module counts; the file's own position
+is set when the sending ends, however it ends, and shows how much was sent. Over a completion port with
+Capability.SEND_FILE the port sends, part by part: on Windows that is TransmitFile. A file without a descriptor, a
+descriptor that the kernel refuses, and a platform without either method raise SendfileNotAvailableError, which
+distinguishes them from errors of the connection. It is raised only before any byte was sent: then, unless `fallback` is
+false, the file is read in the executor and sent from memory.
 
 Checks, errors and their texts are asyncio's. Thread: the loop's own.
 """
@@ -27,23 +27,23 @@ from loopcore.services.call import OperationCall
 from loopcore.services.sockops import SockOps
 
 READ_SIZE: Final = 256 * 1024
-"""Bytes read at a time where the kernel does not send the file by itself."""
+"""Bytes read at a time if the kernel does not send the file."""
 
 PART: Final = 1024 * 1024
-"""Bytes of one SendFile: one that is called off in its middle may not be able to say how much of it has gone."""
+"""Bytes of one SendFile: a cancelled one may not be able to report how many of its bytes were sent."""
 
 SETS_POSITION_ALWAYS: Final = sys.version_info >= (3, 14)
-"""Whether the file's position is set to `offset` where nothing was sent: that is its end, or the kernel refused."""
+"""Whether the file's position is set to `offset` if no byte was sent: the file ends there, or the kernel refused."""
 
 Lend = Callable[[asyncio.Future[Any]], object]
-"""Is told of the future that waits for the socket, whoever owns that, so that losing the connection can end it."""
+"""Called with the future that waits for the socket, so that the socket's owner can end it if the connection is lost."""
 
 Note = Callable[[int], object]
-"""Is told how many bytes the kernel has sent, each time that it has."""
+"""Called with the number of bytes after each send of the kernel."""
 
 
 class FileHost(Protocol):
-    """What sending files needs of a loop."""
+    """The loop as this module uses it."""
 
     backend: Any
     completions: Completions | None
@@ -52,7 +52,7 @@ class FileHost(Protocol):
 
 
 class SendFiles:
-    """Files over plain sockets."""
+    """Sends files over plain sockets."""
 
     __slots__ = ("_host", "_sockops")
 
@@ -87,7 +87,7 @@ class SendFiles:
         lend: Lend | None = None,
         note: Note | None = None,
     ) -> int:
-        """Send by the kernel. Raises SendfileNotAvailableError if it cannot, and nothing has been sent then."""
+        """Send by the kernel. Raises SendfileNotAvailableError if it cannot; no byte was sent then."""
         port = self._host.completions
         if port is not None and Capability.SEND_FILE not in self._host.backend.capabilities:
             port = None
@@ -124,10 +124,10 @@ class SendFiles:
                     raise
                 raise sending.translated(exc) from exc
             except GeneratorExit:
-                part.cancel()  # or else the operation would hold the socket open that the program closes
+                part.cancel()  # otherwise the operation would keep the socket open after the program closes it
                 raise
             finally:
-                if part.outcome is not None:  # also of what was called off
+                if part.outcome is not None:  # also set if the part was cancelled
                     is_over = sending.took(part.outcome)
         return sending.total
 
@@ -139,9 +139,9 @@ class SendFiles:
         return await self.read_and(send, file, offset, count)
 
     async def read_and(self, send: Callable[[memoryview], Any], file: Any, offset: int, count: int | None) -> int:
-        """Read `file` piece by piece, off the loop's thread, and await `send(piece)` for each; return the sum.
+        """Read `file` piece by piece, outside the loop's thread, and await `send(piece)` for each; return the sum.
 
-        The memory of a piece is used again for the next one.
+        The memory of a piece is reused for the next one.
         """
         if hasattr(file, "seek"):
             file.seek(offset)
@@ -162,19 +162,19 @@ class SendFiles:
 
 
 class PartCall(OperationCall):
-    """A SendFile. To a transport that is lost it is a future that may fail; then it ends when its operation has."""
+    """A SendFile call. A transport may fail it when the connection is lost; it ends once its operation has."""
 
     __slots__ = ("loss",)
 
     def __init__(self, loop: Any, port: Completions, operation: SendFile) -> None:
         OperationCall.__init__(self, loop, "", port, operation, False)
         self.loss: BaseException | None = None
-        """What the connection was lost with, if that came first."""
+        """The exception with which the connection was lost, if that came first."""
 
     def set_exception(self, exception: Any) -> None:
         if self._operation.pending:
             self.loss = exception
-            self._call_off()  # the transport closes the socket next, and the program the file when this has ended
+            self._call_off()  # next, the transport closes the socket; and the file may be closed once this ends
         else:
             OperationCall.set_exception(self, exception)
 
@@ -183,27 +183,27 @@ class PartCall(OperationCall):
 
 
 class Sending:
-    """How far one file has got."""
+    """The progress of sending one file."""
 
     __slots__ = ("_count", "_file", "_note", "_offset", "_socket", "_whole", "total")
 
     def __init__(
         self, sock: socket.socket, file: int, offset: int, count: int, *, whole: bool, note: Note | None
     ) -> None:
-        # Not its descriptor: if the program closes it in the middle, the number may soon be another connection's.
+        # Not its descriptor: if the program closes it in the middle, the number may soon belong to another connection.
         self._socket = sock
         self._file = file
         self._offset = offset
         self._count = count
         self._whole = whole
-        """Whether the file is sent to its end, wherever that is by then, and not `count` bytes of it."""
+        """Whether the file is sent up to its end at that time, not just `count` bytes of it."""
         self._note = note
         self.total = 0
 
     def step(self) -> int:
         """Send once and return the total if that was all; raise BlockingIOError if more is to be sent later.
 
-        One call a turn, even if the socket would take more: a fast reader must not hold up the loop.
+        One call per turn, even if the socket would take more: a fast reader must not block the loop.
         """
         try:
             sent = os.sendfile(self._socket.fileno(), self._file, self._offset, self._chunk())
@@ -216,14 +216,14 @@ class Sending:
         raise BlockingIOError
 
     def part(self) -> SendFile:
-        """Return the operation for what comes next. Raises OSError if the socket is closed."""
+        """Return the operation for the next part. Raises OSError if the socket is closed."""
         number = self._socket.fileno()
         if number < 0:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return SendFile(number, self._file, self._offset, min(self._chunk(), PART))
 
     def took(self, sent: int) -> bool:
-        """Take note that `sent` bytes have gone; return whether that was all."""
+        """Record that `sent` bytes were sent; return whether that was all."""
         self._offset += sent
         self.total += sent
         if self._note is not None:
@@ -234,10 +234,10 @@ class Sending:
         return self._count if self._whole else self._count - self.total
 
     def translated(self, exc: OSError) -> Exception:
-        """Return what an error of the kernel means to who sends."""
+        """Return the exception to raise for an error of the kernel."""
         if self.total == 0:
-            # Which errors mean "not this kind of file" differs from kernel to kernel (EINVAL, ENOSYS, ENOTSUP ...).
-            # An error of the connection comes again when the fall-back sends.
+            # Which errors mean "not this kind of file" depends on the kernel (EINVAL, ENOSYS, ENOTSUP ...). An error of
+            # the connection occurs again when the fallback sends.
             return asyncio.SendfileNotAvailableError("os.sendfile call failed")
         if exc.errno == errno.ENOTCONN and type(exc) is not ConnectionError:
             # macOS, when the peer closes in the middle
@@ -248,12 +248,12 @@ class Sending:
         if self.total:
             os.lseek(self._file, self._offset, os.SEEK_SET)
         elif SETS_POSITION_ALWAYS:
-            with contextlib.suppress(OSError):  # what has no position is reported as what cannot be sent
+            with contextlib.suppress(OSError):  # a file without a position is reported by another error
                 os.lseek(self._file, self._offset, os.SEEK_SET)
 
 
 def check_file(file: Any, offset: Any, count: Any) -> None:
-    """Raise ValueError or TypeError for what cannot be sent, as asyncio does."""
+    """Raise ValueError or TypeError for arguments that cannot be sent, as asyncio does."""
     if "b" not in getattr(file, "mode", "b"):
         raise ValueError("file should be opened in binary mode")
     if count is not None:

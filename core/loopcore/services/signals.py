@@ -5,11 +5,11 @@ A C-level handler may do almost nothing, so CPython's writes the signal's number
 number read puts the handler on the ready queue. The Python-level handler of the signal does nothing: it is there
 because without one the signal would have its default effect.
 
-A pipe, where asyncio takes a socket pair: a full channel loses signals, and 1-byte writes fill a Unix
-socket pair after 278 (each costs a kernel buffer of its own) but a pipe only after 65,536 (Linux 6). Windows can watch
-sockets only.
+A pipe, where asyncio uses a socket pair: a full channel loses signals, and 1-byte writes fill a Unix
+socket pair after 278 (each costs a separate kernel buffer) but a pipe only after 65,536 (Linux 6). Windows can watch
+only sockets.
 
-One process has one wake-up descriptor, owned by the main thread: hence the errors elsewhere.
+A process has one wake-up descriptor, owned by the main thread: hence the errors elsewhere.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
 
 DRAIN_SIZE = 65536
-"""Bytes read at once: all that the pipe can hold, so that one read empties it."""
+"""Bytes read at once: the capacity of the pipe, so that one read empties it."""
 
 RUNS_LISTEN: Final = sys.platform == "win32"
-"""Whether a run has to listen for signals without handlers, too; elsewhere `begin_run` and `end_run` do nothing."""
+"""Whether a run must listen for signals without handlers, too; elsewhere `begin_run` and `end_run` do nothing."""
 
 _HAS_PIPES = sys.platform != "win32"
 """Whether the backends of this platform can watch a pipe."""
 
 
 class SignalHost(Protocol):
-    """What signal handling needs of a loop."""
+    """The loop as this module uses it."""
 
     readiness: Readiness
     probes: Probes
@@ -50,7 +50,7 @@ class SignalHost(Protocol):
 
 
 class _Channel(Runnable):
-    """The two ends: numbers written by CPython's C handler, read here in the io phase."""
+    """The two ends: CPython's C handler writes the numbers, and they are read here in the io phase."""
 
     __slots__ = ("_deliver", "_ends", "_read", "reading", "writing")
 
@@ -79,7 +79,7 @@ class _Channel(Runnable):
             self._deliver(number)
 
     def renew(self) -> None:
-        """Put another pipe behind the same numbers. Only where processes fork, and so only a pipe."""
+        """Replace the pipe behind the same descriptors. Only for platforms that fork, and so only for a pipe."""
         fresh = _Channel(self._deliver)
         os.dup2(fresh.reading, self.reading, inheritable=False)
         os.dup2(fresh.writing, self.writing, inheritable=False)
@@ -101,16 +101,16 @@ class Signals:
 
     def __init__(self, host: SignalHost, loop: Any) -> None:
         self._host = host
-        self._loop = loop  # handed on to the handles, which belong to it; not used here
+        self._loop = loop  # passed on to the handles, which belong to it; not used here
         self._handlers: dict[int, Handle] = {}
         self._channel: _Channel | None = None
         self._is_kept = False  # for a run of the loop, also without handlers
 
     def add(self, sig: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        """Run `callback(*args)` for every signal `sig`; replaces an earlier handler of it.
+        """Run `callback(*args)` for every signal `sig`; replaces an earlier handler.
 
-        Raises TypeError and ValueError for what is no signal, RuntimeError for one that cannot be caught and
-        outside the main thread.
+        Raises TypeError or ValueError if `sig` is not a signal, RuntimeError if it cannot be caught, or outside the
+        main thread.
         """
         if asyncio.iscoroutine(callback) or inspect.iscoroutinefunction(callback):
             raise TypeError("coroutines cannot be used with add_signal_handler()")
@@ -120,7 +120,7 @@ class Signals:
         try:
             signal.signal(sig, _do_nothing)
             if sys.platform != "win32":
-                # A system call that was restarted needs no attention from the program; as asyncio does it.
+                # The program need not notice a system call that was restarted; asyncio does the same.
                 signal.siginterrupt(sig, False)
         except OSError as exc:
             del self._handlers[sig]
@@ -131,7 +131,7 @@ class Signals:
             raise
 
     def remove(self, sig: int) -> bool:
-        """Give `sig` its default effect back; return whether it had a handler. Raises as `add`."""
+        """Restore the default effect of `sig`; return whether it had a handler. Raises as `add`."""
         check_signal(sig)
         if self._handlers.pop(sig, None) is None:
             return False
@@ -146,10 +146,11 @@ class Signals:
         return True
 
     def begin_run(self) -> None:
-        """Have every signal end the loop's wait while it runs, on Windows, where by itself none does.
+        """On Windows, make every signal end the loop's wait during a run; otherwise none does there.
 
-        CPython's handlers run in the main thread, as soon as it runs Python; there Ctrl-C comes in a thread of its own
-        and interrupts no call. Does nothing in another thread than the main one, and if the program listens itself.
+        CPython's handlers run in the main thread, as soon as it runs Python code; on Windows Ctrl-C arrives in a
+        separate thread and interrupts no call. Does nothing outside the main thread, or if the program has set a
+        wake-up descriptor.
         """
         if sys.platform == "win32":
             try:
@@ -160,17 +161,17 @@ class Signals:
                 else:
                     signal.set_wakeup_fd(before)
             except (ValueError, RuntimeError):
-                pass  # not the main thread, which alone gets signals
+                pass  # not the main thread, which alone receives signals
 
     def end_run(self) -> None:
-        """Take back `begin_run`. The channel stays for the next run: a socket pair takes a handshake there."""
+        """Undo `begin_run`. The channel stays for the next run: on Windows a socket pair takes a handshake."""
         if self._is_kept:
             self._is_kept = False
             if not self._handlers:
                 self._stop_listening()
 
     def close(self) -> None:
-        """Remove all handlers. When the interpreter is ending that is too late: they are dropped with a warning."""
+        """Remove all handlers. During interpreter shutdown that is too late: they are dropped with a warning."""
         if not self._handlers:
             self._close_channel()
             return
@@ -187,7 +188,7 @@ class Signals:
         self._handlers.clear()
 
     def renew(self) -> None:
-        """Listen on a channel of our own, in the child of a fork: what comes by the inherited one is the parent's."""
+        """In a forked child, listen on a new channel: signals that arrive on the inherited one are the parent's."""
         channel = self._channel
         if channel is None:
             return
@@ -209,7 +210,7 @@ class Signals:
     def _open_channel(self) -> None:
         channel = self._channel or _Channel(self._deliver)
         try:
-            # Fails outside the main thread. Again for every handler: someone may have taken the descriptor over.
+            # Fails outside the main thread. Done for every handler: other code may have replaced the descriptor.
             signal.set_wakeup_fd(channel.writing)
         except (ValueError, OSError) as exc:
             if self._channel is None:
@@ -245,4 +246,4 @@ def check_signal(sig: object) -> None:
 
 
 def _do_nothing(signum: int, frame: object) -> None:
-    """Stand in for the default effect; the work is done when the loop has read the number."""
+    """Replace the default effect; the work is done when the loop has read the number."""

@@ -1,14 +1,13 @@
-"""What an operation on a plain socket is while it lasts, a SocketFuture; and ImmediateResult, what a look-up is that
-need not wait.
+"""SocketFuture: a pending operation on a plain socket. ImmediateResult: an operation that did not have to wait.
 
-Both are what `await` wants, and nothing more: they are awaited once, by the coroutine that asked for them. A
-SocketFuture is three things in one object, because a request of a socket program waits once: the runnable in the
-readiness table, which tries again whenever the descriptor is ready; the future that the task waits for; and the
-iterator between them.
+Both are awaitables, and nothing more: they are awaited once, by the coroutine that requested them. A SocketFuture is
+three things in one object, because each request of a socket program waits at most once: the runnable in the readiness
+table, which tries again whenever the descriptor is ready; the future that the task waits for; and the iterator between
+them.
 
-The watch ends with the operation, at the latest when the waiting coroutine is left (cancelled, closed). A read that has
-succeeded leaves its registration for a moment to the next one on the same socket; `loopcore.kernel.readiness`
-says how that is safe.
+The watch ends with the operation, at the latest when the waiting coroutine is abandoned (cancelled, closed). A read
+that has succeeded leaves its registration for a moment to the next one on the same socket; `loopcore.kernel.readiness`
+explains why that is safe.
 
 Thread: the loop's own.
 """
@@ -36,13 +35,13 @@ READING = 0
 WRITING = 1
 
 CALL = 0
-"""The kinds of a SocketFuture: to call its argument, which says what is tried; ..."""
+"""The kinds of a SocketFuture: call the argument, which makes the attempt; ..."""
 RECV = 1
 """... `recv(argument)`; ..."""
 RECV_INTO = 2
 """... `recv_into(argument)`; ..."""
 ACCEPT = 3
-"""... or to accept a connection."""
+"""... or accept a connection."""
 _CALL, _RECV, _RECV_INTO, _ACCEPT = CALL, RECV, RECV_INTO, ACCEPT
 _READING, _WRITING = READING, WRITING
 
@@ -69,7 +68,7 @@ class ImmediateResult:
 
 
 class Sweeper(Runnable):
-    """Ends the registrations that nobody takes up again. Runs at the end of each tick in which there are some."""
+    """Ends the registrations that are not resumed. Runs at the end of each tick in which there are any."""
 
     __slots__ = ("_reactor",)
 
@@ -116,15 +115,15 @@ class SocketFuture(Future):
             self._leave()
             self._set_exception(exc)
             if not cython.compiled:
-                del self  # the error's traceback holds this frame
+                del self  # the error's traceback refers to this frame
         else:
             self._set_result(result)
             self._leave_with(result)
 
     def _leave_with(self, result: Any) -> None:
-        """Leave the table; if another operation like this will follow, keep the registration for it."""
+        """Leave the table; if a similar operation will follow, keep the registration for it."""
         if not self._watching or self._kind == _CALL or (self._kind != _ACCEPT and not result):
-            self._leave()  # nothing like it will follow, least of all at the end of the stream
+            self._leave()  # no similar one will follow, least of all at the end of the stream
             return
         drained = False
         try:
@@ -140,10 +139,10 @@ class SocketFuture(Future):
         self._watching = False
         if is_first:
             self._reactor.flush_soon(self._sweeper)
-        self._sock = self._argument = None  # the task that is woken holds what it waited for until it waits again
+        self._sock = self._argument = None  # the woken task keeps this future until it waits again
 
     def displaced(self) -> None:
-        """Note that something else took the place in the table. Who waits here waits for ever, as in asyncio."""
+        """Note that another runnable has replaced this one in the table. Its waiter waits for ever, as in asyncio."""
         self._watching = False
 
     def _leave(self) -> None:
@@ -151,7 +150,7 @@ class SocketFuture(Future):
         self._sock = self._argument = None
         if self._watching:
             self._watching = False
-            # A transport that takes the place in the table does not say so.
+            # A transport that replaces this one in the table does not notify it.
             entry = self._reactor.readiness.lookup(self._fd)
             if entry is None:
                 return
@@ -185,26 +184,26 @@ class SocketFuture(Future):
         raise StopIteration(result)
 
     def send(self, value: Any) -> Any:
-        """Continue; what is sent is ignored, as in a future."""
+        """Continue; the value sent is ignored, as in a future."""
         return self.__next__()
 
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
-        """Raise an exception at the `await`: what this has failed with, a cancellation, or anything else."""
+        """Raise an exception at the `await`: this future's own, a cancellation, or any other."""
         error = exception_to_throw(typ, val, tb)
         self._leave()
-        self._exception = self._exception_traceback = None  # it holds the frames that hold this
+        self._exception = self._exception_traceback = None  # it refers to the frames that refer to this future
         try:
             raise error
         finally:
             del error, typ, val
 
     def close(self) -> None:
-        """End the watch: whoever waited has gone."""
+        """End the watch: the waiter is gone."""
         self._leave()
 
 
 def immediate_result(result: Any) -> ImmediateResult:
-    """Return what gives `result` when it is awaited."""
+    """Return an awaitable with the result `result`."""
     done = ImmediateResult.__new__(ImmediateResult)
     done._result = result
     return done
@@ -213,11 +212,11 @@ def immediate_result(result: Any) -> ImmediateResult:
 def begin(
     sweeper: Sweeper, fd: int, direction: int, kind: int, sock: socket.socket | None, argument: Any
 ) -> SocketFuture:
-    """Return a future that is not in the table yet. Only reads of `sock` may leave their registration to the next."""
+    """Return a future that is not in the table yet. Only a read of `sock` may keep its registration for the next."""
     future = SocketFuture.__new__(SocketFuture)
     reactor = sweeper._reactor
     if cython.compiled and not reactor.get_debug():
-        future._loop = reactor  # everything else is zero and None
+        future._loop = reactor  # all other attributes are zero or None
         future._reactor = reactor
     else:
         Future.__init__(future, loop=reactor)
@@ -226,7 +225,7 @@ def begin(
 
 
 def accept_from(sock: socket.socket) -> tuple[socket.socket, Any]:
-    """Accept a connection; its socket does not block."""
+    """Accept a connection; its socket is non-blocking."""
     connection, address = sock.accept()
     connection.setblocking(False)
     return connection, address

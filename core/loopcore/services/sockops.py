@@ -1,15 +1,15 @@
 """Socket operations: add_reader and its relatives, and the sock_* coroutines over plain sockets.
 
-Every sock_* call tries first and waits only if the kernel says "not now"; it then puts a SocketFuture into the
-readiness table, which tries again whenever the descriptor is ready, until it succeeds, fails, or is called off. One
-exception: a read that follows another within a tick or two does not try what must fail, if that one got less than it
-asked for.
+Every sock_* call tries first and waits only if the kernel returns "not now"; it then puts a SocketFuture into the
+readiness table, which tries again whenever the descriptor is ready, until it succeeds, fails, or is cancelled. One
+exception: a read that follows another within a tick or two skips the first attempt if the earlier one received fewer
+bytes than it asked for, because that attempt would fail.
 
-The methods for what servers do with every message (recv, recv_into, accept, sendall) are no coroutines: they try at
-once, and return what came of it, or the SocketFuture that is to be awaited at once.
+The methods that servers use for every message (recv, recv_into, accept, sendall) are not coroutines: they try at
+once, and return the result, or the SocketFuture that is to be awaited at once.
 
-As in asyncio one operation a direction and descriptor can wait; a second one takes the first one's place, and
-the first then waits for ever. That is the caller's mistake, and it is not detected.
+As in asyncio one operation per direction and descriptor can wait; a second one replaces the first, which then waits for
+ever. That is the caller's mistake, and it is not detected.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _Socket = socket.socket
 
 
 class SockHost(Protocol):
-    """What socket operations need of a loop."""
+    """The loop as this module uses it."""
 
     readiness: Readiness
     backend: Any
@@ -81,23 +81,23 @@ class SockOps:
 
     def __init__(self, host: SockHost, loop: Reactor, transports: TransportTable) -> None:
         self._host = host
-        self._loop = loop  # for the handles and futures, which belong to it, and for whether it is in debug mode
+        self._loop = loop  # handles and futures belong to it; it also knows the debug mode
         self._readiness: Readiness = host.readiness
         self._sweeper = Sweeper(loop)
         self._transports = transports
-        # Where to register costs a system call: the kernel keeps the table, or a port is asked about a number. A Poll
-        # that was left in flight would hold a socket open that the program closes: a port watches for nothing then.
+        # If registering costs a system call: the kernel has the table, or a port checks the number. A Poll left in
+        # flight would keep a socket open after the program closes it, so over a port the interest is 0 meanwhile.
         self._readiness.parks = host.completions is not None
         self._readiness.keeps = self._readiness.parks or Capability.FLAT_COST in host.backend.capabilities
 
     # --- watching -----------------------------------------------------------------------------------
 
     def add_reader(self, fd: FileDescriptorLike, callback: Callback, args: tuple[Any, ...]) -> None:
-        """Call `callback(*args)` whenever `fd` is readable, in place of whatever was called before."""
+        """Call `callback(*args)` whenever `fd` is readable, in place of the previous callback."""
         self._add(fd, READING, callback, args)
 
     def add_writer(self, fd: FileDescriptorLike, callback: Callback, args: tuple[Any, ...]) -> None:
-        """Call `callback(*args)` whenever `fd` is writable, in place of whatever was called before."""
+        """Call `callback(*args)` whenever `fd` is writable, in place of the previous callback."""
         self._add(fd, WRITING, callback, args)
 
     def remove_reader(self, fd: FileDescriptorLike) -> bool:
@@ -120,7 +120,7 @@ class SockOps:
         try:
             number = self._free_descriptor(fd)
         except ValueError:
-            # Closed first, and removed afterwards: it has no number any more, but the table remembers it.
+            # Closed first, and removed afterwards: the object has no number any more, but the table remembers it.
             found = table.find(fd)
             if found is None:
                 raise
@@ -194,7 +194,7 @@ class SockOps:
         return future
 
     async def recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
-        """Receive a datagram; return it and who sent it."""
+        """Receive a datagram; return it and its sender's address."""
         self.check_socket(sock)
         try:
             return sock.recvfrom(bufsize)
@@ -204,7 +204,7 @@ class SockOps:
         return datagram
 
     async def recvfrom_into(self, sock: socket.socket, buf: Any, nbytes: int = 0) -> tuple[int, Any]:
-        """Receive a datagram into `buf`, at most `nbytes` of it; return its size and who sent it."""
+        """Receive a datagram into `buf`, at most `nbytes` of it; return its size and its sender's address."""
         self.check_socket(sock)
         limit = nbytes or len(buf)
         try:
@@ -215,7 +215,7 @@ class SockOps:
         return received
 
     def sendall(self, sock: socket.socket, data: Any) -> SocketFuture | None:
-        """Send all of `data`, or return a SocketFuture: cancelled, nobody can tell how much has been sent."""
+        """Send all of `data`, or return a SocketFuture. If that is cancelled, the amount sent is unknown."""
         self.check_socket(sock)
         try:
             sent = sock.send(data)
@@ -248,7 +248,7 @@ class SockOps:
                 completions is not None
                 and sock.type == socket.SOCK_STREAM
                 and _is_plain(address)
-                and sock.fileno() >= 0  # closed: `connect` itself says how that fails
+                and sock.fileno() >= 0  # if it is closed, `connect` itself raises the error
             ):
                 await self._connect_by_port(sock, address, completions)
                 return
@@ -256,11 +256,11 @@ class SockOps:
             sock.connect(address)
         except BlockingIOError as exc:
             if exc.errno != errno.EINPROGRESS and sock.family == getattr(socket, "AF_UNIX", None):
-                # EAGAIN: the backlog is full, and nothing is under way that could be waited for (connect(2)).
-                # asyncio waits none the less, and takes the idle socket's writability for success.
+                # EAGAIN: the backlog is full, and no attempt is under way that could be waited for (connect(2)).
+                # asyncio waits nevertheless, and takes the idle socket's writability for success.
                 raise
         except InterruptedError:
-            pass  # goes on in the background (connect(2), EINTR)
+            pass  # continues in the background (connect(2), EINTR)
         else:
             return
         await self._until(sock, WRITING, lambda: _finish_connect(sock, address))
@@ -269,14 +269,14 @@ class SockOps:
         self._check_closed()
         fd = self._free_descriptor(sock.fileno())
         call = OperationCall(self._loop, "", completions, Connect(fd, address), False)
-        completions.begin()  # under way when the task waits, as in asyncio: the tick may leave out its poll
+        completions.begin()  # begun before the task waits, as in asyncio: the tick may skip its poll
         try:
             await call
         except OSError as exc:
             error = exc.errno
-            exc.__traceback__ = None  # interpreted, its frames know the call, and that knows it
+            exc.__traceback__ = None  # interpreted, its frames refer to the call, and the call to it
         except GeneratorExit:
-            call.cancel()  # or else the operation would hold the socket open that the program closes
+            call.cancel()  # otherwise the operation would keep the socket open after the program closes it
             raise
         else:
             return
@@ -288,9 +288,9 @@ class SockOps:
     async def wait_writable(
         self, sock: socket.socket, again: Callable[[], Any], lend: Callable[[asyncio.Future[Any]], object] | None
     ) -> Any:
-        """Call `again` whenever `sock` is writable, until it does not raise BlockingIOError; return what it returns.
+        """Call `again` whenever `sock` is writable, until it does not raise BlockingIOError; return its result.
 
-        `lend` is called with the future that is waited for, and says with it that the socket is a transport's.
+        `lend` is called with the future that is waited for; it is given if the socket belongs to a transport.
         """
         fd = self._free_descriptor(sock.fileno()) if lend is None else sock.fileno()
         return await self._attempt(fd, WRITING, again, lend)
@@ -317,7 +317,7 @@ class SockOps:
         return infos[0][4]
 
     def check_socket(self, sock: socket.socket) -> None:
-        """Raise TypeError for a TLS socket and, in debug mode, ValueError for one that blocks."""
+        """Raise TypeError for a TLS socket and, in debug mode, ValueError for a blocking socket."""
         if type(sock) is not _Socket and isinstance(sock, ssl.SSLSocket):
             raise TypeError("Socket cannot be of type SSLSocket")
         if self._loop._slow_path_flags & _DEBUG and sock.gettimeout() != 0:
@@ -325,7 +325,7 @@ class SockOps:
 
 
 class Remainder:
-    """What is left to send of one sendall. Its view of the program's buffer is released with the last byte."""
+    """The unsent rest of one sendall. Its view of the program's buffer is released with the last byte."""
 
     __slots__ = ("_sock", "_view")
 
@@ -334,7 +334,7 @@ class Remainder:
         self._view = view
 
     def passes(self, sent: int) -> bool:
-        """Take note that `sent` bytes have gone; return whether that was all."""
+        """Record that `sent` bytes were sent; return whether that was all."""
         whole, self._view = self._view, self._view[sent:]
         whole.release()
         if self._view.nbytes:
@@ -344,7 +344,7 @@ class Remainder:
 
     def send(self) -> None:
         if not self.passes(self._sock.send(self._view)):
-            raise BlockingIOError  # the rest when the socket is ready again
+            raise BlockingIOError  # the rest is sent when the socket is ready again
 
 
 def descriptor_of(fd: FileDescriptorLike) -> int:
@@ -371,14 +371,14 @@ def _call_off(previous: Runnable) -> None:
 
 
 def _has_room(buf: Any) -> bool:
-    """Tell whether `buf` surely takes bytes: what takes none, or is no buffer, does not wait for any."""
+    """Return whether `buf` surely accepts bytes: a receive into any other object must not wait for them."""
     if type(buf) is memoryview:
         return not buf.readonly and buf.nbytes > 0
     return type(buf) is bytearray and len(buf) > 0
 
 
 def _is_plain(address: Any) -> bool:
-    """Tell whether `address` is what the socket module takes: a numeric host and a port, perhaps flow and scope."""
+    """Return whether a resolved `address` is one that the socket module accepts: host, port, perhaps flow and scope."""
     return isinstance(address[1], int) and 0 <= address[1] <= 0xFFFF and isinstance(address[0], str)
 
 

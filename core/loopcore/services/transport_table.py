@@ -1,8 +1,9 @@
-"""TransportTable: which transport has which descriptor.
+"""TransportTable: the transport of each descriptor.
 
-`add_reader` and the sock_* calls ask, because they must not meddle with a transport's. Weak, like asyncio's
-`WeakValueDictionary` of the same use, but an entry goes when its transport closes, not by a callback of the reference:
-that, and the reference with a key that it needs, are most of what such a dictionary costs a connection.
+`add_reader` and the sock_* calls consult it, because they must not use a transport's descriptor. Its references are
+weak, as in asyncio's `WeakValueDictionary` for the same purpose, but an entry is removed when its transport closes, not
+by a callback of the reference: that callback, and the reference with a key that it needs, are most of the cost of such
+a dictionary per connection.
 
 Thread: the loop's own.
 """
@@ -21,7 +22,7 @@ if cython.compiled:
 
 
 class TransportTable:
-    """From descriptors to transports that live. What is left of one that nobody closed is an empty entry."""
+    """Maps descriptors to live transports. A transport that was destroyed without a close leaves a dead reference."""
 
     __slots__ = ("_references",)
 
@@ -39,16 +40,16 @@ class TransportTable:
     def discard(self, fd: int, transport: Any) -> None:
         """Forget that `fd` was the descriptor of `transport`: it is about to be closed.
 
-        If somebody else has closed it before, the number may be another transport's by now, and stays that one's.
+        If other code closed it before, the number may belong to another transport by now, whose entry stays.
         """
         reference = self._references.get(fd)
         if reference is not None and reference() is transport:
             del self._references[fd]
 
-    # As in the dictionary that asyncio has, for who has learnt its name.
+    # The interface of asyncio's dictionary, for code that uses it by name.
 
     def values(self) -> list[Any]:
-        """Return the transports that live. Thread: any."""
+        """Return the live transports. Thread: any."""
         references = list(self._references.values())  # one step in C: the loop's thread may add to it meanwhile
         found = [reference() for reference in references]
         return [transport for transport in found if transport is not None]
