@@ -6,7 +6,7 @@ from loopcore.kernel.runnable cimport Runnable
 cdef class Child(Runnable):
     cdef readonly object process
     cdef object _exited
-    cdef set _watched
+    cdef object _watched
     cdef object _readiness
     cdef int _pidfd
     cdef object _completions
@@ -25,5 +25,5 @@ cdef class Child(Runnable):
 cdef class Children:
     cdef object _host
     cdef object _ways
-    cdef set _watched
+    cdef object _watched
     cdef readonly object survivors
