@@ -86,7 +86,7 @@ def test_writelines_larger_than_the_kernel_takes_arrives_whole(loop: Loop) -> No
     run(loop, main())
 
 
-@pytest.mark.loopcore_only  # each write of asyncio's adds up all that waits, from Python 3.12 on: 20,000 take half a minute
+@pytest.mark.loopcore_only  # from 3.12 on each write of asyncio's adds up all that waits: it takes half a minute
 @pytest.mark.parametrize("method", ["write", "writelines"])
 def test_many_small_items_between_large_ones_arrive_whole(loop: Loop, method: str) -> None:
     """They are joined while the kernel takes nothing (issue 32)."""
