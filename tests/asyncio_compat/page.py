@@ -29,25 +29,25 @@ INTRODUCTION = """\
 
 <!-- Written by tests/asyncio_compat/page.py; edits are lost. -->
 
-CPython's own tests of asyncio (`test.test_asyncio` of each Python) are run on loopcore: its loop stands behind
-asyncio's policy and in the place of `asyncio.SelectorEventLoop`, and the tests that CPython makes for each
-implementation of Future and Task are made for loopcore's. The tests of streams run twice, on asyncio's streams and on
-loopcore's own. Every module runs in a process of its own.
+CPython's own tests of asyncio (`test.test_asyncio` of each Python) run on loopcore: its loop is installed through
+asyncio's policy and replaces `asyncio.SelectorEventLoop`, and the tests that CPython generates for each
+implementation of Future and Task are generated for loopcore's. The tests of streams run twice, on asyncio's streams
+and on loopcore's own. Every module runs in a separate process.
 
     python -m tests.asyncio_compat.run                  # a table, and what failed
     python -m tests.asyncio_compat.run --oracle         # laid beside asyncio's own loop
     pytest tests/asyncio_compat                         # a test for each module
 
 *Passed* counts tests; of these, *on loopcore* used a loop, a task or a future of loopcore's (the others test parts of
-asyncio that have no loop, or abstract classes). *Failed* includes tests that hang. *Excluded* are the tests listed
-below, each with its reason; *skipped* are those that skip themselves, as they do on asyncio's own loop.
+asyncio that have no loop, or abstract classes). *Failed* includes tests that hang. *Excluded* tests are listed
+below, each with its reason; *skipped* tests skip themselves, as they do on asyncio's own loop.
 """
 
 REASONS = """\
 ## What is excluded, and why
 
 The list is `tests/asyncio_compat/exclusions.toml`. It holds tests of CPython's private internals and of other
-platforms, nothing else; an entry that matches no test fails the run.
+platforms, and nothing else; an entry that matches no test fails the run.
 """
 
 

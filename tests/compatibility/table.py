@@ -19,13 +19,14 @@ INTRODUCTION = """\
 
 <!-- Written by tests/compatibility/table.py; edits are lost. -->
 
-Every public method and parameter of asyncio's loop, its futures, tasks, handles, servers and transports, drawn from
+Every public method and parameter of asyncio's loop, its futures, tasks, handles, servers and transports, read from
 asyncio itself. Each has a test that runs on every backend and, as the oracle, on asyncio's own loop; the test fails if
-it does not call what it is listed for. Parameters that must be given stand with their method, the others below it.
+it does not call the methods for which it is listed. Required parameters are in the row of their method, the others
+below it.
 
 *same* means that the tests see no difference. *differs* is explained in [what differs](#what-differs), where each
-difference has a test of its own. A Python in the second column is asyncio's first that has the method or
-parameter; loopcore has it on every Python. [CPython's own tests of asyncio](cpython-tests.md) are run on loopcore, too.
+difference has a separate test. The second column is the first Python whose asyncio has the method or
+parameter; loopcore has it on every Python. [CPython's own tests of asyncio](cpython-tests.md) also run on loopcore.
 """
 
 LOOP = {

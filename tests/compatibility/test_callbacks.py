@@ -102,7 +102,7 @@ def test_timers_compare_by_their_deadlines(loop: Loop) -> None:
 
 
 @pytest.mark.covers("EventLoop.slow_callback_duration")
-def test_debug_mode_warns_of_what_takes_longer(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_debug_mode_warns_of_slow_callbacks(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert loop.slow_callback_duration == 0.1
     loop.set_debug(True)
     messages = []

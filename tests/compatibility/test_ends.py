@@ -32,7 +32,7 @@ def test_both_marks_of_a_datagram_transport_can_be_set(loop: Loop) -> None:
 @pytest.mark.covers(
     "WritePipeTransport.get_extra_info(default)", "WritePipeTransport.set_protocol", "WritePipeTransport.get_protocol"
 )
-def test_another_protocol_hears_of_the_end_of_a_pipe(loop: Loop) -> None:
+def test_a_new_protocol_is_notified_of_the_end_of_a_pipe(loop: Loop) -> None:
     async def main() -> None:
         with made(pipe_pair) as (_, writing):
             transport, first = await loop.connect_write_pipe(Recorder, writing)

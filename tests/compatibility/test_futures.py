@@ -139,7 +139,7 @@ def test_create_task_hands_further_arguments_to_the_task(loop: Any, backend_name
 
 
 @pytest.mark.covers("Task.done", "Task.cancelled", "Task.result", "Task.exception")
-def test_a_task_tells_how_it_ended(loop: Loop) -> None:
+def test_a_task_reports_its_outcome(loop: Loop) -> None:
     async def end(how: Callable[[], Any]) -> Any:
         return how()
 

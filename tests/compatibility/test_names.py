@@ -43,7 +43,7 @@ def test_the_answer_is_the_systems(loop: Loop, question: dict[str, int]) -> None
 
 
 @pytest.mark.covers("EventLoop.create_connection(family, proto, flags)")
-def test_a_connection_asks_for_what_it_was_told(loop: Loop, questions: list[dict[str, Any]]) -> None:
+def test_a_connection_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: list[dict[str, Any]]) -> None:
     wanted = {"family": socket.AF_INET, "proto": socket.IPPROTO_TCP, "flags": socket.AI_ADDRCONFIG}
 
     async def main() -> None:
@@ -59,7 +59,7 @@ def test_a_connection_asks_for_what_it_was_told(loop: Loop, questions: list[dict
 
 
 @pytest.mark.covers("EventLoop.create_server(family, flags)")
-def test_a_server_asks_for_what_it_was_told(loop: Loop, questions: list[dict[str, Any]]) -> None:
+def test_a_server_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: list[dict[str, Any]]) -> None:
     wanted = {"family": socket.AF_INET, "flags": socket.AI_PASSIVE | socket.AI_ADDRCONFIG}
 
     async def main() -> None:
@@ -73,7 +73,7 @@ def test_a_server_asks_for_what_it_was_told(loop: Loop, questions: list[dict[str
 
 
 @pytest.mark.covers("EventLoop.create_datagram_endpoint(local_addr, family, proto, flags)")
-def test_a_datagram_endpoint_asks_for_what_it_was_told(loop: Loop, questions: list[dict[str, Any]]) -> None:
+def test_a_datagram_endpoint_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: list[dict[str, Any]]) -> None:
     wanted = {"family": socket.AF_INET, "proto": socket.IPPROTO_UDP, "flags": socket.AI_PASSIVE}
 
     async def main() -> None:

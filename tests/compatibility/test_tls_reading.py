@@ -32,7 +32,7 @@ def test_the_marks_of_reading_can_be_set(loop: Loop) -> None:
 
 @pytest.mark.differs(
     "SSLTransport.get_read_buffer_limits",
-    why="They are 0 until they are set: pausing stops receiving at once; asyncio receives 256 KiB more.",
+    why="They are 0 by default: pausing stops receiving at once; asyncio receives 256 KiB more.",
 )
 def test_by_default_nothing_is_received_while_paused(loop: Loop, backend_name: str) -> None:
     async def main() -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.docs.hooks_page
 
-`loopcore/hookspecs.py` is the manual of the hooks; docs/reference/hooks.md shows it to those who do not read code. The
+`loopcore/hookspecs.py` is the manual of the hooks; docs/reference/hooks.md shows it to readers of the manual. The
 comments `# Cold`, `# Tick` ... of that file are the sections.
 """
 
@@ -20,33 +20,35 @@ HEAD = """# Hooks
 
 {theory}
 
-[Write a plugin](../howto/write-a-plugin.md) is the guide; how plugins are named and given options is told
-[with the settings](environment.md#plugins-and-their-options). The order of calls, and what they say, is the same on
-every backend, compiled or not: the conformance kit records one program on two backends and compares.
+[Write a plugin](../howto/write-a-plugin.md) is the guide. The settings describe
+[how plugins are named and take options](environment.md#plugins-and-their-options). The calls have the same order and
+the same arguments on every backend, compiled or not: the conformance kit records one program on two backends and
+compares.
 
 ```{{diagram}} hooks
-All hooks without their prefix `loopcore_`: cold ones, the groups by which hot ones are watched, and policies.
+All hooks without their prefix `loopcore_`: cold hooks, the groups in which hot hooks are watched, and policies.
 ```
 """
 
 NOTES = {
     "Hot: transports": """
-`transport.get_extra_info("loopcore.bytes")` is a pair: how many bytes the transport has received and sent so far, on
-the wire; of a TLS transport those of the socket below, of a child process's transport nothing (its pipes count).
-`loop.bytes_received` and `loop.bytes_sent` are the sums over all transports of a loop. They are always there.
+`transport.get_extra_info("loopcore.bytes")` is a pair: the bytes that the transport has received and sent so far, on
+the wire. For a TLS transport they are those of the socket below; a child process's transport counts nothing, because
+its pipes do. `loop.bytes_received` and `loop.bytes_sent` are the sums over all transports of a loop. They are always
+kept.
 """,
     "Hot: jobs of executors": """
-A `job` has these attributes, which a plugin only reads. Times are in ns of `time.perf_counter_ns`, 0 until they come.
+A `job` has these attributes, which a plugin may only read. Times are in ns of `time.perf_counter_ns`, 0 until known.
 
-| attribute      | what it is                                                                                   |
+| attribute      | meaning                                                                                      |
 |----------------|----------------------------------------------------------------------------------------------|
-| `function`     | what is called; of `asyncio.to_thread` a `functools.partial`                                 |
-| `pool`         | `default`; `resolver` for look-ups of names, in threads of their own; the `repr` of another one |
-| `submitted_ns` | when it was given to the executor                                                            |
+| `function`     | the function; for `asyncio.to_thread` a `functools.partial`                                  |
+| `pool`         | `default`; `resolver` for name look-ups, which have separate threads; `repr` of any other executor |
+| `submitted_ns` | when it was submitted to the executor                                                        |
 | `started_ns`   | when a thread began to run it                                                                |
 | `finished_ns`  | when it ended                                                                                |
-| `thread_id`    | `threading.get_ident()` of that thread; None until it began, and if it is not in a thread pool |
-| `error`        | what the function raised, or why it did not run; None if all is well                         |
+| `thread_id`    | `threading.get_ident()` of that thread; None before it begins, and outside a thread pool     |
+| `error`        | the exception of the function, or the reason why it did not run; None on success             |
 """,
 }
 

@@ -13,18 +13,18 @@ INTRODUCTION = """\
 
 <!-- Written by tests/downstream/run.py; edits are lost. -->
 
-The suites of real projects, from their sdists on PyPI, on loopcore, asyncio and uvloop in the same run. Where an sdist
-holds no tests, a program of ours exercises the project instead. The loop stands behind asyncio's policy and in the
-place of `asyncio.SelectorEventLoop` in every process of a suite, and each suite has to prove that it ran: the loops
-that really began to run are counted by the package they come from.
+The suites of real projects, from their sdists on PyPI, run on loopcore, asyncio and uvloop in the same session. If an
+sdist holds no tests, a test program exercises the project instead. loopcore is installed through asyncio's policy and
+replaces `asyncio.SelectorEventLoop` in every process of a suite, and each suite must prove that it ran on the intended
+loop: the loops that began to run are counted by the package that they come from.
 
     python tests/downstream/run.py                      # everything: minutes
     python tests/downstream/run.py --project anyio      # one project
 
-Each figure is passed / failed / skipped. A failure on loopcore has to be one of asyncio's too, or a test of how
-asyncio is made and not of what it promises, or a race that asyncio may lose as well; these are *expected*, and listed
-below with the reason. Any other is a fault, and ends the run with an error. Deselected tests are run on no loop.
-uvloop's failures are given for comparison.
+Each figure is passed / failed / skipped. A failure on loopcore must also fail on asyncio, or test an implementation
+detail of asyncio rather than its promises, or be a race that asyncio may lose as well; such failures are *expected*,
+and listed below with the reason. Any other failure is a defect, and ends the run with an error. Deselected tests run on
+no loop. uvloop's failures are given for comparison.
 """
 
 
@@ -87,7 +87,7 @@ def _section(project: Project, result: ProjectRun) -> list[str]:
     if "uvloop" in result.runs:
         lines.append(f"Compared with uvloop {versions['uvloop']}.")
     if project.services:
-        lines.append(f"Servers that run beside it: {', '.join(project.services)}.")
+        lines.append(f"Servers used: {', '.join(project.services)}.")
     lines += _entries("Deselected", project.deselect)
     lines += _entries("Expected to fail", project.expected)
     for loop, run in result.runs.items():

@@ -195,7 +195,7 @@ def test_a_socket_that_the_program_connected_sends_to_its_peer(loop: Loop) -> No
 
 @pytest.mark.differs(
     "EventLoop.create_datagram_endpoint",
-    why="A socket pair is connected; asyncio takes its empty name for none and ends the transport with a TypeError.",
+    why="A socket pair is connected; asyncio treats its empty name as none and ends the transport with a TypeError.",
 )
 @pytest.mark.loopcore_only
 def test_a_socket_pair_is_connected_though_it_has_no_names(loop: Loop) -> None:

@@ -81,7 +81,7 @@ def test_the_representation_tells_state_and_descriptor(loop: Loop) -> None:
 
 
 @pytest.mark.covers("DatagramTransport.close", "DatagramTransport.is_closing")
-def test_the_protocol_is_told_in_order(loop: Loop) -> None:
+def test_the_protocol_is_called_in_order(loop: Loop) -> None:
     protocol = DatagramRecorder()
 
     async def main() -> None:
@@ -148,7 +148,7 @@ def test_sending_on_a_lost_transport_goes_nowhere_and_is_said_in_the_end(
 
 @pytest.mark.differs(
     "DatagramTransport.sendto",
-    why="On a transport that is lost and has no peer it goes nowhere; asyncio calls a method of None.",
+    why="On a lost transport without a peer the datagram is dropped; asyncio calls a method of None.",
 )
 @pytest.mark.loopcore_only
 def test_sending_on_a_closed_transport_without_a_peer_goes_nowhere(loop: Loop) -> None:

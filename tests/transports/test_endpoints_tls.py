@@ -78,7 +78,7 @@ def test_what_is_sent_over_tls_comes_back(
 
 
 @pytest.mark.covers("SSLTransport.get_extra_info(default)")
-def test_the_transport_tells_of_its_tls(
+def test_the_transport_reports_its_tls_session(
     loop: asyncio.AbstractEventLoop, server_context: ssl.SSLContext, client_context: ssl.SSLContext
 ) -> None:
     async def main() -> None:

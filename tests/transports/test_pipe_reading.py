@@ -51,7 +51,7 @@ def test_bytes_arrive(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair])
 
 @pytest.mark.covers("ReadPipeTransport.is_closing")
 @pytest.mark.parametrize("make", [pipe_pair, socket_pair])
-def test_end_of_file_is_told_before_the_loss(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]) -> None:
+def test_end_of_file_is_reported_before_the_loss(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]) -> None:
     async def main() -> None:
         with made(make) as (reading, writing):
             transport, protocol = await connected(reading)
@@ -93,7 +93,7 @@ def test_terminal_whose_other_side_has_gone_is_lost_with_the_error(loop: asyncio
 
 @pytest.mark.differs(
     "EventLoop.connect_read_pipe",
-    why="Devices that epoll(7) refuses (/dev/zero) are read; asyncio reports EPERM and waits for ever.",
+    why="Devices that epoll(7) refuses (/dev/zero) are read; asyncio reports EPERM and waits forever.",
 )
 @pytest.mark.loopcore_only  # asyncio reports EPERM from epoll, and waits for ever
 def test_device_that_is_always_ready_is_read_in_turn(loop: asyncio.AbstractEventLoop) -> None:
@@ -171,7 +171,7 @@ def test_paused_transport_leaves_the_bytes_to_the_kernel(loop: asyncio.AbstractE
 
 
 @pytest.mark.covers("ReadPipeTransport.close")
-def test_loss_is_told_once(loop: asyncio.AbstractEventLoop) -> None:
+def test_loss_is_reported_once(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         with made(pipe_pair) as (reading, writing):
             transport, protocol = await connected(reading)
@@ -248,7 +248,7 @@ def test_transport_that_nobody_closed_warns_and_closes(loop_factory: Callable[[]
 
 @pytest.mark.differs(
     "ReadPipeTransport.close",
-    why="On a loop that is closed already it closes the file; asyncio raises RuntimeError and leaks it.",
+    why="On a closed loop it closes the file; asyncio raises RuntimeError and leaks it.",
 )
 @pytest.mark.loopcore_only
 def test_close_after_the_loop_closes_the_file(loop: asyncio.AbstractEventLoop) -> None:

@@ -196,7 +196,7 @@ def test_writes_to_a_lost_pipe_pass_and_are_warned_of(
 
 @pytest.mark.differs(
     "EventLoop.connect_write_pipe",
-    why="Bytes from the other end of a socket do not end the transport; asyncio takes them for its closing.",
+    why="Bytes from the other end of a socket do not end the transport; asyncio treats them as its closing.",
 )
 @pytest.mark.loopcore_only  # asyncio takes these bytes for the closing of the peer
 def test_peer_that_writes_has_not_gone(loop: asyncio.AbstractEventLoop) -> None:
@@ -274,7 +274,7 @@ def test_both_directions_of_one_terminal(loop: asyncio.AbstractEventLoop) -> Non
 
 
 @pytest.mark.differs(
-    "WritePipeTransport.write", why="Text is a TypeError; with asyncio an AssertionError, under python -O nothing."
+    "WritePipeTransport.write", why="Text raises TypeError; asyncio raises AssertionError, under python -O nothing."
 )
 @pytest.mark.loopcore_only  # asyncio: AssertionError
 def test_text_is_refused(loop: asyncio.AbstractEventLoop) -> None:

@@ -121,7 +121,7 @@ def test_a_peer_that_resets_ends_the_sending(loop: Loop, file: io.BufferedReader
 
 
 @pytest.mark.differs(
-    "EventLoop.sendfile", why="If the transport is closed meanwhile it raises ConnectionError; asyncio waits for ever."
+    "EventLoop.sendfile", why="If the transport is closed meanwhile it raises ConnectionError; asyncio waits forever."
 )
 # asyncio waits for ever for a socket that is closed.
 @pytest.mark.loopcore_only
@@ -150,7 +150,7 @@ def test_a_transport_that_is_closed_meanwhile_ends_the_sending(
 
 @pytest.mark.differs(
     "EventLoop.sendfile",
-    why="Cancelled, it leaves the file's position where the sending ended; asyncio leaves it where it was.",
+    why="When cancelled, it leaves the file's position where the sending ended; asyncio leaves it unchanged.",
 )
 # asyncio leaves the file where it was.
 @pytest.mark.loopcore_only

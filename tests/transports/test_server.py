@@ -288,7 +288,7 @@ def test_close_clients_sends_what_was_written(loop: Loop, backend_name: str) -> 
 
 
 @pytest.mark.covers("Server.abort_clients")
-def test_abort_clients_waits_for_nobody(loop: Loop, backend_name: str) -> None:
+def test_abort_clients_does_not_wait(loop: Loop, backend_name: str) -> None:
     needs_client_methods(backend_name)
     made: list[Any] = []
 
@@ -338,7 +338,7 @@ def test_an_error_of_the_factory_ends_that_connection_only(loop: Loop, backend_n
 
 @pytest.mark.differs(
     "EventLoop.create_server",
-    why="Where a factory fails, that is reported and the connection closed; asyncio tells it in debug mode only.",
+    why="If a factory fails, the error is reported and the connection closed; asyncio reports it in debug mode only.",
 )
 @pytest.mark.loopcore_only
 def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop: Loop) -> None:

@@ -141,8 +141,8 @@ def test_the_empty_waiter_of_sendfile_waits_until_all_is_sent(loop: Loop) -> Non
 
 @pytest.mark.differs(
     "Transport.write",
-    why="Writes of a tick leave together at its end and count as buffered until then; asyncio sends each at once. "
-    "What is written while no tick runs leaves with the next run or `close` of the loop, and `os._exit` loses it: "
+    why="Writes of a tick are sent together at its end and count as buffered until then; asyncio sends each at once. "
+    "Data written while no tick runs is sent by the next run or `close` of the loop, and `os._exit` loses it: "
     "`loop.flush()` sends at once.",
 )
 @pytest.mark.loopcore_only

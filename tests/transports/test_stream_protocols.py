@@ -171,7 +171,7 @@ def test_ending_inside_get_buffer_is_not_followed_by_data(loop: Loop, how: str, 
 
 @pytest.mark.differs(
     "Transport.set_protocol",
-    why="The methods of a protocol are looked up when it is set; what is put in the place of one later is"
+    why="The methods of a protocol are looked up when it is set; a method replaced later is"
     " called once `set_protocol` is called again. asyncio looks a method up at each call.",
 )
 @pytest.mark.loopcore_only  # asyncio looks a method up at each call

@@ -15,7 +15,7 @@ from tests.transports.recorder import run, settle
 
 
 @pytest.mark.covers("EventLoop.subprocess_shell")
-def test_protocol_is_told_everything_in_order(loop: asyncio.AbstractEventLoop) -> None:
+def test_protocol_methods_are_called_in_order(loop: asyncio.AbstractEventLoop) -> None:
     async def main() -> None:
         transport, protocol = await shell("echo out; echo err >&2; exit 3")
         assert protocol.kinds()[0] == "made"

@@ -133,7 +133,7 @@ def test_a_tls_connection_cannot_be_kept_half_open(
 
 @pytest.mark.differs(
     "SSLTransport.close",
-    why="The protocol receives nothing more; asyncio hands over what it has, then reports an error of TLS.",
+    why="The protocol receives nothing more; asyncio delivers buffered data, then reports an error of TLS.",
 )
 def test_nothing_is_received_after_close(loopcore_factory: Any) -> None:
     async def main() -> None:

@@ -83,9 +83,9 @@ def test_the_reason_of_a_failed_verification_reaches_the_caller(loop: asyncio.Ab
 
 @pytest.mark.differs(
     "EventLoop.create_connection(ssl)",
-    why="A side whose handshake fails sends the alert that says why; asyncio's peers see a reset.",
+    why="A side whose handshake fails sends an alert with the reason; asyncio's peers see a reset.",
 )
-def test_the_peer_is_told_why_the_handshake_failed(loopcore_factory: Any) -> None:
+def test_the_peer_learns_why_the_handshake_failed(loopcore_factory: Any) -> None:
     """asyncio drops the alert with the connection: its peers see a reset."""
 
     async def main() -> None:

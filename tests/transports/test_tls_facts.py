@@ -45,7 +45,7 @@ def test_a_server_sees_no_certificate_it_has_not_asked_for(loop: asyncio.Abstrac
 
 @pytest.mark.differs(
     "SSLTransport.get_extra_info",
-    why="It answers after the connection is lost too; asyncio then forgets what it knew of TLS.",
+    why="It still answers after the connection is lost; asyncio then drops the facts about TLS.",
 )
 def test_extra_info_outlives_the_connection(loopcore_factory: Any) -> None:
     async def main() -> None:
@@ -135,7 +135,7 @@ def test_the_contexts_of_callbacks_are_the_one_of_the_connection(loopcore_factor
 
 @pytest.mark.differs(
     "Server.close_clients",
-    why="It closes the TLS session: what was written is still encrypted and sent; asyncio closes the socket below it.",
+    why="It closes the TLS session: written data is still encrypted and sent; asyncio closes the socket below it.",
 )
 def test_servers_know_their_tls_connections(loopcore_factory: Any) -> None:
     """`close_clients` sends what was written, which is still plaintext until the end of the tick."""

@@ -92,7 +92,7 @@ async def streams(sock: socket.socket, *, server_side: bool, limit: int = 65536)
 
 @pytest.mark.differs(
     "EventLoop.start_tls",
-    why="What the protocol's StreamReader has buffered is part of the handshake; asyncio loses it.",
+    why="Data buffered in the protocol's StreamReader is part of the handshake; asyncio loses it.",
 )
 @ROLES
 @pytest.mark.parametrize("together", [True, False], ids=["in one receive", "in two"])
@@ -269,7 +269,7 @@ def test_an_upgrade_that_fails_ends_the_connection_once(loop: asyncio.AbstractEv
 
 @pytest.mark.differs(
     "EventLoop.start_tls(ssl_handshake_timeout)",
-    why="A protocol that knows of the connection hears of its end, too; asyncio does not tell it.",
+    why="A protocol that knows of the connection is also notified of its end; asyncio does not notify it.",
 )
 def test_an_upgrade_that_takes_too_long_ends_the_connection(loopcore_factory: Any) -> None:
     """asyncio does not tell the protocol, which knows of the connection."""
@@ -331,7 +331,7 @@ def test_a_transport_that_is_aborted_during_the_upgrade_fails_it(loopcore_factor
 
 @pytest.mark.differs(
     "EventLoop.start_tls",
-    why="For a connection that was closed before it raises ConnectionAbortedError; asyncio's returns None or never.",
+    why="On a connection that was already closed it raises ConnectionAbortedError; asyncio returns None or never.",
 )
 def test_a_transport_that_has_closed_cannot_be_upgraded(loopcore_factory: Any) -> None:
     """Python 3.11 never returns; 3.12 and 3.13 return None, or never if `connection_lost` was called already."""

@@ -80,7 +80,7 @@ def test_signals_have_handlers_of_their_own(loop: Loop) -> None:
 
 @pytest.mark.differs(
     "EventLoop.add_signal_handler",
-    why="Signals pass through a pipe, where 65,536 may wait; asyncio's socket pair loses what comes after 278.",
+    why="Signals pass through a pipe, which holds 65,536; asyncio's socket pair loses every signal after 278.",
 )
 @pytest.mark.loopcore_only
 def test_no_signal_is_lost_among_many(loop: Loop) -> None:
@@ -129,11 +129,9 @@ def test_closing_the_loop_removes_all_handlers(loop: Loop) -> None:
     assert signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL
 
 
-@pytest.mark.differs(
-    "EventLoop.close", why="A wake-up descriptor of signals that somebody else has set since stays set."
-)
+@pytest.mark.differs("EventLoop.close", why="A signal wake-up descriptor that other code has set since stays set.")
 @pytest.mark.loopcore_only
-def test_wakeup_descriptor_of_somebody_else_is_left_in_place(loop: Loop) -> None:
+def test_foreign_wakeup_descriptor_is_left_in_place(loop: Loop) -> None:
     loop.add_signal_handler(signal.SIGUSR1, print)
     mine, other = socket.socketpair()
     with mine, other:

@@ -173,7 +173,7 @@ def test_a_blocking_socket_is_refused_in_debug_mode(loop: Loop, pair: Pair, file
 
 @pytest.mark.differs(
     "EventLoop.sock_sendfile",
-    why="Cancelled, it leaves the file's position where the sending ended; asyncio leaves it where it was.",
+    why="When cancelled, it leaves the file's position where the sending ended; asyncio leaves it unchanged.",
 )
 # asyncio leaves the file where it was.
 @pytest.mark.loopcore_only

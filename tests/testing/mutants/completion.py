@@ -66,7 +66,7 @@ class MoreAfterTheEnd(ProactorBackend):
 
 
 class CalledBack(ProactorBackend):
-    """What can be done at once is told from inside `submit`, through the operation's target."""
+    """An operation that completes at once is reported from inside `submit`, through the operation's target."""
 
     breaks = "submission"
 
@@ -89,7 +89,7 @@ class TakesTwice(ProactorBackend):
 
 
 class LosesBytes(ProactorBackend):
-    """A receive that is cancelled has read already, and throws away what it got."""
+    """A cancelled receive has already read, and drops the bytes."""
 
     breaks = "cancel-loses-nothing"
 
@@ -125,7 +125,7 @@ class KeepsTheFile(ProactorBackend):
 
 
 class RaisesErrors(ProactorBackend):
-    """`submit` looks at the descriptor, and raises what the system says."""
+    """`submit` checks the descriptor, and raises the system's error."""
 
     breaks = "errors-complete"
 
@@ -136,7 +136,7 @@ class RaisesErrors(ProactorBackend):
 
 
 class BufferReleased(ProactorBackend):
-    """The buffers of a send are let go when it has been submitted."""
+    """The buffers of a send are released when it has been submitted."""
 
     breaks = "buffers"
 
@@ -147,7 +147,7 @@ class BufferReleased(ProactorBackend):
 
 
 class BufferKept(ProactorBackend):
-    """Operations that have ended are kept, and their buffers with them."""
+    """Ended operations are kept, together with their buffers."""
 
     breaks = "buffers"
 
@@ -161,7 +161,7 @@ class BufferKept(ProactorBackend):
 
 
 class SharedMemory(ProactorBackend):
-    """There is one piece of memory to lend, whoever still looks at it."""
+    """There is one piece of memory to lend, even while it is still in use."""
 
     breaks = "lending"
 
@@ -192,7 +192,7 @@ class Borrowed:
 
 
 class QuietFailure(ProactorBackend):
-    """The failure of a quiet operation is taken for a success."""
+    """The failure of a quiet operation is treated as a success."""
 
     breaks = "quiet"
 
@@ -202,7 +202,7 @@ class QuietFailure(ProactorBackend):
 
 
 class OneAtATime(ProactorBackend):
-    """A wait tells one completion, and keeps the rest for the next."""
+    """A wait reports one completion, and keeps the rest for the next wait."""
 
     breaks = "batches"
 
@@ -217,7 +217,7 @@ class OneAtATime(ProactorBackend):
 
 
 class PollGoesOn(ProactorBackend):
-    """A Poll is told again and again while the descriptor is ready."""
+    """A Poll is reported again and again while the descriptor is ready."""
 
     breaks = "polls"
 
@@ -227,7 +227,7 @@ class PollGoesOn(ProactorBackend):
 
 
 class EdgesForgotten(ProactorBackend):
-    """A Poll for edges goes on after its first result, as it says, and never tells of another arrival."""
+    """A Poll for edges continues after its first result, as declared, but never reports another arrival."""
 
     breaks = "edges"
 
@@ -253,7 +253,7 @@ class NoSender(ProactorBackend):
 
 
 class AcceptedIsInherited(ProactorBackend):
-    """An accepted connection is inherited by every program that is started."""
+    """An accepted connection is inherited by every child program."""
 
     breaks = "accepting"
 
@@ -266,7 +266,7 @@ class AcceptedIsInherited(ProactorBackend):
 
 
 class LimitIgnored(ProactorBackend):
-    """A receive brings more than it was to bring."""
+    """A receive returns more bytes than its limit."""
 
     breaks = "receiving"
 
@@ -277,7 +277,7 @@ class LimitIgnored(ProactorBackend):
 
 
 class SaysTooMuch(ProactorBackend):
-    """A send says that it took everything."""
+    """A send reports that it took every byte."""
 
     breaks = "sending"
 
@@ -290,7 +290,7 @@ class SaysTooMuch(ProactorBackend):
 
 
 class ForgetsAtClose(ProactorBackend):
-    """`close` does not say what had not ended."""
+    """`close` does not return the operations that had not ended."""
 
     breaks = "close-returns"
 
@@ -300,7 +300,7 @@ class ForgetsAtClose(ProactorBackend):
 
 
 class ConnectLies(ProactorBackend):
-    """A refused connection is told as one that was made."""
+    """A refused connection is reported as established."""
 
     breaks = "errors-complete"
 
@@ -318,7 +318,7 @@ class EarlyCompletionTimeout(ProactorBackend):
 
 
 class LostCompletionWake(ProactorBackend):
-    """A wake that comes while nobody waits is thrown away."""
+    """A wake that arrives while no wait is under way is dropped."""
 
     breaks = "wakes"
     waiting = False
@@ -336,7 +336,7 @@ class LostCompletionWake(ProactorBackend):
 
 
 class ForgetsForeignCancels(ProactorBackend):
-    """What another thread wants cancelled is not its business, and goes on."""
+    """A cancel from another thread is ignored: the operation continues."""
 
     breaks = "any-thread"
     owner = 0
@@ -361,7 +361,7 @@ class Deaf(PollBackend):
 
 
 class CancelWakesNobody(ProactorBackend):
-    """What is cancelled in the middle of a wait has ended, but the wait blocks on."""
+    """An operation cancelled in the middle of a wait has ended, but the wait keeps blocking."""
 
     breaks = "any-thread"
 
@@ -376,7 +376,7 @@ class CancelWakesNobody(ProactorBackend):
 
 
 class TellsAndReturns(ProactorBackend):
-    """What `close` returns is told by the wait that was under way, too."""
+    """An operation that `close` returns is also reported by the wait that was under way."""
 
     breaks = "any-thread"
     returned: Sequence[Operation] = ()
@@ -397,7 +397,7 @@ class TellsAndReturns(ProactorBackend):
 
 
 class AcceptedIsLost(ProactorBackend):
-    """A connection that was accepted, and told to nobody, stays open when the port is closed."""
+    """An accepted connection that was never reported stays open when the port is closed."""
 
     breaks = "descriptors"
 

@@ -12,7 +12,7 @@ from loopcore_backends.poll_ import PollBackend
 
 
 class LeakedDescriptor(PollBackend):
-    """`close` leaves one of its own descriptors open."""
+    """`close` leaves one of the backend's descriptors open."""
 
     breaks = "descriptors"
 
@@ -22,7 +22,7 @@ class LeakedDescriptor(PollBackend):
 
 
 class ClosesOthers(PollBackend):
-    """`close` closes what was registered."""
+    """`close` closes the registered descriptors."""
 
     breaks = "descriptors"
 
@@ -34,7 +34,7 @@ class ClosesOthers(PollBackend):
 
 
 class Inherited(PollBackend):
-    """Programs that are started get its descriptors."""
+    """Child programs inherit its descriptors."""
 
     breaks = "descriptors"
 
@@ -44,7 +44,7 @@ class Inherited(PollBackend):
 
 
 class WaitsAfterClose(PollBackend):
-    """A wait on what is closed returns as if nothing had happened."""
+    """A wait on a closed backend returns as if nothing had happened."""
 
     breaks = "closed"
     is_over = False
@@ -96,7 +96,7 @@ class EndsParents(EpollBackend):
 
 
 class SignalEndsWait(PollBackend):
-    """A signal ends the wait although its handler returned: EINTR is taken for "nothing is ready"."""
+    """A signal ends the wait although its handler returned: EINTR is treated as "nothing is ready"."""
 
     breaks = "signals"
 
@@ -117,7 +117,7 @@ class SignalEndsWait(PollBackend):
 
 
 class SwallowsInterrupts(PollBackend):
-    """What a signal handler raises is caught with the errors of the system call."""
+    """The exception of a signal handler is caught with the errors of the system call."""
 
     breaks = "signals"
 
@@ -136,7 +136,7 @@ class FutureVersion(PollBackend):
 
 
 class ProbeLeaves(PollBackend):
-    """`probe` tries it out, and leaves a descriptor open."""
+    """`probe` makes a trial object, and leaves its descriptor open."""
 
     breaks = "probe"
     tried: ClassVar[list[socket.socket]] = []

@@ -13,7 +13,7 @@ from loopcore_backends.select_ import SelectBackend
 
 
 class LostWake(PollBackend):
-    """A wake that comes while nobody waits is thrown away."""
+    """A wake that arrives while no wait is under way is dropped."""
 
     breaks = "wakes"
     waiting = False
@@ -31,7 +31,7 @@ class LostWake(PollBackend):
 
 
 class UnspentWake(PollBackend):
-    """What wakes is not read, so every wait after the first wake ends at once."""
+    """The wake descriptor is not drained, so every wait after the first wake ends at once."""
 
     breaks = "wakes-coalesce"
     woken = False
@@ -67,7 +67,7 @@ class CountedWakes(PollBackend):
 
 
 class BlockingWake(PollBackend):
-    """The pipe of wakes blocks when it is full: who wakes often enough hangs."""
+    """The pipe of wakes blocks when it is full: a thread that wakes often enough hangs."""
 
     breaks = "wakes-coalesce"
 
@@ -88,7 +88,7 @@ class BlockingWake(PollBackend):
 
 
 class WakeHidesEvents(PollBackend):
-    """A wait that was woken tells nothing else."""
+    """A wait that was woken reports nothing else."""
 
     breaks = "wakes-hide-nothing"
     woken = False
@@ -120,7 +120,7 @@ class WakeIsAnEvent(PollBackend):
 
 
 class WakeFailsAfterClose(PollBackend):
-    """A late wake raises, in a thread that knows nothing of the close."""
+    """A late wake raises, in a thread that does not know of the close."""
 
     breaks = "wakes-after-close"
 
@@ -139,7 +139,7 @@ class EarlyTimeout(PollBackend):
 
 
 class ZeroBlocks(PollBackend):
-    """A timeout of 0.0 is taken for none: `timeout or None`."""
+    """A timeout of 0.0 is treated as None: `timeout or None`."""
 
     breaks = "timeouts"
 
@@ -148,7 +148,7 @@ class ZeroBlocks(PollBackend):
 
 
 class TimeoutOverflows(PollBackend):
-    """A timeout that the system call cannot say is an OverflowError."""
+    """A timeout that the system call cannot represent raises OverflowError."""
 
     breaks = "timeouts"
 
@@ -193,7 +193,7 @@ class TwoEvents(PollBackend):
 
 
 class Unasked(PollBackend):
-    """Both directions are watched, whatever was asked for."""
+    """Both directions are watched, whatever the interest."""
 
     breaks = "events"
 
@@ -202,7 +202,7 @@ class Unasked(PollBackend):
 
 
 class ModifyAdds(PollBackend):
-    """`modify` adds to the interest in place of replacing it."""
+    """`modify` adds to the interest instead of replacing it."""
 
     breaks = "interest"
 
@@ -220,7 +220,7 @@ class ModifyAdds(PollBackend):
 
 
 class StaleEvent(PollBackend):
-    """What was unregistered stays in the kernel's table, and is reported to whoever has the number next."""
+    """An unregistered descriptor stays in the kernel's table, and is reported to the next owner of its number."""
 
     breaks = "reused-numbers"
 
@@ -233,7 +233,7 @@ class StaleEvent(PollBackend):
 
 
 class ClosedIsUnknown(PollBackend):
-    """`unregister` asks the kernel, which has forgotten what was closed."""
+    """`unregister` asks the kernel, which no longer knows the closed descriptor."""
 
     breaks = "closed-descriptors"
 
@@ -243,7 +243,7 @@ class ClosedIsUnknown(PollBackend):
 
 
 class ClosedHidesTheRest(PollBackend):
-    """One closed descriptor makes every wait fail, and nothing else is told."""
+    """One closed descriptor makes every wait fail, and nothing else is reported."""
 
     breaks = "closed-descriptors"
 
@@ -253,7 +253,7 @@ class ClosedHidesTheRest(PollBackend):
 
 
 class HangupSwallowed(PollBackend):
-    """Only what was asked for is told: a peer that is gone is nobody's event."""
+    """Only the registered interest is reported: the loss of a peer is not."""
 
     breaks = "hang-up"
 
@@ -262,7 +262,7 @@ class HangupSwallowed(PollBackend):
 
 
 class WrongError(PollBackend):
-    """What is not registered is a KeyError."""
+    """An unregistered descriptor raises KeyError."""
 
     breaks = "errors"
 
@@ -285,7 +285,7 @@ class SecondRegistrationWins(PollBackend):
 
 
 class FirstComeFirst(EpollBackend):
-    """A wait tells of one descriptor, always of the first that is ready."""
+    """A wait reports one descriptor, always the first that is ready."""
 
     breaks = "fairness"
 
@@ -294,21 +294,21 @@ class FirstComeFirst(EpollBackend):
 
 
 class BoastsOfFiles(EpollBackend):
-    """Says that it takes regular files, which epoll(7) refuses."""
+    """Claims to accept regular files, which epoll(7) refuses."""
 
     breaks = "regular-files"
     capabilities = EpollBackend.capabilities | {Capability.REGULAR_FILES}
 
 
 class BoastsOfNumbers(SelectBackend):
-    """Says that it takes large numbers, which select(2) does not."""
+    """Claims to accept large numbers, which select(2) does not."""
 
     breaks = "large-descriptors"
     capabilities = SelectBackend.capabilities | {Capability.LARGE_DESCRIPTORS}
 
 
 class KeepsLooking(PollBackend):
-    """A wait goes on with the descriptors that it was given, also with one that is unregistered meanwhile."""
+    """A wait keeps watching the descriptors with which it began, even one that is unregistered meanwhile."""
 
     breaks = "any-thread"
 
@@ -319,7 +319,7 @@ class KeepsLooking(PollBackend):
 
 
 class ClosedUnderTheWait(EpollBackend):
-    """`close` closes what another thread waits in, which nobody wakes."""
+    """`close` closes the descriptor in which another thread waits, without waking that thread."""
 
     breaks = "any-thread"
 

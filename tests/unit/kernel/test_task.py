@@ -143,7 +143,7 @@ def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> None:
 
 
 @pytest.mark.covers("EventLoop.create_task(context)")
-def test_a_task_runs_in_one_context_of_its_own(loop: Loop) -> None:
+def test_a_task_runs_in_one_separate_context(loop: Loop) -> None:
     variable = contextvars.ContextVar("variable", default=0)
     seen: list[int] = []
 
