@@ -204,7 +204,7 @@ def is_delegation(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _tried(value: ast.expr | None) -> ast.expr | None:
-    """Return CALL of `await got if type(got := CALL) is SocketFuture else got`, anything else as it is."""
+    """Return CALL of `await got if type(got := CALL) is SocketFuture else got`, any other node unchanged."""
     calls = [node.value for node in ast.walk(value) if isinstance(node, ast.NamedExpr)] if value is not None else []
     if len(calls) != 1:
         return value

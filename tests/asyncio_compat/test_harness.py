@@ -27,7 +27,7 @@ def test_an_exclusion_that_matches_nothing_is_a_problem() -> None:
 
 
 def test_a_test_that_takes_too_long_is_ended_and_the_others_are_run() -> None:
-    # The second one sleeps for more than two seconds, the others wait for nothing. Python 3.14 has two classes of them.
+    # The second one sleeps for more than two seconds, the others do not wait. Python 3.14 has two classes of them.
     only = ["TestTaskGroup.test_taskgroup_22", "TestTaskGroup.test_taskgroup_23", "TestTaskGroup.test_taskgroup_24"]
     result = any_run([], test_patience=1.0).module("test_taskgroups", only=only)
     assert {each.test.partition(".")[2]: each.outcome for each in result.outcomes} == {

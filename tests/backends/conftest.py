@@ -66,7 +66,7 @@ def closed_number() -> int:
 
 @pytest.fixture
 def wait_inside_close() -> Callable[[Any], Sequence[object]]:
-    """Closes a backend, waits when that has found no wait under way, as a thread beside may, and tells of that wait."""
+    """Closes a backend, waits once the close has seen no wait under way, as a thread may, and returns the events."""
 
     def close(backend: Any) -> Sequence[object]:
         outcomes: list[Sequence[object] | Exception] = []

@@ -238,7 +238,7 @@ def test_wait_that_no_system_can_be_asked_for_is_shortened(backend):
 
 @pytest.fixture
 def in_the_middle(monkeypatch):
-    """Lets the next call of a kqueue make a call of its own, once, as a finalizer does."""
+    """Makes the next call of a kqueue call a function once in its middle, as a finalizer does."""
 
     def call(what):
         calls = [what]

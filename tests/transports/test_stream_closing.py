@@ -355,5 +355,5 @@ def test_what_was_written_before_the_loop_is_closed_is_sent(loop: Any) -> None:
     loop.close()
     with peers:
         assert peers.recv(100) == b"goodbye"
-    with pytest.warns(ResourceWarning, match="unclosed transport"):  # as with asyncio: nobody closed it
+    with pytest.warns(ResourceWarning, match="unclosed transport"):  # as with asyncio: the program never closed it
         let_go(held)

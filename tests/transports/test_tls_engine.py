@@ -235,7 +235,7 @@ def test_what_came_before_a_garbled_record_is_read_and_the_error_waits(
         carry(client, server)
     assert server.read() == bytes(size)
     assert isinstance(server.failure, ssl.SSLError)
-    # The garbled record's reason, by OpenSSL's name (the second since 3.4 or so), and not what it says of what follows.
+    # OpenSSL's name for the garbled record (the second since 3.4 or so), not its error for the records after it.
     assert server.failure.reason in ("DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "RECORD_LAYER_FAILURE")
     assert not server.readable()
     put(server, b"an answer")

@@ -1,4 +1,4 @@
-"""Who owns which descriptor: what is asked of the table by name, and when an entry goes."""
+"""The table of descriptors and their transports: look-ups, and when an entry is removed."""
 
 import gc
 

@@ -77,7 +77,7 @@ cdef extern from *:
 @cython.locals(handle=Handle)
 cpdef Handle make_handle(object callback, tuple args, object loop, object context)
 @cython.locals(handle=Handle)
-cdef Handle made_threadsafe(Handle handle)
+cdef int allow_cancel_in_threads(Handle handle) except -1
 @cython.locals(handle=Handle)
 cdef Handle new_handle(object callback, tuple args, object loop, object context, ContextPool contexts)
 @cython.locals(callback=cython.p_void, args=cython.p_void)

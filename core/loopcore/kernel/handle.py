@@ -49,7 +49,7 @@ _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
 _THREAD_SAFE_HANDLE: type = getattr(asyncio.events, "_ThreadSafeHandle", asyncio.Handle)
 _THREADS_CANCEL = sys.version_info >= (3, 14)
 _turns: dict[int, Any] = {}
-"""The `made_threadsafe` handles that are running now, by id: each with a lock that is held while it runs."""
+"""The running handles that other threads may cancel, by id: each with a lock that is held while it runs."""
 
 
 class Handle(Runnable):
@@ -347,10 +347,10 @@ def new_handle(
     return handle
 
 
-def made_threadsafe(handle: Handle) -> Handle:
-    """Let other threads cancel `handle` at any moment, on the Pythons where asyncio does; return it."""
+def allow_cancel_in_threads(handle: Handle) -> int:
+    """Let other threads cancel `handle` at any moment, on the Pythons where asyncio does."""
     handle._takes_turns = _THREADS_CANCEL
-    return handle
+    return 0
 
 
 def run_handle(handle: Handle, contexts: ContextPool) -> int:

@@ -32,7 +32,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.contexts import template_of
-    from cython.cimports.loopcore.kernel.handle import made_threadsafe, make_handle, make_timer, new_handle
+    from cython.cimports.loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer, new_handle
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.native.cpython import get_ident, monotonic
     from cython.cimports.loopcore.native.tracking import UNTRACKS, track
@@ -40,7 +40,7 @@ else:
     from threading import get_ident
     from time import monotonic
 
-    from loopcore.kernel.handle import made_threadsafe, make_handle, make_timer
+    from loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer
     from loopcore.kernel.interpreted_ready import DequeReadyQueue as ReadyQueue  # type: ignore[assignment]
     from loopcore.kernel.interpreted_ready import push_last
 
@@ -216,7 +216,7 @@ class Queues:
             handle = new_handle(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
-        made_threadsafe(handle)
+        allow_cancel_in_threads(handle)
         if self._owner == get_ident():
             # In one order with `call_soon`, as in asyncio for a program on the loop's own thread.
             self.ready.push(handle)

@@ -143,13 +143,11 @@ class Server(Clients, asyncio.AbstractServer):
         try:
             await self._serving_forever_fut
         except asyncio.CancelledError:
-            try:
-                self.close()
-                if CLOSES_CLIENTS:
-                    self.close_clients()
-                await self.wait_closed()
-            finally:
-                raise  # whatever else ended the wait
+            self.close()
+            if CLOSES_CLIENTS:
+                self.close_clients()
+            await self.wait_closed()
+            raise
         finally:
             self._serving_forever_fut = None
 

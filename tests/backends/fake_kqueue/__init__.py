@@ -15,8 +15,8 @@ TIMER and USER; what a call does to the tables is one step, in whose middle no o
 Not faithful: the number in `fflags` is the likely one, as Linux tells it once only; a number that was closed and given
 to a copy of the same file keeps its knotes; a regular file that grows is noticed within 10 ms; a socket that was never
 connected is as in BSD only until its first error; a change that a finalizer or a signal handler asks for in the middle
-of a step, which here is Python, is made before the next step, and its failure is not reported; there are no filters
-VNODE, SIGNAL and AIO.
+of a step, which here is Python, is made before the next step, and its failure is not reported; the filters VNODE,
+SIGNAL and AIO do not exist.
 
 Where the systems differ, `dialects.py` has a row for each. `faults.py` makes things go wrong on purpose.
 """

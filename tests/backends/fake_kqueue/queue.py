@@ -134,7 +134,7 @@ class kqueue:
         self._busy = True
         try:
             while self._posted:
-                with suppress(OSError):  # its caller has been told that it succeeded
+                with suppress(OSError):  # the call has already returned success
                     self._apply(self._posted.popleft(), 0)
             return list(work())
         finally:

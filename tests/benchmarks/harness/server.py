@@ -1,8 +1,8 @@
 """The server process: one application on one loop, and a control pipe.
 
 On stdout it prints `{"port": N}` once it listens. On stdin it takes lines: `usage` is answered with its CPU
-time and its peak memory, `state` with its resident set and the number of its open files (which takes time of its own,
-therefore apart), end of file ends the process at once. A thread that sleeps in read(2) serves the pipe, so the
+time and its peak memory, `state` with its resident set and the number of its open files (which takes time, and is
+therefore separate), end of file ends the process at once. A thread that sleeps in read(2) serves the pipe, so the
 loop under test has no descriptor it would not have otherwise, and third-party servers need no change.
 """
 

@@ -2,7 +2,7 @@
 
 A ratio is reference divided by measured, so more is better and 1.0 is level; the ratio to the floor is the other way
 round (how many times the C server's cost), because it is a distance. Ratios are of medians; the one by minima stands
-beside it, because noise of other programs only ever adds.
+next to it, because noise of other programs only ever adds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REFERENCE = "uvloop"
 
 @dataclass(slots=True)
 class Figure(summary.Figure):
-    """One field of the table, beside the other loops of its row."""
+    """One field of the table, to be compared with the other loops of its row."""
 
     to_reference: float | None = None
     to_best_peer: float | None = None
@@ -31,7 +31,7 @@ class Figure(summary.Figure):
 
     @property
     def remark(self) -> str | None:
-        """What a reader must know beside the value."""
+        """What a reader must know besides the value."""
         if early := self.medians.get("early"):
             return f"{early:.0f} too early"
         if resent := self.medians.get("resent"):

@@ -1,4 +1,4 @@
-"""What an `await` gives is the result itself, whatever that is: nobody sees what carries it (docs/adr/0007)."""
+"""`await` returns the result itself, of any type: the object that carries it stays hidden (docs/adr/0007)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The pure build's tasks: asyncio's, with what loopcore's have (docs/adr/0002)."""
+"""The pure build's tasks: asyncio's, extended to behave as loopcore's (docs/adr/0002)."""
 
 import asyncio
 import contextvars

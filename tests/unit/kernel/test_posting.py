@@ -401,7 +401,7 @@ def test_what_is_posted_while_an_order_gives_back_does_not_overtake(loop: Any, w
 )
 @pytest.mark.parametrize("method", ["cancel", "cancelled"])
 def test_a_thread_that_asks_for_a_callback_that_runs_is_answered_after_it(loop: Loop, method: str) -> None:
-    """Issue 33: what it cancels may be taken to pieces then. Asked in its own callback, the handle answers at once."""
+    """Issue 33: the program may then free what the callback uses. In its own callback a handle answers at once."""
     began, asked, ended = threading.Event(), threading.Event(), threading.Event()
     seen: list[Any] = []
     handles: list[asyncio.Handle] = []

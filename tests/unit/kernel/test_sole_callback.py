@@ -1,4 +1,4 @@
-"""The only callback of a future: the future itself stands in the ready queue for it, and nobody may notice."""
+"""The only callback of a future: the future is the entry of the ready queue, which a program cannot notice."""
 
 import asyncio
 import gc
@@ -108,7 +108,7 @@ class Watching:
 
 
 class Ordering:
-    """A plugin that keeps what it puts in order, and a ready order that leaves it as it is."""
+    """A plugin that keeps what it puts in order, and a ready order that leaves it unchanged."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []

@@ -1,4 +1,4 @@
-"""Futures and tasks that have ended are made again (docs/adr/0007): nobody may notice."""
+"""Free lists of futures and tasks (docs/adr/0007): a program cannot notice the reuse."""
 
 import asyncio
 import gc

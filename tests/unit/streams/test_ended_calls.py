@@ -1,4 +1,4 @@
-"""Calls of streams that have ended are begun again as others (docs/adr/0011): nobody may notice."""
+"""Free lists of stream calls (docs/adr/0011): a program cannot notice the reuse."""
 
 import asyncio
 import gc
