@@ -88,6 +88,12 @@ struct _object; void _Py_Dealloc(struct _object *) __attribute__((cold));
 MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
 CAUGHT: Final = re.compile(r"__Pyx_GetException\(&(\w+), &(\w+), &(\w+)\)")
 """Where translated code catches an exception: it takes the type, the value and the traceback."""
+APPENDED: Final = """\
+    int result = PyList_Append(list, x);
+    Py_DECREF(x);
+    return result;
+"""
+"""Where translated code adds an item to the list of a comprehension; the caller gives the item up if this fails."""
 
 
 class CompileError(Exception):
@@ -374,6 +380,14 @@ def allow_no_traceback(translated: str) -> str:
     return "\n}\n".join(functions)
 
 
+def free_once(translated: str) -> str:
+    """Return `translated` with comprehensions that give up an item once where their list cannot grow.
+
+    Cython 3.3 gives it up there and again where the function ends.
+    """
+    return translated.replace(APPENDED, APPENDED.replace("Py_DECREF(x)", "if (result == 0) Py_DECREF(x)"))
+
+
 def build(modules: list[str], out: Path) -> None:
     """Translate and compile `modules` (paths relative to the current folder) into `out`. Runs in the child process."""
     from Cython.Build import cythonize
@@ -400,7 +414,8 @@ def build(modules: list[str], out: Path) -> None:
     )
     for extension in translated:
         source = Path(extension.sources[0])
-        source.write_text(allow_no_traceback(source.read_text(encoding="utf-8")), encoding="utf-8")
+        mended = free_once(allow_no_traceback(source.read_text(encoding="utf-8")))
+        source.write_text(mended, encoding="utf-8")
     command = build_ext(Distribution({"name": "loopcore", "ext_modules": translated}))
     command.build_lib = str(out)
     command.build_temp = str(out.parent / "objects")

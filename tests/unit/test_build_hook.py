@@ -103,3 +103,15 @@ static int g(void) {
         "  __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;",
     ]
     assert hook.allow_no_traceback(caught) == caught
+
+
+def test_an_item_that_a_comprehension_cannot_take_is_given_up_once(hook: Any, tmp_path: Path) -> None:
+    """Issue 32: the item was given up twice, and the next tuple was made of memory that was in use."""
+    compiler = pytest.importorskip("Cython.Build")
+    source = tmp_path / "comprehension.py"
+    source.write_text("def doubled(numbers):\n    return [number + number for number in numbers]\n", encoding="utf-8")
+    compiler.cythonize([str(source)], quiet=True, language_level=3)
+    translated = source.with_suffix(".c").read_text(encoding="utf-8")
+    assert hook.APPENDED not in hook.free_once(translated)
+    if hook.APPENDED in translated:  # Cython 3.3
+        assert hook.free_once(translated).count("if (result == 0) Py_DECREF(x);") == 2
