@@ -1,6 +1,7 @@
 """What a program does with a loop, a little of each kind: the runs in which one allocation fails.
 
-Each scenario ends by itself, whatever fails in it: what it waits for either comes or ends with an error.
+Each scenario ends by itself, whatever fails in it: what it waits for either comes or ends with an error. None has a
+`TaskGroup`: asyncio's waits for ever for a task that it has made and could not watch.
 """
 
 import asyncio
@@ -52,9 +53,8 @@ async def tasks(loop: Any) -> None:
         await asyncio.sleep(0)
         task.cancel()
         await task
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        group.create_task(switch(3))
-        group.create_task(switch(2))
+    async with asyncio.timeout(10):
+        await asyncio.gather(switch(3), switch(2))
     await asyncio.shield(switch(2))
     await asyncio.wait_for(switch(2), 10)
     repr(asyncio.all_tasks())
@@ -142,12 +142,8 @@ async def sockets(loop: Any) -> None:
             accepted, _ = await loop.sock_accept(listener)
             accepted.close()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(receive())
-            group.create_task(loop.sock_sendall(ours, bytes(LARGE)))
-        async with asyncio.TaskGroup() as group:
-            group.create_task(accept())
-            group.create_task(loop.sock_connect(client, listener.getsockname()))
+        await asyncio.gather(receive(), loop.sock_sendall(ours, bytes(LARGE)))
+        await asyncio.gather(accept(), loop.sock_connect(client, listener.getsockname()))
         assert await loop.sock_recv(client, 10) == b""
         readable = loop.create_future()
         stack.callback(loop.remove_reader, theirs)
