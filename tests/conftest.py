@@ -12,6 +12,7 @@ fails and says which. A test that provokes a report on purpose is marked `report
 """
 
 import asyncio
+import ctypes  # noqa: F401 - libffi may keep its own file open: no test that is the first to import this leaks it
 import gc
 import itertools
 import sys
