@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from loopcore.testing.leaks import Watch
 from tests import collecting, interpreter
@@ -27,6 +28,9 @@ from tests.backends import kqueues, ports
 
 interpreter.install()
 kqueues.install()  # before anything looks at what this platform has
+
+settings.register_profile("no deadline", settings(), deadline=None)  # by default a case that takes 0.2 s fails
+settings.load_profile("no deadline")
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
