@@ -12,6 +12,7 @@ fails and says which. A test that provokes a report on purpose is marked `report
 """
 
 import asyncio
+import ctypes  # noqa: F401 - libffi may keep its own file open: no test that is the first to import this leaks it
 import gc
 import itertools
 import sys
@@ -19,6 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from loopcore.testing.leaks import Watch
 from tests import collecting, interpreter
@@ -26,6 +28,9 @@ from tests.backends import kqueues, ports
 
 interpreter.install()
 kqueues.install()  # before anything looks at what this platform has
+
+settings.register_profile("no deadline", settings(), deadline=None)  # by default a case that takes 0.2 s fails
+settings.load_profile("no deadline")
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 

@@ -36,7 +36,7 @@ async def serving(factory: Callable[[], Any], **options: Any) -> AsyncIterator[A
         server.close()
         for protocol in made:
             transport = getattr(protocol, "transport", None)
-            if transport is not None and transport._sock is not None:
+            if getattr(transport, "_sock", None) is not None:
                 transport.abort()
         await server.wait_closed()
         await settle()

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import socket
+import sys
 from typing import Any
 
 import pytest
@@ -200,10 +201,12 @@ def test_a_method_put_in_the_place_of_a_protocols_is_called_once_it_is_set_again
 
 @pytest.mark.differs(
     "EventLoop.connect_accepted_socket",
-    why="A protocol's methods share one copy of the opener's context; asyncio makes one for each kind of callback.",
+    why="A protocol's methods share one copy of the opener's context; asyncio makes one for each kind of callback,"
+    " before Python 3.15.",
 )
-@pytest.mark.loopcore_only  # asyncio's makes a copy for each kind of callback
-def test_all_callbacks_share_one_context_which_is_not_the_callers(loop: Loop) -> None:
+def test_all_callbacks_share_one_context_which_is_not_the_callers(loop: Loop, backend_name: str) -> None:
+    if backend_name == "asyncio" and sys.version_info < (3, 15):
+        pytest.skip("before Python 3.15 asyncio makes a copy for each kind of callback")
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nobody's")
     protocol = Recorder()
     values = []

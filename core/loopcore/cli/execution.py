@@ -21,6 +21,8 @@ ENTRANCE: Final = (
     str(Path(__file__).parent.parent / "__main__.py"),
     os.path.join(os.path.dirname(os.__file__), "runpy.py"),  # frozen in CPython, but not in PyPy
 )
+SETS_CACHED: Final = sys.version_info < (3, 15)
+"""Whether modules have `__cached__` (gh-65961)."""
 
 
 class Program(NamedTuple):
@@ -41,7 +43,8 @@ def main_program(code: CodeType, spec: ModuleSpec | None, path: str) -> Program:
         else:
             module.__loader__ = spec.loader
             module.__package__ = spec.parent
-        module.__dict__["__cached__"] = spec.cached if spec is not None else None
+        if SETS_CACHED:
+            module.__dict__["__cached__"] = spec.cached if spec is not None else None
         module.__dict__["__builtins__"] = sys.modules["builtins"]
         sys.modules["__main__"] = module
         exec(code, module.__dict__)

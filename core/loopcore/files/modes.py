@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import stat
+import sys
 from typing import Final, NamedTuple
 
 _ALWAYS: Final = (
@@ -29,6 +30,9 @@ _KINDS: Final = {
     "a": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
 }
 _DIRECTION: Final = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
+
+_NAMES_TRUNCATION: Final = sys.version_info >= (3, 15)
+"""Whether the mode of a file opened with "w+b" is spelled "wb+" and not "rb+" (gh-69528)."""
 
 
 class Mode(NamedTuple):
@@ -62,7 +66,7 @@ def parse(mode: str) -> Mode:
     flags = _KINDS[kind] | _ALWAYS
     if both:
         flags = flags & ~_DIRECTION | os.O_RDWR
-    name = ("r" if both and kind == "w" else kind) + "b" + "+" * both
+    name = ("r" if both and kind == "w" and not _NAMES_TRUNCATION else kind) + "b" + "+" * both
     return Mode(name, both or kind == "r", both or kind != "r", kind == "a", kind == "x", flags)
 
 

@@ -10,6 +10,7 @@ Thread: the loop's own, as for asyncio's. A future may belong to a loop of anoth
 """
 
 import asyncio
+import sys
 import traceback
 from asyncio import CancelledError, InvalidStateError, events
 from collections.abc import Callable, Generator
@@ -59,6 +60,9 @@ _PENDING, _CANCELLED, _FINISHED = 0, 1, 2
 _CLOSED = flags.CLOSED
 STATE_NAMES = ("PENDING", "CANCELLED", "FINISHED")
 
+INITIALIZED_ONCE = sys.version_info >= (3, 15)
+"""Whether a second `__init__` is an error, as in asyncio from Python 3.15 on."""
+
 
 class Future(Runnable):
     """A placeholder for a result: pending, then either finished or cancelled, for good."""
@@ -84,6 +88,8 @@ class Future(Runnable):
     )
 
     def __init__(self, *, loop: Any = None) -> None:
+        if INITIALIZED_ONCE and getattr(self, "_loop", None) is not None:
+            raise RuntimeError(f"{type(self).__name__} object is already initialized")
         if loop is None:
             loop = events.get_event_loop()
         if cython.compiled and self._is_due:

@@ -1,6 +1,7 @@
-"""Futures and tasks whose `__init__` is called again while their done callback is due (docs/adr/0007)."""
+"""Futures and tasks whose `__init__` is called again: an error from Python 3.15 on (docs/adr/0007)."""
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ from loopcore.kernel.task import Task
 
 Loop = asyncio.AbstractEventLoop
 
+before_315 = pytest.mark.skipif(sys.version_info >= (3, 15), reason="from Python 3.15 on this is an error")
+
 
 async def nothing() -> None:
     pass
 
 
+@before_315
 def test_a_future_that_is_initialized_again_owes_its_callback(loop: Loop) -> None:
     called: list[Any] = []
 
@@ -42,6 +46,7 @@ def test_a_future_that_is_initialized_again_owes_its_callback(loop: Loop) -> Non
     loop.run_until_complete(main())
 
 
+@before_315
 def test_a_future_that_is_initialized_and_finished_again_calls_in_order(loop: Loop) -> None:
     called: list[str] = []
     reports: list[Any] = []
@@ -63,6 +68,7 @@ def test_a_future_that_is_initialized_and_finished_again_calls_in_order(loop: Lo
     assert reports == []
 
 
+@before_315
 @pytest.mark.parametrize("other", ["as this one", "asyncio's"])
 def test_a_task_that_is_initialized_for_another_loop_runs_there(loop_factory: Any, other: str) -> None:
     loop = loop_factory()
@@ -89,3 +95,28 @@ def test_a_task_that_is_initialized_for_another_loop_runs_there(loop_factory: An
     loop.run_until_complete(asyncio.sleep(0))
     assert called == [loop, another, made[0]]
     another.close()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="before Python 3.15 it starts anew")
+@pytest.mark.parametrize("classes", [(Future, Task), (asyncio.Future, asyncio.Task)], ids=["loopcore's", "asyncio's"])
+def test_a_second_initialization_is_an_error_and_changes_nothing(loop: Loop, classes: tuple[Any, Any]) -> None:
+    """Issue 33."""
+    make_future, make_task = classes
+
+    async def answer() -> str:
+        return "the task's"
+
+    async def main() -> None:
+        future = make_future(loop=loop)
+        future.set_result("the future's")
+        task = make_task(answer(), loop=loop)
+        left = nothing()
+        with pytest.raises(RuntimeError, match="Future object is already initialized"):
+            future.__init__(loop=loop)
+        with pytest.raises(RuntimeError, match="Task object is already initialized"):
+            task.__init__(left, loop=loop)
+        left.close()
+        assert await future == "the future's"
+        assert await task == "the task's"
+
+    loop.run_until_complete(main())
