@@ -253,9 +253,9 @@ def test_transport_that_nobody_closed_warns_and_kills(loop_factory: Callable[[],
         transport, _ = await shell("exec sleep 60", stdin=None, stdout=None, stderr=None)
         return transport.get_extra_info("subprocess")
 
-    process = run(loop, main())
-    loop.close()
-    del loop
     with pytest.warns(ResourceWarning, match="unclosed transport"):
+        process = run(loop, main())
+        loop.close()
+        del loop
         gc.collect()
     assert process.wait() == -signal.SIGKILL
