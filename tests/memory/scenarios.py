@@ -123,6 +123,22 @@ async def streams(loop: Any) -> None:
         await writer.wait_closed()
 
 
+async def together(*coroutines: Awaitable[object]) -> None:
+    """Wait for all; if one fails, cancel the others, which use the same sockets."""
+    tasks: list[asyncio.Future[object]] = []
+    try:
+        for coroutine in coroutines:
+            tasks.append(asyncio.ensure_future(coroutine))
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+    for task in tasks:
+        task.result()
+
+
 async def sockets(loop: Any) -> None:
     """The loop's own methods of sockets, and callbacks of descriptors."""
     with contextlib.ExitStack() as stack:
@@ -142,8 +158,8 @@ async def sockets(loop: Any) -> None:
             accepted, _ = await loop.sock_accept(listener)
             accepted.close()
 
-        await asyncio.gather(receive(), loop.sock_sendall(ours, bytes(LARGE)))
-        await asyncio.gather(accept(), loop.sock_connect(client, listener.getsockname()))
+        await together(receive(), loop.sock_sendall(ours, bytes(LARGE)))
+        await together(accept(), loop.sock_connect(client, listener.getsockname()))
         assert await loop.sock_recv(client, 10) == b""
         readable = loop.create_future()
         stack.callback(loop.remove_reader, theirs)
