@@ -24,7 +24,8 @@ TRIES = 20
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="each failure needs a process of its own"),
     pytest.mark.skipif(
-        sys.version_info[:2] == (3, 13), reason="CPython 3.13 frees the code of a function that it cannot make, and crashes"
+        sys.version_info[:2] == (3, 13),
+        reason="CPython 3.13 frees the code of a function that it cannot make, and crashes",
     ),
 ]
 
