@@ -247,15 +247,18 @@ def test_what_is_no_protocol_leaves_no_process(loop: asyncio.AbstractEventLoop) 
 
 @pytest.mark.loopcore_only  # asyncio's watchers keep the transport
 def test_transport_that_nobody_closed_warns_and_kills(loop_factory: Callable[[], Any]) -> None:
-    loop = loop_factory()
-
     async def main() -> Any:
         transport, _ = await shell("exec sleep 60", stdin=None, stdout=None, stderr=None)
         return transport.get_extra_info("subprocess")
 
-    with pytest.warns(ResourceWarning, match="unclosed transport"):
+    def drop_it() -> Any:
+        loop = loop_factory()
         process = run(loop, main())
         loop.close()
         del loop
         gc.collect()
+        return process
+
+    with pytest.warns(ResourceWarning, match="unclosed transport"):
+        process = drop_it()
     assert process.wait() == -signal.SIGKILL
