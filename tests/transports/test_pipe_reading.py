@@ -235,14 +235,17 @@ def test_facts(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def test_transport_that_nobody_closed_warns_and_closes(loop_factory: Callable[[], Any]) -> None:
-    loop = loop_factory()
-    with made(pipe_pair) as (reading, _):
+    def drop_it(reading: Any) -> None:
+        loop = loop_factory()
         run(loop, connected(reading))
         loop.close()
         # The loop's table holds the transport: both go together.
         del loop
+        gc.collect()
+
+    with made(pipe_pair) as (reading, _):
         with pytest.warns(ResourceWarning, match="unclosed transport"):
-            gc.collect()
+            drop_it(reading)
         assert is_closed(reading)
 
 
