@@ -1,6 +1,6 @@
 """What a program does with a loop, a little of each kind: the runs in which one allocation fails.
 
-Each scenario ends by itself, whatever fails in it: what it waits for either comes or ends with an error. None has a
+Each scenario ends, whatever fails in it: what it waits for either comes or ends with an error. None has a
 `TaskGroup`: asyncio's waits for ever for a task that it has made and could not watch.
 """
 

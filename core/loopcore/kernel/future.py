@@ -88,7 +88,7 @@ class Future(Runnable):
     )
 
     def __init__(self, *, loop: Any = None) -> None:
-        if INITIALIZED_ONCE and getattr(self, "_loop", None) is not None:
+        if INITIALIZED_ONCE and self._loop is not None:
             raise RuntimeError(f"{type(self).__name__} object is already initialized")
         if loop is None:
             loop = events.get_event_loop()
