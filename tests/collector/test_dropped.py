@@ -42,8 +42,12 @@ class Ring:
 
 @pytest.fixture(autouse=True)
 def _no_other_collector() -> Iterator[None]:
-    """Collect only where a test says so, and expect the warnings that come with it."""
+    """Collect only where a test says so, and expect the warnings that come with it.
+
+    What is older than the test is not looked at: the shorter a collection, the more of them come in a test.
+    """
     gc.collect()
+    gc.freeze()
     gc.disable()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -52,6 +56,7 @@ def _no_other_collector() -> Iterator[None]:
             gc.collect()
         finally:
             gc.enable()
+            gc.unfreeze()
 
 
 @contextlib.contextmanager
@@ -69,12 +74,13 @@ def at_allocation(number: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def all_the_time() -> Iterator[None]:
-    """Collect in another thread, again and again."""
+    """Collect in another thread, again and again; between two collections the other threads may run."""
     ending = threading.Event()
 
     def collect() -> None:
         while not ending.is_set():
             gc.collect()
+            time.sleep(0)
 
     thread = threading.Thread(target=collect)
     thread.start()
