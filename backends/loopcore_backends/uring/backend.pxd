@@ -18,17 +18,19 @@ cdef class UringBackend(DirectPort):
     cdef long long _pid
     cdef Life _life
     cdef unsigned long _owner
-    cdef bint _inside
+    cdef unsigned long _inside
     cdef object _posted
     cdef bint _closed
     cdef public bint _has_ring
-    cdef list _unfinished
+    cdef object _unfinished
     cdef object _ending
 
+    @cython.locals(thread=cython.ulong)
     cpdef object submit(self, Operation operation)
-    @cython.locals(slot=Slot)
+    @cython.locals(slot=Slot, thread=cython.ulong)
     cpdef object cancel(self, Operation operation)
     cdef object _post(self, bint submits, Operation operation, Slot slot)
+    cdef object _await_call(self, unsigned long thread)
     @cython.locals(operation=Operation)
     cdef object _do_posted(self)
     @cython.locals(slot=Slot)
@@ -37,13 +39,15 @@ cdef class UringBackend(DirectPort):
     cdef object _submit(self, Operation operation)
     @cython.locals(slot=Slot)
     cdef object _cancel(self, Operation operation)
-    @cython.locals(limit=cython.longlong)
+    @cython.locals(limit=cython.longlong, thread=cython.ulong)
     cpdef object wait(self, object timeout)
     @cython.locals(results=Results, deadline=cython.longlong, blocks=cython.bint)
     cdef object _wait(self, long long limit)
     @cython.locals(results=Results, operation=Operation)
     cdef object _take(self)
-    @cython.locals(slot=Slot, results=Results, operation=Operation, quiet=cython.bint)
+    @cython.locals(results=Results, operation=Operation)
+    cdef object _count_awaited(self)
+    @cython.locals(slot=Slot, results=Results, quiet=cython.bint)
     cdef bint _may_block(self) except -1
     @cython.locals(code=cython.longlong)
     cdef object _enter(self, int complete, long long limit)

@@ -7,15 +7,20 @@ One call at a time
 The queues are shared with the kernel and belong to one thread, the owner: the one that waited last. A finalizer or a
 signal handler may call the port in the middle of a call of the owner's, a collection may run a finalizer in any
 thread. Such a `submit` or `cancel` is posted, and wakes the port: the current or the next `wait` carries it out. So
-the queues never change during a call, and no other thread touches the ring. A posted operation that cannot be submitted
+one call at a time changes the queues, and no other thread touches the ring. A posted operation that cannot be submitted
 ends with EINVAL, because its caller has gone on. A `close` in the middle of a call is carried out when that call ends;
 the operations that it ends are returned by the next `close`.
+
+A call first notes that it is under way (`_inside`), and then looks whether the port was closed or taken over; `close`
+and a wait in a new thread do it the other way round. So at least one of the two sees the other, wherever the threads
+are switched or a signal handler runs: the call gives way, or the other waits for its end.
 
 Threads
 -------
 The ring belongs to the thread of the first wait (see `ring`); the loop may have been made in another. When another
 thread waits later, the kernel refuses (EEXIST), and everything in flight moves to a new ring. The owner is not in
-the old one then: a wait in the middle of a wait is an error. Moving loses nothing: the work of a request whose socket
+the old one then: the new thread waits until a `submit` or `cancel` there has returned, and a wait in the middle of a
+wait is an error. Moving loses nothing: the work of a request whose socket
 becomes ready is done in the thread of its ring, inside its wait, so nothing happened in the meantime, and requests of
 an abandoned ring only end. A thread that ends runs the ready requests once more; the new owner waits for that, and
 reports the results. The exception are calls on files that the kernel left to its own threads: those that must not be
@@ -24,13 +29,14 @@ made twice end with ECANCELED.
 Memory
 ------
 The kernel may write to the memory of a request until the request has ended. Requests that are unended when their ring
-is abandoned keep their memory until the thread that the ring belonged to has ended: then the kernel has ended them.
+is abandoned keep their memory until the kernel reports that the ring has ended, and so have they (see `ring`). `close`
+waits for that a while; a move does only if many rings are ending. If the ring's thread has ended, nothing runs them.
 
 Cancelling
 ----------
 A request holds its file open: a socket that is closed while a receive is in flight stays open. So the owner's
-`cancel` enters the kernel and returns only when the operation has ended; other operations that ended meanwhile are kept
-for the next wait. A posted cancellation is carried out when the owner gets to it.
+`cancel` enters the kernel and returns when the operation has ended, or after a second; other operations that ended
+meanwhile are kept for the next wait. A posted cancellation is carried out when the owner gets to it.
 
 Signals
 -------
@@ -42,10 +48,12 @@ Sources: io_uring(7), io_uring_enter(2), io_uring_prep_cancel(3). Thread: any, a
 import errno
 import itertools
 import os
+import select
 import threading
+import time
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from loopcore import operations
 from loopcore.backend import Capability, ProbeResult
@@ -55,7 +63,7 @@ from loopcore.errors import BackendClosedError, BackendUnavailableError
 from loopcore_backends import _refusals
 from loopcore_backends._waker import Waker, make_waker
 from loopcore_backends.uring import features, report, slots, status
-from loopcore_backends.uring.life import Life, forked
+from loopcore_backends.uring.life import Life, child_error
 from loopcore_backends.uring.requests import Requests
 from loopcore_backends.uring.results import Results
 from loopcore_backends.uring.ring import Ring
@@ -73,24 +81,60 @@ else:
 
 ROUNDS: Final = 100
 ROUND_NS: Final = 10_000_000
-"""`close` waits for the operations it has cancelled, at most a second."""
+"""`close` and `cancel` wait for the operations they have cancelled, at most a second."""
+PATIENCE_STEPS: Final = 2000
+"""A wait in a new thread waits for a call in the old one, at most so many milliseconds."""
 
 _ONCE: Final = (operations.OPEN, operations.CLOSE, operations.SEND_FILE, operations.WRITE_FILE)
 """Calls that must not be made a second time."""
 
-_kept: dict[int, tuple[Ring, Any]] = {}
-"""Abandoned rings, and memory that their requests may still be about to fill. Any thread may add and remove."""
+KEPT_LIMIT: Final = 8
+"""How many abandoned rings of loops that move may be ending before a move waits for one of them."""
+KEPT_MS: Final = 200
+"""A move, and `close`, wait at most so long for the next ring to end."""
+
+_kept: dict[int, tuple[int, Any]] = {}
+"""The `end_fd` of abandoned rings, and memory that their requests may still be about to fill."""
 _numbers = itertools.count()
 
 
 def _keep_memory(ring: Ring, memory: Any) -> None:
-    """Keep `memory` until the thread of `ring` has ended; release memory kept for threads that have."""
-    if ring.enabled and memory is not None:
-        _kept[next(_numbers)] = (ring, memory)
-    for number in [*_kept]:
-        entry = _kept.get(number)
-        if entry is not None and entry[0].owner_has_ended():
-            _kept.pop(number, None)
+    """Keep `memory` until the last request of `ring`, which is closed next, has ended."""
+    if ring.enabled and not ring.owner_has_ended():
+        end_fd, ring.end_fd = ring.end_fd, -1
+        _kept[next(_numbers)] = (end_fd, memory)
+
+
+def _release_memory(allowed: int) -> None:
+    """Release the memory kept for rings that have ended; wait a while if more than `allowed` have not.
+
+    Thread: any, in the middle of another call too.
+    """
+    if not _kept:
+        return
+    ends = select.poll()
+    numbers = {end_fd: number for number, (end_fd, _) in [*_kept.items()]}
+    for end_fd in numbers:
+        ends.register(end_fd, 0)
+    while numbers:
+        ended = ends.poll(KEPT_MS if len(numbers) > allowed else 0)
+        if not ended:
+            return
+        for end_fd, _ in ended:
+            ends.unregister(end_fd)
+            # The one who removes an entry closes its descriptor. So while it is there, the number was not reused.
+            if _kept.pop(numbers.pop(end_fd), None) is not None:
+                os.close(end_fd)
+
+
+class Posted(NamedTuple):
+    """A call that the owner has to carry out."""
+
+    submits: bool
+    """Submit the operation, or else cancel it."""
+    operation: Any
+    generation: int
+    """Of the slot: the flight that is to be cancelled; 0 for any."""
 
 
 class UringBackend(DirectPort):
@@ -121,13 +165,14 @@ class UringBackend(DirectPort):
         """
         self._owner: int = get_ident()
         """The thread that waited last, or that made the port."""
-        self._inside: bool = False
-        """The owner is in the middle of a call."""
-        self._posted: deque[tuple[bool, Any, int]] = deque()
-        """Operations to submit (true) or cancel for the owner, in the order of the calls, with slot generations."""
+        self._inside: int = 0
+        """The thread that is in the middle of a call, or 0."""
+        self._posted: deque[Posted] = deque()
+        """What the owner has to carry out, in the order of the calls."""
         self._closed: bool = False
         """`close` was called."""
-        self._unfinished: list[Any] = []
+        self._unfinished: deque[Any] = deque()
+        """Operations for the next `close` to return."""
         self._ending: Any = threading.Lock()
         self._without: frozenset[str] = features.masked(without)
         self._pid: int = os.getpid()
@@ -158,15 +203,20 @@ class UringBackend(DirectPort):
             raise self._refusal()
         if operation.slot is not None:
             raise ValueError(f"{operation!r} is in flight already")
-        if self._inside or get_ident() != self._owner:
-            operation.slot = slots.POSTED
+        thread = get_ident()
+        if self._inside or thread != self._owner:
             self._post(True, operation, slots.POSTED)
             return
-        self._inside = True
+        self._inside = thread
         try:
-            self._submit(operation)
+            if self._closed:
+                raise self._refusal()
+            if thread == self._owner:
+                self._submit(operation)
+            else:
+                self._post(True, operation, slots.POSTED)
         finally:
-            self._inside = False
+            self._inside = 0
             if self._closed:
                 self._end()
 
@@ -176,30 +226,57 @@ class UringBackend(DirectPort):
         slot = operation.slot
         if slot is None:
             return
-        if self._inside or slot is slots.POSTED or get_ident() != self._owner:
+        thread = get_ident()
+        if self._inside or slot is slots.POSTED or thread != self._owner:
             self._post(False, operation, slot)
             return
-        self._inside = True
+        self._inside = thread
         try:
-            self._cancel(operation)
+            if self._closed:
+                raise self._refusal()
+            if thread == self._owner:
+                self._cancel(operation)
+            else:
+                self._post(False, operation, slot)
         finally:
-            self._inside = False
+            self._inside = 0
             if self._closed:
                 self._end()
 
     # One call at a time
 
     def _post(self, submits: bool, operation: Any, slot: Slot) -> None:
-        self._posted.append((submits, operation, slot.generation if slot is not slots.POSTED else 0))
+        posted = Posted(submits, operation, slot.generation if slot is not slots.POSTED else 0)
+        if submits:
+            operation.slot = slot
+        self._posted.append(posted)
         self.wake()  # also in the owner's thread: it may be about to block
+        if submits and self._closed:
+            try:
+                self._posted.remove(posted)
+            except ValueError:
+                return  # `close` has it, and returns it
+            operation.slot = None
+            raise self._refusal()
+
+    def _await_call(self, thread: int) -> None:
+        """Wait until the call in the thread that the port belonged to has returned."""
+        for _ in range(PATIENCE_STEPS):
+            if not self._inside:
+                return
+            if self._inside == thread:
+                break
+            time.sleep(0.001)
+        raise RuntimeError("wait() was called in the middle of another call of this port; it is the loop's to call")
 
     def _do_posted(self) -> None:
         while self._posted:
-            submits, operation, generation = posted = self._posted.popleft()
+            posted = self._posted.popleft()
+            operation = posted.operation
             try:
-                if submits:
+                if posted.submits:
                     self._submit_posted(operation)
-                elif generation in (0, operation.slot.generation if operation.slot is not None else 0):
+                elif posted.generation in (0, operation.slot.generation if operation.slot is not None else 0):
                     self._cancel(operation)  # of this flight, not of one that began since
             except BaseException:
                 self._posted.appendleft(posted)
@@ -256,7 +333,9 @@ class UringBackend(DirectPort):
             self._requests.cancel(slot)
             self._enter(0, 0)
             self._harvest()
-        while slot.operation is operation:
+        for _ in range(ROUNDS):
+            if slot.operation is not operation:
+                return
             # A kernel thread is working on it, or a send on its way to one was not found (Linux 6.18): ask again.
             if self._requests.ring.space() > 0:
                 self._requests.cancel(slot)
@@ -265,7 +344,7 @@ class UringBackend(DirectPort):
             check_signals()
 
     def _refusal(self) -> BackendClosedError:
-        return _refusals.closed("uring") if self._closed else forked()
+        return _refusals.closed("uring") if self._closed else child_error()
 
     def _drop(self, slot: Slot) -> bool:
         """End `slot` if the kernel has not seen it yet; return whether it was ended."""
@@ -285,17 +364,20 @@ class UringBackend(DirectPort):
     def wait(self, timeout: float | None) -> Sequence[Completion]:
         if self._closed or not self._life.is_here():
             raise self._refusal()
-        if self._inside:
-            raise RuntimeError("wait() was called in the middle of another call of this port; it is the loop's to call")
         limit = -1 if timeout is None else 0
         limit = to_ns(timeout) if timeout is not None and timeout > 0.0 else limit
-        self._owner = get_ident()
-        self._inside = True
+        thread = get_ident()
+        self._owner = thread
+        if self._inside:
+            self._await_call(thread)
+        self._inside = thread
         try:
+            if self._closed:
+                raise self._refusal()
             self._wait(limit)
             done: list[Completion] = self._take()
         finally:
-            self._inside = False
+            self._inside = 0
             if self._closed:
                 self._end()
         return done
@@ -312,6 +394,8 @@ class UringBackend(DirectPort):
                 self._requests.streams.reclaim()
             if results.again:
                 self._begin_again()
+            if results.ends == 0 and results.done:
+                self._count_awaited()
             blocks = limit != 0 and self._may_block()
             if blocks or not self._requests.ring.idle():
                 self._enter(1 if blocks else 0, limit)
@@ -346,15 +430,19 @@ class UringBackend(DirectPort):
         results.done = []
         return done
 
+    def _count_awaited(self) -> None:
+        """Let completions that did not end a wait do so, if the operation is awaited by now: it completes only once."""
+        results = self._results
+        for operation, _, _ in results.done:
+            if not operation.quiet:
+                results.ends += 1
+
     def _may_block(self) -> bool:
+        """Whether nothing is there, or will be after the next `enter`, that ends the wait."""
         results = self._results
         if results.ends or results.woken or results.again:
             return False
         quiet = True
-        for operation, _, _ in results.done:
-            if not operation.quiet:
-                results.ends += 1  # it is awaited by now, and completes only once
-                quiet = False
         for slot in self._requests.inline:
             if slot.operation is not None and not slot.operation.quiet:
                 quiet = False
@@ -447,7 +535,8 @@ class UringBackend(DirectPort):
         consumed = old.ring.consumed()
         living = self._slots.living()
         kept = [slot.keep for slot in living if slot.asked and slot.position < consumed]
-        _keep_memory(old.ring, (old.streams, old.datagrams, kept) if kept else None)
+        if kept:
+            _keep_memory(old.ring, (old.streams, old.datagrams, kept))
         for slot in living:
             begun = slot.asked and slot.position < consumed
             slot.asked = False
@@ -460,6 +549,7 @@ class UringBackend(DirectPort):
                     slot.step = slots.CONNECTING
                 self._results.again.append(slot)
         old.give_up()
+        _release_memory(KEPT_LIMIT)
         self._watch()
 
     def wake(self) -> None:
@@ -474,8 +564,12 @@ class UringBackend(DirectPort):
             self.wake()
             return []
         self._end()
-        unfinished, self._unfinished = self._unfinished, []
-        return unfinished
+        unfinished: list[operations.Operation] = []
+        try:
+            while True:  # one by one: each is returned once, also if this is called in the middle of itself
+                unfinished.append(self._unfinished.popleft())
+        except IndexError:
+            return unfinished
 
     def __reduce__(self) -> Any:
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
@@ -502,17 +596,19 @@ class UringBackend(DirectPort):
                 self._unfinished.append(operation)
         living = self._slots.living()
         kept = [slot.keep for slot in living]
-        _keep_memory(ring, (self._requests.streams, self._requests.datagrams, kept) if kept else None)
+        if kept and self._pid == os.getpid():
+            _keep_memory(ring, (self._requests.streams, self._requests.datagrams, kept))
         for slot in living:
             self._unfinished.append(slot.operation)
             slot.operation.slot = None
             self._slots.give(slot)
-        for submits, operation, _ in self._posted:
-            if submits:
-                operation.slot = None
-                self._unfinished.append(operation)
-        self._posted.clear()
+        while self._posted:
+            posted = self._posted.popleft()
+            if posted.submits:
+                posted.operation.slot = None
+                self._unfinished.append(posted.operation)
         self._requests.give_up()
+        _release_memory(0)
 
     def _end_everything(self) -> None:
         """Cancel what is in flight, and wait for its end, if this thread can."""

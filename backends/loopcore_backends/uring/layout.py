@@ -55,6 +55,7 @@ ENTER_EXT_ARG: Final = 1 << 3
 ENTER_NO_IOWAIT: Final = 1 << 7
 
 # io_uring_register(2)
+REGISTER_FILES: Final = 2
 REGISTER_PROBE: Final = 8
 REGISTER_ENABLE_RINGS: Final = 12
 REGISTER_PBUF_RING: Final = 22

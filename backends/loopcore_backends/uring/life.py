@@ -41,7 +41,7 @@ class Life:
         return bool(self.word[0])
 
 
-def forked() -> BackendClosedError:
+def child_error() -> BackendClosedError:
     """Return the error for a child that uses its parent's ring."""
     return BackendClosedError(
         "this ring belongs to the process that made it, and this is a child that was forked without Python's hooks "

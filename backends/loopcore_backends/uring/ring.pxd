@@ -8,6 +8,7 @@ cdef unsigned int _ENTER_EXT_ARG, _SQ_NEWS, _SQ_OVERFLOW, _SCRATCH_WORDS, _NOTHI
 @cython.final
 cdef class Ring:
     cdef public int fd
+    cdef public int end_fd
     cdef public object features
     cdef public bint enabled
     cdef public object owner

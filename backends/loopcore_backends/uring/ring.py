@@ -9,10 +9,17 @@ A ring with `defers` (SINGLE_ISSUER, DEFER_TASKRUN, COOP_TASKRUN) belongs to one
 by its first `enter`. The work of a request whose socket becomes ready is done in that thread, inside
 `enter`, and nowhere else. `enter` from another thread is refused with EEXIST.
 
+A closed ring lives on in the kernel until its last request has ended: a kernel thread cancels what is in flight. How
+long that takes is not documented (35 to 75 ms on Linux 6.18), so the kernel has to report it. The writing end of a pipe
+is registered with the ring (IORING_REGISTER_FILES), and nothing else has it open. Each request holds the ring, and the
+ring releases its registered files last. So once the reading end, `end_fd`, reports POLLHUP, no request is left that
+could touch memory.
+
 Scratch is memory that a request points to and that the kernel copies when it takes the request (FEAT_SUBMIT_STABLE):
 the struct msghdr, a few struct iovec, an address. Each place in the queue has its own.
 
-Sources: io_uring(7), io_uring_setup(2), io_uring_enter(2). Thread: the loop's own.
+Sources: io_uring(7), io_uring_setup(2), io_uring_enter(2), io_uring_register(2), io_ring_exit_work() in the kernel's
+io_uring.c. Thread: the loop's own.
 """
 
 import errno
@@ -91,6 +98,7 @@ class Ring:
 
     __slots__ = (
         "fd",
+        "end_fd",
         "features",
         "enabled",
         "owner",
@@ -124,6 +132,8 @@ class Ring:
     def __init__(self, without: frozenset[str]) -> None:
         """Make a ring that belongs to no thread yet. Raises BackendUnavailableError, which says what to do."""
         self.fd: int = -1
+        self.end_fd: int = -1
+        """Reports POLLHUP when the closed ring's last request has ended."""
         self.enabled: bool = False
         self.owner: int = 0
         """The kernel's number of the thread that enabled the ring."""
@@ -157,6 +167,7 @@ class Ring:
             reason = _features.refusal_by_kernel(bits, opcodes, self.features)
             if reason:
                 raise _features.unavailable(reason)
+            self._watch_end(start + 768)
         except BaseException:
             self.close()
             raise
@@ -227,6 +238,18 @@ class Ring:
             raise _features.unavailable(_features.refusal_by_error(-result))
         answer: Any = words16(answer_at, 8 + 4 * 256)
         return _features.opcodes_of([answer[position] for position in range(8 + 4 * 256)])
+
+    def _watch_end(self, table_at: int) -> None:
+        try:
+            self.end_fd, writer = os.pipe()
+        except OSError as exc:
+            raise _features.unavailable(_features.refusal_by_error(exc.errno or 0)) from exc
+        table: Any = words32(table_at, 1)
+        table[0] = writer
+        result = ring_register(self.fd, layout.REGISTER_FILES, table_at, 1)
+        os.close(writer)
+        if result < 0:
+            raise _features.unavailable(_features.refusal_by_error(-result))
 
     def consumed(self) -> int:
         """Return how many requests the kernel has taken since the beginning; read from its own counter."""
@@ -324,11 +347,11 @@ class Ring:
             time.sleep(0.001)
 
     def owner_has_ended(self) -> bool:
-        """Tell whether the thread that owns the ring has ended, and its requests with it; False if that is unknown."""
+        """Tell whether the thread that owns the ring has ended: then nothing runs its requests; False if unknown."""
         return os.path.exists("/proc/self/task") and not os.path.exists(f"/proc/self/task/{self.owner}")
 
     def close(self) -> None:
-        """Release descriptor and memory. The kernel ends what is in flight, soon."""
+        """Release the descriptors and the memory. The kernel ends what is in flight, soon: see `end_fd`."""
         if self.rings_at:
             unmap_ring(self.rings_at, self.rings_size)
             self.rings_at = 0
@@ -337,4 +360,7 @@ class Ring:
             self.sqes_at = 0
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
+            os.close(fd)
+        if self.end_fd >= 0:
+            fd, self.end_fd = self.end_fd, -1
             os.close(fd)

@@ -17,8 +17,6 @@ CONNECTING = 2
 """A poll for the end of a connect(2) that was begun."""
 BLOCKED = 3
 """A send or write that was refused, and waits for room."""
-
-
 STARVED = 4
 """A receive that found no buffer, though there is data."""
 
