@@ -90,7 +90,7 @@ _ONCE: Final = (operations.OPEN, operations.CLOSE, operations.SEND_FILE, operati
 
 KEPT_LIMIT: Final = 8
 """How many abandoned rings of loops that move may be ending before a move waits for one of them."""
-KEPT_MS: Final = 200
+KEPT_MS: Final = 1000
 """A move, and `close`, wait at most so long for the next ring to end."""
 
 _kept: dict[int, tuple[int, Any]] = {}
