@@ -149,8 +149,9 @@ class FlaggedWaker:
         # The flag first: a wake between the two lines raises it again, and the next wait reads its byte at the
         # latest. In the other order that byte could stay, and every wait would end at once.
         self.raised = False
-        if self._waker is not None:
-            self._waker.drain()
+        waker = self._waker
+        if waker is not None:
+            waker.drain()
 
     def close(self) -> None:
         """Drop the waker, whose descriptor is closed with its last reference; during a wait, when that has ended."""

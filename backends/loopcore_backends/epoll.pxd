@@ -7,7 +7,8 @@ from loopcore_backends.native.epoll_wait cimport wait_for_events
 cdef class EpollBackend(DirectPort):
     cdef public object _waker
     cdef public int _wake_fd
-    cdef public dict _registered
+    cdef public set _registered
+    cdef public dict _interests
     cdef public bint _sift
     cdef public set _ghosts
     cdef public dict _doubts
@@ -19,6 +20,7 @@ cdef class EpollBackend(DirectPort):
     cdef int _owner
 
     cpdef object wait(self, object timeout)
+    cdef object _take_row(self, object fd)
 
 
 # The attribute is passed as a borrowed reference: a temporary one would look like a second owner of the list.

@@ -81,8 +81,8 @@ class EpollBackend(DirectPort):
     """Readiness from epoll(7), whose bits are those of `loopcore.interest`: they are passed on unchanged."""
 
     __slots__ = (
-        "_waker", "_wake_fd", "_registered", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch", "_events",
-        "_waiting", "_owner",
+        "_waker", "_wake_fd", "_registered", "_interests", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch",
+        "_events", "_waiting", "_owner",
     )  # fmt: skip
 
     name = "epoll"
@@ -102,7 +102,8 @@ class EpollBackend(DirectPort):
         self._batch: int = event_batch(batch, MAX_EVENTS)
         self._waker: Waker | None = make_waker()
         self._wake_fd: int = self._waker.fd
-        self._registered: dict[int, int] = {}
+        self._registered: set[int] = set()
+        self._interests: dict[int, int] = {}  # the last interest of each number, also of those no longer registered
         self._sift: bool = False  # the next events include some that are not for the caller
         self._ghosts: set[int] = set()  # numbers that were closed before they were unregistered
         self._doubts: dict[int, int] = {}  # ghosts' numbers that are registered again, with their counts of events
@@ -132,14 +133,17 @@ class EpollBackend(DirectPort):
                 raise
             # A row without a note: an exception in a signal handler came between the two, or the number was closed,
             # unregistered, and dup2(2) has given it the same description again.
-            self._epoll.modify(fd, interest)
+            self._change_row(fd, interest)
         except OSError as exc:
+            self._must_be_open()
             if exc.errno in NOTES:
                 exc.add_note(NOTES[exc.errno])
             raise
         except (ValueError, OverflowError):
-            raise self._refusal(fd) from None
-        self._registered[fd] = interest
+            self._must_be_open()
+            raise _refusals.not_a_number_of_files(fd) from None
+        self._interests[fd] = interest
+        self._registered.add(fd)
         if fd in self._ghosts:
             self._ghosts.remove(fd)
             self._doubts[fd] = 0
@@ -148,26 +152,58 @@ class EpollBackend(DirectPort):
         if fd not in self._registered:
             raise self._unknown(fd)
         try:
-            self._epoll.modify(fd, interest)
+            self._change_row(fd, interest)
         except FileNotFoundError:
-            # The number was closed and reused: a registration survives until `unregister`, so it gets a row again.
-            # The old row may still be there, for an open copy of the descriptor.
-            self._epoll.register(fd, interest)
+            self._watch_again(fd, interest)
+        self._interests[fd] = interest
+
+    def _change_row(self, fd: int, interest: int) -> None:
+        try:
+            self._epoll.modify(fd, interest)
+        except (OSError, ValueError):
+            self._must_be_open()
+            raise
+
+    def _watch_again(self, fd: int, interest: int) -> None:
+        """Add a row for a number that was closed and reused: its registration survives until `unregister`.
+
+        The old row may still be there, for an open copy of the descriptor.
+        """
+        if fd in self._registered:
+            try:
+                self._epoll.register(fd, interest)
+            except (OSError, ValueError):
+                self._must_be_open()
+                raise
             self._doubts[fd] = 0
             self._sift = True
-        self._registered[fd] = interest
+            if fd in self._registered:  # looked at last: another thread may unregister it at any moment
+                return
+            self._doubts.pop(fd, None)
+            self._ghosts.add(fd)
+            self._take_row(fd)
+        raise self._unknown(fd) from None
 
     def unregister(self, fd: int) -> None:
-        if self._registered.pop(fd, None) is None:
-            raise self._unknown(fd)
+        try:
+            self._registered.remove(fd)
+        except KeyError:
+            raise self._unknown(fd) from None
         if self._waiting:  # by a finalizer, a signal handler or another thread: the kernel may have reported it already
             self._sift = True
         if self._doubts.pop(fd, None) is not None:
             self._ghosts.add(fd)  # still a ghost: the row that goes now is another file's
+        self._take_row(fd)
+
+    def _take_row(self, fd: int) -> None:
         try:
             if not cython.compiled or not take_row(self._fd, fd):
                 self._epoll.unregister(fd)
+        except ValueError:
+            self._must_be_open()
+            raise
         except OSError:
+            self._must_be_open()
             # It was closed. Whether the error is EBADF, ENOENT, EPERM or EINVAL depends on what has the number now:
             # no file, another file, a regular file, or the epoll instance itself.
             self._ghosts.add(fd)
@@ -216,14 +252,13 @@ class EpollBackend(DirectPort):
         reported more often than the file was ready.
         """
         count = self._doubts.get(fd, 0) + 1
-        interest = self._registered.get(fd)
-        if interest is None:
+        if fd not in self._registered:
             return False  # unregistered by another thread just now
         self._doubts[fd] = count
         if count < FIRST_DOUBT or count & (count - 1):
             return False
         asked = select.poll()
-        asked.register(fd, interest)
+        asked.register(fd, self._interests[fd])
         return not asked.poll(0)
 
     def _replace(self, waker: Waker) -> None:
@@ -242,8 +277,10 @@ class EpollBackend(DirectPort):
         haunted.close()
         for fd in [*self._registered]:  # a finalizer may unregister
             try:
-                fresh.register(fd, self._registered[fd])
-            except (OSError, KeyError):
+                fresh.register(fd, self._interests[fd])
+                if fd not in self._registered:
+                    self._take_row(fd)
+            except OSError:
                 pass  # closed and not yet unregistered: the old instance would not report it either
         self._ghosts.clear()
         self._doubts.clear()
@@ -257,8 +294,8 @@ class EpollBackend(DirectPort):
             self._sift = True
 
     def close(self) -> None:
+        self._fd = -1  # first: the error for a number that is then not in the table depends on it
         self._registered.clear()
-        self._fd = -1
         if self._waiting and os.getpid() == self._owner:
             self.wake()  # the epoll instance is closed when the wait under way has ended
         else:
@@ -268,5 +305,6 @@ class EpollBackend(DirectPort):
     def _unknown(self, fd: int) -> Exception:
         return _refusals.closed(self.name) if self._fd < 0 else _refusals.not_registered(fd)
 
-    def _refusal(self, fd: int) -> Exception:
-        return _refusals.closed(self.name) if self._fd < 0 else _refusals.not_a_number_of_files(fd)
+    def _must_be_open(self) -> None:
+        if self._fd < 0:
+            raise _refusals.closed(self.name) from None

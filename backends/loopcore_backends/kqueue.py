@@ -97,7 +97,8 @@ class KqueueBackend:
         self._batch = event_batch(batch, MAX_EVENTS)
         self._filters: dict[int, int] = {READ: select.KQ_FILTER_READ, WRITE: select.KQ_FILTER_WRITE}
         self._directions = {number: direction for direction, number in self._filters.items()}
-        self._registered: dict[int, int] = {}
+        self._registered: set[int] = set()
+        self._interests: dict[int, int] = {}  # the last interest of each number, also of those no longer registered
         self._always: dict[int, int] = {}  # reported by every wait, without asking the kernel
         self._waker = FlaggedWaker()
         self._owner = os.getpid()
@@ -112,24 +113,29 @@ class KqueueBackend:
         if fd < 0:
             raise _refusals.not_a_number_of_files(fd)
         self._watch(fd, interest)
-        self._registered[fd] = interest
+        self._interests[fd] = interest
+        self._registered.add(fd)
 
     def modify(self, fd: int, interest: int) -> None:
         self._must_be_open()
-        before = self._registered.get(fd)
-        if before is None:
-            raise _refusals.not_registered(fd)
+        if fd not in self._registered:
+            raise self._unknown(fd)
+        before = self._interests[fd]
         if fd in self._always or not self._adjust(fd, before, interest):
             self._unwatch(fd, before | interest)
             self._watch(fd, interest)
-        self._registered[fd] = interest
+        self._interests[fd] = interest
+        if fd not in self._registered:  # looked at last: another thread may unregister it at any moment
+            self._unwatch(fd, before | interest)
+            raise self._unknown(fd)
 
     def unregister(self, fd: int) -> None:
         self._must_be_open()
-        interest = self._registered.pop(fd, None)
-        if interest is None:
-            raise _refusals.not_registered(fd)
-        self._unwatch(fd, interest)
+        try:
+            self._registered.remove(fd)
+        except KeyError:
+            raise self._unknown(fd) from None
+        self._unwatch(fd, self._interests[fd])
         self._waker.disturb()
 
     def _adjust(self, fd: int, before: int, interest: int) -> bool:
@@ -138,10 +144,17 @@ class KqueueBackend:
         gone = before & ~interest
         deletions = [select.kevent(fd, number, EV_DELETE) for bit, number in self._filters.items() if gone & bit]
         try:
-            self._control(additions + deletions, 0, 0)
+            self._apply(additions + deletions)
         except OSError:
             return False
         return True
+
+    def _apply(self, changes: Sequence[Any]) -> None:
+        try:
+            self._control(changes, 0, 0)
+        except ValueError:
+            self._must_be_open()  # closed by another thread, or by a finalizer, since this call began
+            raise
 
     def _watch(self, fd: int, interest: int) -> None:
         """Add knotes for `interest`, one by one, and note directions that have no knote. All or nothing."""
@@ -176,7 +189,7 @@ class KqueueBackend:
                     pass  # EBADF: closed; ENOENT: the number belongs to another file by now. The knote is gone
 
     def _change(self, fd: int, direction: int, flags: int) -> None:
-        self._control((select.kevent(fd, self._filters[direction], flags),), 0, 0)
+        self._apply((select.kevent(fd, self._filters[direction], flags),))
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         if self._always:
@@ -227,6 +240,9 @@ class KqueueBackend:
         self._waker.close()
         if os.getpid() == self._owner:
             self._kqueue.close()
+
+    def _unknown(self, fd: int) -> Exception:
+        return _refusals.closed(self.name) if self._waker.closed else _refusals.not_registered(fd)
 
     def _must_be_open(self) -> None:
         if self._waker.closed:

@@ -96,14 +96,15 @@ class PollBackend:
     def modify(self, fd: int, interest: int) -> None:
         self._must_be_open()
         if fd not in self._registered:
-            raise _refusals.not_registered(fd)
+            raise self._unknown(fd)
         self._list.modify(fd, to_poll(interest))
 
     def unregister(self, fd: int) -> None:
         self._must_be_open()
-        if fd not in self._registered:
-            raise _refusals.not_registered(fd)
-        self._registered.remove(fd)
+        try:
+            self._registered.remove(fd)
+        except KeyError:
+            raise self._unknown(fd) from None
         self._list.unregister(fd)
         self._waker.disturb()
 
@@ -136,6 +137,9 @@ class PollBackend:
         self._poll = _refuse  # first: a wait that begins after the next line could not be woken
         self._waker.close()
         self._registered.clear()
+
+    def _unknown(self, fd: int) -> Exception:
+        return _refusals.closed(self.name) if self._waker.closed else _refusals.not_registered(fd)
 
     def _must_be_open(self) -> None:
         if self._waker.closed:

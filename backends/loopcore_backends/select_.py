@@ -58,15 +58,19 @@ class SelectBackend:
     def modify(self, fd: int, interest: int) -> None:
         self._must_be_open()
         if fd not in self._registered:
-            raise _refusals.not_registered(fd)
+            raise self._unknown(fd)
         self._watch(fd, interest)
+        if fd not in self._registered:  # looked at last: another thread may unregister it at any moment
+            self._watch(fd, 0)
+            raise self._unknown(fd)
 
     def unregister(self, fd: int) -> None:
         self._must_be_open()
-        if fd not in self._registered:
-            raise _refusals.not_registered(fd)
+        try:
+            self._registered.remove(fd)
+        except KeyError:
+            raise self._unknown(fd) from None
         self._watch(fd, 0)
-        self._registered.remove(fd)
         self._waker.disturb()
 
     def _watch(self, fd: int, interest: int) -> None:
@@ -121,6 +125,9 @@ class SelectBackend:
         if not self._waker.is_in_use():  # or else the wait is about to receive the wake
             for watched in (self._registered, self._readers, self._writers):
                 watched.clear()
+
+    def _unknown(self, fd: int) -> Exception:
+        return _refusals.closed(self.name) if self._waker.closed else _refusals.not_registered(fd)
 
     def _must_be_open(self) -> None:
         if self._waker.closed:

@@ -82,14 +82,15 @@ class TemplateBackend:
     def modify(self, fd: int, interest: int) -> None:
         self._must_be_open()
         if fd not in self._registered:
-            raise FileNotFoundError(f"descriptor {fd} is not registered")
+            raise self._unknown(fd)
         self._poll.modify(fd, _to_poll(interest))
 
     def unregister(self, fd: int) -> None:
         self._must_be_open()
-        if fd not in self._registered:
-            raise FileNotFoundError(f"descriptor {fd} is not registered")
-        self._registered.remove(fd)
+        try:
+            self._registered.remove(fd)
+        except KeyError:
+            raise self._unknown(fd) from None
         self._poll.unregister(fd)
         if self._is_waiting:  # poll(2) has `fd`, and holds its file
             self.wake()
@@ -116,12 +117,17 @@ class TemplateBackend:
             wakes.add()
 
     def close(self) -> None:
+        self._is_closed = True  # before the table: a number that is not in it is then that of a closed backend
         self._registered.clear()
-        self._is_closed = True
         if self._is_waiting and os.getpid() == self._owner:  # a forked child has no wait
             self.wake()  # the wait releases the pipe when it has ended
         else:
             self._wakes = None
+
+    def _unknown(self, fd: int) -> Exception:
+        if self._is_closed:
+            return BackendClosedError("the backend 'template' is closed")
+        return FileNotFoundError(f"descriptor {fd} is not registered")
 
     def _must_be_open(self) -> None:
         if self._is_closed:

@@ -148,6 +148,7 @@ class IocpBackend:
         if system is None:
             system = _windows().WindowsSystem
         self._system: System | None = system()
+        self._to_close: list[System] = [self._system]  # empty as soon as someone has begun to take it apart
         self._flights: dict[int, _Flight] = {}
         self._done: list[Completion] = []
         self._to_begin: dict[_Flight, None] = {}
@@ -155,14 +156,14 @@ class IocpBackend:
         self._asked: deque[_Flight] = deque()  # cancellations to carry out between two steps of a wait
         self._owner = 0  # the thread that waited last; 0: none has yet
         self._is_busy = False  # a call is working on the queues, in whichever thread
-        self._left: System | None = None  # the system that `close` has left to the call under way
+        self._unfinished: list[Operation] = []  # what the next `close` returns
 
     def submit(self, operation: Operation) -> None:
-        self._is_busy = True
+        was_busy, self._is_busy = self._is_busy, True
         try:
             self._submit(self._open(), operation)
         finally:
-            self._leave()
+            self._leave(was_busy)
 
     def _submit(self, system: System, operation: Operation) -> None:
         if operation.slot is not None:
@@ -185,8 +186,13 @@ class IocpBackend:
             # A finalizer, a signal handler or another thread: between two steps the queues are consistent.
             self._asked.append(flight)
             self.wake()
-        else:
+            return
+        self._is_busy = True
+        try:
+            self._open()
             self._cancel(flight)
+        finally:
+            self._leave(False)
 
     def _cancel(self, flight: _Flight) -> None:
         if flight.is_cancelled or flight.operation.slot is not flight:
@@ -203,11 +209,10 @@ class IocpBackend:
         self._is_busy = True
         try:
             self._wait(self._open(), timeout)
-            self._open()  # unless it was closed during the wait
             done, self._done = self._done, []
             return done
         finally:
-            self._leave()
+            self._leave(False)
 
     def _wait(self, system: System, timeout: float | None) -> None:
         self._cancel_what_was_asked_for()
@@ -229,14 +234,26 @@ class IocpBackend:
             self._cancel(self._asked[0])
             self._asked.popleft()  # afterwards: an exception in the line above must not lose it
 
-    def _leave(self) -> None:
+    def _leave(self, is_busy: bool) -> None:
         """End a call; then do what `close` has left to it."""
-        self._is_busy = False
-        system, self._left = self._left, None
-        if system is not None:
-            self._drop_done()
-            self._drain(system)
-            system.close()
+        self._is_busy = is_busy
+        if not is_busy and self._system is None:
+            self._take_apart()
+
+    def _take_apart(self) -> None:
+        """Close the system, and note what is unfinished. Once, and while no call is at work."""
+        try:
+            system = self._to_close.pop()
+        except IndexError:
+            return
+        ended = dict.fromkeys(self._drop_done())  # an operation that is just ending may be in two places
+        for flight in [*self._to_begin, *self._flights.values()]:
+            ended[flight.operation] = None
+        for operation in ended:
+            operation.slot = None
+        self._drain(system)
+        system.close()
+        self._unfinished.extend(ended)
 
     def wake(self) -> None:
         # A local reference: another thread may close the backend meanwhile.
@@ -246,20 +263,18 @@ class IocpBackend:
             system.wake()
 
     def close(self) -> Sequence[Operation]:
+        """As in the port. During a call that call does the work, when it ends; the next `close` returns the rest."""
         system, self._system = self._system, None
-        if system is None:
-            return []
-        ended = dict.fromkeys(self._drop_done())  # an operation that is just ending may be in two places
-        for flight in [*self._to_begin, *self._flights.values()]:
-            ended[flight.operation] = None
-        for operation in ended:
-            operation.slot = None
-        self._left = system
-        if self._is_busy:
-            system.wake()  # the call under way does the rest when it ends
-        else:
-            self._leave()
-        return [*ended]
+        if not self._is_busy:
+            self._take_apart()
+        elif system is not None:
+            system.wake()
+        returned: list[Operation] = []
+        try:
+            while True:
+                returned.append(self._unfinished.pop())  # one by one: two threads may close at the same time
+        except IndexError:
+            return returned
 
     def _drop_done(self) -> list[Operation]:
         """Drop completions that will never be handed out; return the operations that ended with them."""

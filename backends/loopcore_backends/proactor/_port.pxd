@@ -18,6 +18,9 @@ cdef class CompletionPort:
     cdef bint _is_busy
     cdef public bint _woken
     cdef bint _is_closed
+    cdef list _to_close
+    cdef list _unfinished
+    cdef object _process
 
     @cython.locals(was_busy=cython.bint)
     cpdef object start(self, object operation)
@@ -36,8 +39,10 @@ cdef class CompletionPort:
     @cython.locals(association=Association)
     cdef object _wait(self, object timeout)
     cpdef object wake(self)
-    @cython.locals(association=Association, overlapped=Overlapped)
     cpdef list close(self)
+    cdef object _must_be_open(self)
+    @cython.locals(association=Association, overlapped=Overlapped)
+    cdef object _take_apart(self)
     cdef list _drop_packets(self)
     @cython.locals(overlapped=Overlapped)
     cdef object _begin(self, object operation, Association association, Py_ssize_t sent)

@@ -24,10 +24,17 @@ the GIL: in the middle of a dequeue that goes through these very queues, or duri
 operation's. So only the thread that dequeues cancels at once, and only between its calls. Any other cancellation is a
 request, which the next dequeue, or the one under way, carries out between two steps.
 
+Closing during a call
+---------------------
+Likewise, a `close` in the middle of a call leaves the work to that call, which does it when it ends. A call first
+raises its flag and then looks whether the port is closed, `close` writes and looks in the other order: so one of the
+two sees the other, and no operation is accepted after the queues were emptied.
+
 Thread: the loop's own, except `wake`, `cancel` and `close`.
 """
 
 import errno
+import os
 import socket
 from collections import deque
 from time import monotonic
@@ -35,7 +42,7 @@ from typing import Any, Final
 
 from loopcore.backend import Capability, ReadinessBackend
 from loopcore.completion import Completion
-from loopcore.errors import BackendClosedError, UsageError
+from loopcore.errors import UsageError
 from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.operations import (
     ACCEPT,
@@ -86,7 +93,7 @@ class CompletionPort:
 
     __slots__ = (
         "_name", "_multiplexer", "_registrations", "_memory", "_packets", "_silent", "_asked", "_has_marked", "_owner",
-        "_is_busy", "_woken", "_is_closed",
+        "_is_busy", "_woken", "_is_closed", "_to_close", "_unfinished", "_process",
     )  # fmt: skip
 
     def __init__(self, multiplexer: ReadinessBackend, name: str) -> None:
@@ -103,25 +110,33 @@ class CompletionPort:
         self._has_marked: bool = False
         """An operation is marked as cancelled, because there was no memory for its completion."""
         self._owner: int = 0
-        """The thread that dequeued last; 0: none has yet."""
+        """The thread that dequeued last, or before that started the first operation; 0: there was none."""
         self._is_busy: bool = False
         """A call is working on the queues, in whichever thread."""
         self._woken: bool = False
         self._is_closed: bool = False
+        self._to_close: list[None] = [None]
+        """Empty as soon as someone has begun to take the port apart: whoever pops the item."""
+        self._unfinished: list[Operation] = []
+        """What the next `close` returns."""
+        self._process: int = os.getpid()
 
     def start(self, operation: Operation) -> None:
         """Begin `operation`. Raises ValueError if it is in flight, UsageError if this port does not support it."""
         was_busy, self._is_busy = self._is_busy, True
         try:
+            self._must_be_open()
             self._start(operation)
         finally:
             self._is_busy = was_busy
+            if self._is_closed and not was_busy:
+                self._take_apart()
         if was_busy:
             self.wake()  # by a finalizer or a signal handler inside a wait, which may be about to block
 
     def _start(self, operation: Operation) -> None:
-        if self._is_closed:
-            raise _refusals.closed(self._name)
+        if not self._owner:
+            self._owner = get_ident()
         if operation.slot is not None:
             raise ValueError(f"{operation!r} is in flight; submit it again after its terminal completion")
         sent = -1
@@ -154,10 +169,9 @@ class CompletionPort:
 
         Thread: any, during any call. Immediate only in the thread that dequeues, between its calls.
         """
-        if self._is_closed:
-            raise _refusals.closed(self._name)
+        self._must_be_open()
         overlapped: Overlapped | None = operation.slot
-        is_owner = self._owner in (0, get_ident())
+        is_owner = self._owner == get_ident()
         if overlapped is None and self._is_busy and is_owner:
             self._asked.append((operation, None))  # it may be in the middle of `start`
             self.wake()
@@ -170,11 +184,14 @@ class CompletionPort:
             return
         self._is_busy = True
         try:
+            self._must_be_open()
             self._cancel(overlapped)
         except MemoryError:
             overlapped.is_cancelled = self._has_marked = True
         finally:
             self._is_busy = False
+            if self._is_closed:
+                self._take_apart()
 
     def _cancel(self, overlapped: Overlapped) -> None:
         association = overlapped.association
@@ -187,7 +204,7 @@ class CompletionPort:
             self._registrations.drop(association)
 
     def _cancel_what_was_asked_for(self) -> None:
-        asked = self._asked  # an open port's queue: `close` replaces it
+        asked = self._asked
         while asked:
             operation, before = asked[0]
             overlapped: Overlapped | None = operation.slot
@@ -203,29 +220,29 @@ class CompletionPort:
         self._has_marked = False
 
     def dequeue(self, timeout: float | None) -> list[Completion]:
-        """Wait as `CompletionBackend.wait` does, make the calls that are ready, and return every packet."""
-        self._owner = get_ident()
+        """Wait as `CompletionBackend.wait` does, make the calls that are ready, and return every packet.
+
+        A dequeue during which the port is closed returns its packets, too: bytes that were received are not lost.
+        """
         self._is_busy = True
         try:
-            if self._is_closed:
-                raise _refusals.closed(self._name)
+            self._must_be_open()
+            self._owner = get_ident()
             self._wait(timeout)
-            if self._is_closed:
-                raise _refusals.closed(self._name)
             return self._taken()
-        except BackendClosedError:
-            # The multiplexer's own error, if a finalizer or another thread has closed both during the wait.
-            self._drop_packets()
-            raise _refusals.closed(self._name) from None
         finally:
             self._is_busy = False
+            if self._is_closed:
+                self._take_apart()
 
     def _wait(self, timeout: float | None) -> None:
         self._register()
-        if self._packets or self._woken or (timeout is not None and timeout < 0.0):
+        if self._packets or (timeout is not None and timeout < 0.0):
             timeout = 0.0
         # Lowered before the multiplexer waits: this dequeue or the next sees any wake from now on.
-        self._woken = False
+        if self._woken:
+            self._woken = False
+            timeout = 0.0
         for operation, _, _ in self._silent:
             if not operation.quiet:
                 timeout = 0.0
@@ -257,27 +274,46 @@ class CompletionPort:
         self._multiplexer.wake()
 
     def close(self) -> list[Operation]:
-        """Close the multiplexer; return the operations whose terminal completion was not handed out.
+        """Close the port; return the operations whose terminal completion was not handed out.
 
-        Thread: any, during any call. A dequeue that is under way ends.
+        Thread: any, during any call. A call that is under way ends, and closes the port; the next `close` then returns
+        the operations.
         """
-        if self._is_closed:
-            return []
         self._is_closed = True
-        # A call under way keeps its own lists until it checks; hence they are replaced, not changed.
+        if self._is_busy and os.getpid() == self._process:  # a forked child has a copy of the flag, but not the call
+            self.wake()
+        else:
+            self._take_apart()
+        returned: list[Operation] = []
+        try:
+            while True:
+                returned.append(self._unfinished.pop())  # one by one: two threads may close at the same time
+        except IndexError:
+            return returned
+
+    def _must_be_open(self) -> None:
+        if self._is_closed:
+            raise _refusals.closed(self._name)
+
+    def _take_apart(self) -> None:
+        """Close the multiplexer, and note what is unfinished. Once, and while no call is at work."""
+        try:
+            self._to_close.pop()
+        except IndexError:
+            return
         unfinished = dict.fromkeys(self._drop_packets())  # an operation that is just ending is in its queue, too
         for association in [*self._registrations.table.values()]:
             for overlapped in association.in_flight():
                 unfinished[overlapped.operation] = None
                 overlapped.association = None
-                if not self._is_busy:  # or else the system call may have them
+                if not self._is_busy:  # or else this is a forked child, where a system call still has the buffers
                     overlapped.release()
         for operation in unfinished:
             operation.slot = None
-        self._asked = deque()
+        self._asked.clear()
         self._registrations.clear()
         self._multiplexer.close()
-        return [*unfinished]
+        self._unfinished.extend(unfinished)
 
     def _drop_packets(self) -> list[Operation]:
         """Drop completions that will never be handed out; return the operations that end with them."""
@@ -347,7 +383,7 @@ class CompletionPort:
     def _go_on_reading(self, association: Association, bits: int) -> None:
         readers = association.readers
         shots = SHOTS
-        while readers and not self._is_closed:
+        while readers:
             overlapped = readers[0]
             operation = overlapped.operation
             code = operation.code
@@ -367,7 +403,7 @@ class CompletionPort:
 
     def _go_on_writing(self, association: Association, bits: int) -> None:
         writers = association.writers
-        while writers and not self._is_closed:
+        while writers:
             overlapped = writers[0]
             result = self._try(overlapped, association, bits)
             if result is WAIT:

@@ -94,7 +94,7 @@ class Registrations:
 
     def clear(self) -> None:
         """Drop all. Nothing is unregistered: in a forked child that would change the parent's table."""
-        table, self.table = self.table, {}  # replaced, not changed: `update` may be at work
+        table, self.table = self.table, {}
         self.refused = []
         self._dirty = []
         self._idle = OrderedDict()

@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from loopcore.errors import BackendClosedError
 from loopcore.operations import ACCEPT, CONNECT, POLL, RECEIVE, RECEIVE_FROM, SEND, Operation
 from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.proactor import ProactorBackend
+from tests.testing.mutants.readiness import is_in_a_finalizer
 
 
 def is_cancelled(result: Any) -> bool:
@@ -375,7 +377,7 @@ class CancelWakesNobody(ProactorBackend):
         self.deaf.is_deaf = False
 
 
-class TellsAndReturns(ProactorBackend):
+class ReportsAndReturns(ProactorBackend):
     """An operation that `close` returns is also reported by the wait that was under way."""
 
     breaks = "any-thread"
@@ -394,6 +396,74 @@ class TellsAndReturns(ProactorBackend):
         returned = super().close()
         self.returned = self.returned or returned
         return returned
+
+
+class SubmitInWaitIsLost(ProactorBackend):
+    """An operation that a finalizer or a signal handler submits in the middle of `wait` is dropped."""
+
+    breaks = "any-thread"
+    inside = False
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        self.inside = True
+        try:
+            return super().wait(timeout)
+        finally:
+            self.inside = False
+
+    def submit(self, operation: Operation) -> None:
+        if not self.inside:
+            super().submit(operation)
+
+
+class CloseRefusesFinalizers(ProactorBackend):
+    """`close` refuses a call from a finalizer in the middle of `wait`."""
+
+    breaks = "any-thread"
+    inside = False
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        self.inside = True
+        try:
+            return super().wait(timeout)
+        finally:
+            self.inside = False
+
+    def close(self) -> Sequence[Operation]:
+        if self.inside and is_in_a_finalizer():
+            raise RuntimeError("the backend is waiting")
+        return super().close()
+
+
+class LateSubmitIsLost(ProactorBackend):
+    """`submit` looks for `close` first only: a Receive that it queues afterwards is never returned."""
+
+    breaks = "close-returns"
+    has_lost = False
+
+    def submit(self, operation: Operation) -> None:
+        try:
+            super().submit(operation)
+        except BackendClosedError:
+            if operation.code != RECEIVE or self.has_lost:
+                raise
+            self.has_lost = True
+
+
+class ResultsAreLost(ProactorBackend):
+    """A wait during which the port is closed drops the completions that it has taken."""
+
+    breaks = "any-thread"
+    is_closed = False
+
+    def wait(self, timeout: float | None) -> Sequence[Completion]:
+        told = super().wait(timeout)
+        time.sleep(0)  # lets another thread run
+        return [] if self.is_closed else told
+
+    def close(self) -> Sequence[Operation]:
+        self.is_closed = True
+        return super().close()
 
 
 class AcceptedIsLost(ProactorBackend):

@@ -3,6 +3,8 @@
 import math
 import os
 import socket
+import sys
+import time
 from collections.abc import Sequence
 
 from loopcore.backend import Capability, ReadyEvent
@@ -326,3 +328,80 @@ class ClosedUnderTheWait(EpollBackend):
     def close(self) -> None:
         self._waiting = False
         super().close()
+
+
+class ModifyRegisters(SelectBackend):
+    """`modify` writes the interest without looking again: a descriptor that is unregistered meanwhile is watched."""
+
+    breaks = "any-thread"
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        if fd not in self._registered:
+            raise FileNotFoundError(fd)
+        time.sleep(0)  # lets another thread run
+        self._watch(fd, interest)
+
+
+class ClosedIsNotRegistered(PollBackend):
+    """`modify` takes a table that was just emptied by `close` for one without this descriptor."""
+
+    breaks = "closed"
+
+    def modify(self, fd: int, interest: int) -> None:
+        self._must_be_open()
+        time.sleep(0)  # lets another thread run
+        if fd not in self._registered:
+            raise FileNotFoundError(fd)
+
+
+class EmptiedUnderTheWait(PollBackend):
+    """`close` empties a table that the wait under way still reads: KeyError."""
+
+    breaks = "any-thread"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interests: dict[int, int] = {}
+
+    def register(self, fd: int, interest: int) -> None:
+        super().register(fd, interest)
+        self.interests[fd] = interest
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        events = super().wait(timeout)
+        time.sleep(0)  # lets another thread run
+        return [(fd, ready & (self.interests[fd] | ERROR | HANGUP)) for fd, ready in events]
+
+    def close(self) -> None:
+        super().close()
+        self.interests.clear()
+
+
+class RefusesFinalizers(EpollBackend):
+    """`close` refuses a call from a finalizer in the middle of `wait`."""
+
+    breaks = "any-thread"
+    inside = False
+
+    def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
+        self.inside = True
+        try:
+            return super().wait(timeout)
+        finally:
+            self.inside = False
+
+    def close(self) -> None:
+        if self.inside and is_in_a_finalizer():
+            raise RuntimeError("the backend is waiting")
+        super().close()
+
+
+def is_in_a_finalizer() -> bool:
+    """Tell whether a `__del__` is among the callers."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_name == "__del__":
+            return True
+    return False

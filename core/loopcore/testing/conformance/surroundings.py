@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -195,6 +196,17 @@ def beside(call: Callable[[], Any]) -> Iterator[list[Any]]:
         thread.join()
         if raised:
             raise raised[0]
+
+
+@contextmanager
+def switching_often() -> Iterator[None]:
+    """Let the interpreter switch between threads as often as it can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @contextmanager

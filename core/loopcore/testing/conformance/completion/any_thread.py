@@ -1,4 +1,4 @@
-"""Calls from anywhere: `cancel` and `close` by finalizers, signal handlers and other threads, inside a wait."""
+"""Calls from anywhere: `cancel`, `submit` and `close` by finalizers, signal handlers and other threads."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,13 +13,20 @@ from loopcore.operations import Operation, Poll, Receive
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.completion.cancelling import was_cancelled
 from loopcore.testing.conformance.ledger import Ledger
-from loopcore.testing.conformance.surroundings import OnAlarm, Pair, PairMaker, beside, collected_inside
+from loopcore.testing.conformance.surroundings import (
+    OnAlarm,
+    Pair,
+    PairMaker,
+    beside,
+    collected_inside,
+    switching_often,
+)
 
 ALARMS = pytest.mark.skipif(os.name != "posix", reason="needs setitimer(2)")
 
 
 class CompletionFromAnywhere(Level):
-    """Calls from anywhere: `cancel` and `close` by finalizers, signal handlers and other threads, inside a wait."""
+    """Calls from anywhere: `cancel`, `submit` and `close` by finalizers, signal handlers and other threads."""
 
     def test_finalizer_may_cancel_inside_a_wait(self, ledger: Ledger, port: Any, make_pair: PairMaker) -> None:
         pairs = [make_pair() for _ in range(20)]
@@ -94,6 +101,83 @@ class CompletionFromAnywhere(Level):
             pass
         assert came == b"".join(b"%d," % number for number in range(200))
 
+    def test_finalizer_may_submit_inside_a_wait(self, ledger: Ledger, make_pair: PairMaker) -> None:
+        pairs = [make_pair() for _ in range(5)]
+        one, other = make_pair()
+        for allocations in range(1, 60, 3):
+            receives = [Receive(each.fileno(), 100) for each, _ in pairs]
+            late = Receive(one.fileno(), 100)
+            ledger.submit(*receives)
+            ledger.wait(0.0)
+            for _, peer in [*pairs, (one, other)]:
+                peer.send(b"x")
+            with collected_inside(partial(ledger.submit, late), allocations):
+                ledger.wait(0.0)
+            for receiving in [late, *receives]:
+                assert ledger.result_of(receiving) == b"x"
+            ledger.cancel(late, *receives)
+            ledger.settle()
+
+    @ALARMS
+    def test_signal_handler_may_submit_inside_a_wait(
+        self, ledger: Ledger, make_pair: PairMaker, on_alarm: OnAlarm
+    ) -> None:
+        (idle, _), (one, other) = make_pair(), make_pair()
+        ledger.submit(Receive(idle.fileno(), 100))
+        other.send(b"x")
+        late = Receive(one.fileno(), 100)
+        on_alarm(partial(ledger.submit, late))
+        while not ledger.results.get(late):
+            ledger.wait(None)
+        assert ledger.results[late] == [b"x"]
+
+    def test_finalizer_may_close_inside_a_wait_for_completions(
+        self, make_port: Callable[[], Any], make_pair: PairMaker
+    ) -> None:
+        for allocations in range(1, 40, 3):
+            port, pairs = make_port(), [make_pair() for _ in range(5)]
+            ledger = Ledger(port)
+            _ask_for_all(ledger, pairs)
+            ledger.wait(0.0)
+            for _, other in pairs:
+                other.send(b"x")
+            returned: list[Operation] = []
+            with collected_inside(lambda port=port, to=returned: to.extend(port.close()), allocations):  # type: ignore[misc]
+                _wait_unless_closed(ledger)
+            _account(ledger, [*returned, *port.close()])
+            with pytest.raises(BackendClosedError):
+                ledger.wait(0.0)
+
+    def test_close_in_another_thread_accounts_for_what_has_completed(
+        self, make_port: Callable[[], Any], make_pair: PairMaker
+    ) -> None:
+        """The wait may report operations that end while it is closed; no other does."""
+        for _ in range(20):
+            port, pairs = make_port(), [make_pair() for _ in range(5)]
+            ledger = Ledger(port)
+            _ask_for_all(ledger, pairs)
+
+            def send_and_close(port: Any = port, pairs: list[Pair] = pairs) -> Sequence[Operation]:
+                for _, other in pairs:
+                    other.send(b"x")
+                returned: Sequence[Operation] = port.close()
+                return returned
+
+            with beside(send_and_close) as returned:
+                while _wait_unless_closed(ledger):
+                    pass
+            _account(ledger, [*returned[0], *port.close()])
+
+    def test_another_thread_may_close_during_a_submit(self, make_port: Callable[[], Any], pair: Pair) -> None:
+        """Each operation is either refused, or accepted and then returned."""
+        with switching_often():
+            for _ in range(40):
+                port = make_port()
+                ledger = Ledger(port)
+                with beside(port.close) as returned:
+                    _submit_unless_closed(ledger, [Receive(pair[0].fileno(), 100) for _ in range(300)])
+                _account(ledger, [*returned[0], *port.close()])
+
     @ALARMS
     def test_signal_handler_may_close_inside_a_wait_for_completions(
         self, ledger: Ledger, port: Any, pair: Pair, on_alarm: OnAlarm
@@ -119,6 +203,29 @@ class CompletionFromAnywhere(Level):
             _account(ledger, [*returned[0], *port.close()])
             pair[1].send(b"x")
             assert pair[0].recv(1) == b"x"
+
+
+def _ask_for_all(ledger: Ledger, pairs: Sequence[Pair]) -> None:
+    """Submit two operations for each pair: one that ends with its first result, and one that need not."""
+    for one, _ in pairs:
+        ledger.submit(Receive(one.fileno(), 100), Poll(one.fileno(), READ))
+
+
+def _submit_unless_closed(ledger: Ledger, operations: Sequence[Operation]) -> None:
+    """Submit operations to a port that is being closed elsewhere."""
+    try:
+        ledger.submit(*operations)
+    except BackendClosedError:
+        pass
+
+
+def _wait_unless_closed(ledger: Ledger) -> bool:
+    """Wait once in a port that is being closed elsewhere; return whether it is still open."""
+    try:
+        ledger.wait(None)
+    except BackendClosedError:
+        return False
+    return True
 
 
 def _wait_until_closed(ledger: Ledger) -> None:

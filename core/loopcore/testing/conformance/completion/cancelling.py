@@ -174,7 +174,7 @@ class Cancelling(Level):
             result = ledger.result_of(connect)
             assert result is None or was_cancelled(result)
 
-    def test_reused_number_hears_nothing_of_its_predecessor(self, ledger: Ledger, make_pair: PairMaker) -> None:
+    def test_reused_number_gets_no_completion_of_the_old_file(self, ledger: Ledger, make_pair: PairMaker) -> None:
         """After cancel and close the number belongs to the next file at once, before the port reports the end."""
         for _ in range(20):
             one, other = make_pair()

@@ -91,7 +91,7 @@ class CompletionEnds(Level):
             port.close()
         assert open_files() == before
 
-    def test_connection_that_nobody_was_told_of_is_closed(self, make_port: Callable[[], Any]) -> None:
+    def test_accepted_connection_that_was_not_reported_is_closed(self, make_port: Callable[[], Any]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             listening.setblocking(False)
             before = open_files()

@@ -26,7 +26,7 @@ class Polls(Level):
         assert ledger.result_of(polling) & READ
         assert pair[0].recv(10) == b"x"
 
-    def test_poll_tells_only_of_what_it_is_for(self, ledger: Ledger, pair: Pair) -> None:
+    def test_poll_reports_only_its_interest(self, ledger: Ledger, pair: Pair) -> None:
         polling = Poll(pair[0].fileno(), READ)
         ledger.submit(polling)
         pair[1].send(b"x")

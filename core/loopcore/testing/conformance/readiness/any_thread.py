@@ -1,4 +1,4 @@
-"""Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads, inside a wait."""
+"""Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads."""
 
 import os
 from functools import partial
@@ -7,15 +7,23 @@ from typing import Any
 import pytest
 
 from loopcore.errors import BackendClosedError
-from loopcore.interest import READ
+from loopcore.interest import READ, WRITE
 from loopcore.testing.conformance.base import Level
-from loopcore.testing.conformance.surroundings import PATIENCE, OnAlarm, Pair, PairMaker, beside, collected_inside
+from loopcore.testing.conformance.surroundings import (
+    PATIENCE,
+    OnAlarm,
+    Pair,
+    PairMaker,
+    beside,
+    collected_inside,
+    switching_often,
+)
 
 ALARMS = pytest.mark.skipif(os.name != "posix", reason="needs setitimer(2)")
 
 
 class ReadinessFromAnywhere(Level):
-    """Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads, inside a wait."""
+    """Calls from anywhere: `unregister` and `close` by finalizers, signal handlers and other threads."""
 
     def test_finalizer_may_unregister_inside_a_wait(self, port: Any, make_pair: PairMaker) -> None:
         stays, peer = make_pair()
@@ -111,6 +119,58 @@ class ReadinessFromAnywhere(Level):
                 assert not before & told.keys()
         assert list(port.wait(0.0)) == [(stays.fileno(), READ)]
 
+    def test_another_thread_may_unregister_during_a_modify(self, port: Any, pair: Pair) -> None:
+        """However the two calls meet, the descriptor is not registered afterwards."""
+        number = pair[0].fileno()
+        pair[1].send(b"x")
+        with switching_often():
+            for _ in range(300):
+                port.register(number, READ)
+                with beside(partial(port.unregister, number)):
+                    with pytest.raises(FileNotFoundError):
+                        _modify_for_ever(port, number)
+                assert list(port.wait(0.0)) == []
+
+    def test_another_thread_may_close_during_a_change(self, make_port: Any, make_pair: PairMaker) -> None:
+        """Whatever `close` has already done, the only error is BackendClosedError."""
+        (one, _), (other, _) = make_pair(), make_pair()
+        with switching_often():
+            for _ in range(60):
+                port = make_port()
+                port.register(one.fileno(), READ)
+                with beside(port.close):
+                    with pytest.raises(BackendClosedError):
+                        _change_for_ever(port, one.fileno(), other.fileno())
+
+    def test_finalizer_may_close_inside_a_wait(self, make_port: Any, make_pair: PairMaker) -> None:
+        pairs = [make_pair() for _ in range(5)]
+        for _, other in pairs:
+            other.send(b"x")
+        ready = {(one.fileno(), READ) for one, _ in pairs}
+        for allocations in range(1, 40):
+            port = make_port()
+            for one, _ in pairs:
+                port.register(one.fileno(), READ)
+            with collected_inside(port.close, allocations):
+                assert _events_unless_closed(port) <= ready
+            with pytest.raises(BackendClosedError):
+                port.wait(0.0)
+
+    def test_close_in_another_thread_ends_a_wait_with_events(self, make_port: Any, make_pair: PairMaker) -> None:
+        """The wait may report events that come while it is closed; no other does."""
+        for _ in range(20):
+            port, (one, other) = make_port(), make_pair()
+            port.register(one.fileno(), READ)
+
+            def send_and_close(port: Any = port, other: Any = other) -> None:
+                other.send(b"x")
+                port.close()
+
+            with beside(send_and_close):
+                assert _events_unless_closed(port) <= {(one.fileno(), READ)}
+            with pytest.raises(BackendClosedError):
+                port.wait(0.0)
+
     @ALARMS
     def test_signal_handler_may_close_inside_a_wait(self, port: Any, pair: Pair, on_alarm: OnAlarm) -> None:
         port.register(pair[0].fileno(), READ)
@@ -133,6 +193,27 @@ def _first_events(port: Any) -> list[tuple[int, int]]:
         events = list(port.wait(PATIENCE))
         if events:
             return events
+
+
+def _modify_for_ever(port: Any, number: int) -> None:
+    while True:
+        port.modify(number, READ | WRITE)
+        port.modify(number, READ)
+
+
+def _change_for_ever(port: Any, registered: int, other: int) -> None:
+    while True:
+        port.modify(registered, READ | WRITE)
+        port.register(other, READ)
+        port.unregister(other)
+
+
+def _events_unless_closed(port: Any) -> set[tuple[int, int]]:
+    """Wait once in a backend that is being closed elsewhere."""
+    try:
+        return set(port.wait(None))
+    except BackendClosedError:
+        return set()
 
 
 def _ends(port: Any) -> None:
