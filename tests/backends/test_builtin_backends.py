@@ -264,10 +264,37 @@ def test_epoll_refusals_that_have_a_remedy_name_it(closing, monkeypatch):
     backend = epoll.EpollBackend()
     closing(backend, backend._epoll)
     monkeypatch.setattr(backend, "_epoll", Full())
-    monkeypatch.setattr(backend, "_fd", -1)  # compiled, the kernel is asked without the object
+
+    class Number(int):
+        """Compiled, the kernel is asked without the object unless the number is of another class than int."""
+
     with pytest.raises(OSError, match="No space") as caught:
-        backend.register(0, READ)
+        backend.register(Number(0), READ)
     assert "max_user_watches" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("backend_class", [poll_.PollBackend, select_.SelectBackend])
+@pytest.mark.parametrize(("method", "arguments"), [("modify", (READ,)), ("unregister", ())])
+def test_call_during_which_the_backend_is_closed_says_so(backend_class, method, arguments, pair, closing):
+    """The table is emptied by the close (issue 32)."""
+    if not backend_class.probe()[0]:
+        pytest.skip(backend_class.probe()[1])
+    backend = backend_class()
+    closing(backend)
+    backend.register(pair[0].fileno(), READ)
+
+    class ClosedWhenAsked(set):
+        def __contains__(self, number):
+            backend.close()
+            return super().__contains__(number)
+
+        def remove(self, number):
+            backend.close()
+            super().remove(number)
+
+    backend._registered = ClosedWhenAsked(backend._registered)
+    with pytest.raises(BackendClosedError):
+        getattr(backend, method)(pair[0].fileno(), *arguments)
 
 
 @pytest.mark.parametrize("backend_class", [epoll.EpollBackend, poll_.PollBackend, select_.SelectBackend])

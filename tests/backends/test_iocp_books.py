@@ -320,13 +320,29 @@ def test_cancel_while_the_next_call_begins_ends_the_operation_once(backend, syst
     assert [(each, more) for each, _, more in ended] == [(operation, False)]
 
 
-def test_close_inside_a_wait_returns_what_is_in_flight_and_ends_the_wait(backend, system):
+def test_close_inside_a_submit_leaves_the_operation_to_the_next_close(backend, system):
+    """The operation is accepted, so it must not be lost (issue 32)."""
+    operation, returned, begin = Receive(3, 100), [], system.begin
+
+    def close_and_begin(*arguments):
+        returned.extend(backend.close())
+        return begin(*arguments)
+
+    system.begin = close_and_begin
+    backend.submit(operation)
+    assert returned == []
+    assert [*backend.close()] == [operation]
+    assert [*backend.close()] == []
+    assert system.closed
+
+
+def test_close_inside_a_wait_ends_the_wait_and_leaves_the_operations_to_the_next_close(backend, system):
     operation = Receive(3, 100)
     returned = []
     backend.submit(operation)
     system.inside = lambda: returned.extend(backend.close())
-    with pytest.raises(BackendClosedError):
-        backend.wait(None)
-    assert returned == [operation]
+    assert [*backend.wait(None)] == []
+    assert returned == []
+    assert [*backend.close()] == [operation]
     assert system.closed
     assert system.calls[0].dropped == 1

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore.errors import BackendClosedError, BackendUnavailableError, UsageError
 from loopcore.interest import READ, WRITE
 from loopcore.operations import Connect, Poll, Read, Receive, Send, SendTo
 from loopcore.testing.conformance.ledger import Ledger
@@ -223,3 +223,22 @@ def test_unbound_socket_is_connected_where_it_has_no_name_yet(monkeypatch, famil
             assert client.getpeername() == listener.getsockname()
     finally:
         port.close()
+
+
+def test_close_inside_a_cancel_leaves_the_operation_to_the_next_close(pair):
+    """A finalizer may close at any moment (issue 32)."""
+    returned = []
+
+    class Closing(SelectBackend):
+        def unregister(self, fd):
+            returned.extend(port.close())
+            super().unregister(fd)
+
+    port = ProactorBackend(Closing())
+    receiving = Receive(pair[0].fileno(), 100)
+    port.submit(receiving)
+    port.wait(0.0)
+    port.cancel(receiving)
+    assert [*returned, *port.close()] == [receiving]
+    with pytest.raises(BackendClosedError):
+        port.wait(0.0)
