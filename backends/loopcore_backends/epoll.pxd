@@ -21,6 +21,7 @@ cdef class EpollBackend(DirectPort):
 
     cpdef object wait(self, object timeout)
     cdef object _take_row(self, object fd)
+    cdef object _change_row(self, object fd, object interest)
 
 
 # The attribute is passed as a borrowed reference: a temporary one would look like a second owner of the list.
