@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +74,11 @@ def completion_kinds() -> Iterator[str]:
 def cannot_of(kind: str) -> dict[str, str]:
     """Return what a backend of this kind cannot, with the reason, as a contract's `cannot` says it."""
     cannot: dict[str, str] = {}
-    if kind.startswith("uring") and not is_compiled("loopcore_backends.uring.ring"):
-        reason = "interpreted, the ring may be unmapped under a `submit` that writes to it"
-        cannot["test_another_thread_may_close_during_a_submit"] = reason
     masked = {name.strip() for name in os.environ.get("LOOPCORE_URING_WITHOUT", "").split(",")}
     if kind.startswith("uring") and masked & TICKS:
         reason = "an operation that is asked for again each time asks for a poll in a tick that would have left it out"
         cannot["test_stream_of_hook_calls_is_that_of_a_built_in_backend"] = reason
     return cannot
-
-
-def is_compiled(module: str) -> bool:
-    """Tell whether `module` is an extension module here."""
-    return not str(import_module(module).__file__).endswith(".py")
 
 
 def is_first(kind: str) -> bool:
