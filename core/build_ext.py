@@ -26,6 +26,7 @@ the same Python, Cython, compiler and flags. CI sets it, because it installs loo
 """
 
 import argparse
+import asyncio
 import hashlib
 import json
 import os
@@ -85,7 +86,12 @@ static void __Pyx_AddTraceback(const char *, int, int, const char *) __attribute
 struct _object; void _Py_Dealloc(struct _object *) __attribute__((cold));
 """
 """Declares as cold the functions called on each way out of an error and for each last reference."""
-MACROS: Final = [("CYTHON_CLINE_IN_TRACEBACK", "0")]
+MACROS: Final = [
+    ("CYTHON_CLINE_IN_TRACEBACK", "0"),
+    ("LOOPCORE_TASK_SIZE", str(asyncio.Task.__basicsize__)),
+]
+HEAP_TYPES: Final = {"loopcore/kernel/visible.py": [("CYTHON_USE_TYPE_SPECS", "1")]}
+"""Modules whose classes have to be made at run time: CPython wants that of a class derived from asyncio's."""
 CAUGHT: Final = re.compile(r"__Pyx_GetException\(&(\w+), &(\w+), &(\w+)\)")
 """Where translated code catches an exception: it takes the type, the value and the traceback."""
 APPENDED: Final = """\
@@ -401,7 +407,7 @@ def build(modules: list[str], out: Path) -> None:
             module.removesuffix(".py").replace("/", ".").replace(os.sep, "."),
             [module],
             extra_compile_args=compiler_flags(out.parent),
-            define_macros=MACROS,
+            define_macros=[*MACROS, *HEAP_TYPES.get(module.replace(os.sep, "/"), [])],
         )
         for module in modules
     ]

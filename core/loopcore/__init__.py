@@ -28,6 +28,7 @@ from loopcore.kernel.meter import Measurements, Meter
 from loopcore.kernel.order import ReadyOrder, TickBudget
 from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.kernel.task import Task
+from loopcore.kernel.visible import IN_USE
 from loopcore.loop import EventLoop
 from loopcore.policy import EventLoopPolicy, install
 from loopcore.runner import Runner, new_event_loop, run
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     )
 elif INTERPRETED:
     from loopcore.kernel.interpreted_tasks import Future, Task
+elif IN_USE:
+    from loopcore.kernel.visible import Task
 
 __version__ = "0.1.0"
 

@@ -34,6 +34,7 @@ cdef class Future(Runnable):
     cdef list _callback_list
     cdef public object _cancel_message
     cdef public object _source_traceback
+    cdef public object _shown
     cdef object __weakref__
     cdef PyObject *_instance_dict
 
@@ -84,6 +85,7 @@ cdef extern from *:
             loopcore_let_go((future)->_callback_list); \
             loopcore_let_go((future)->_cancel_message); \
             loopcore_let_go((future)->_source_traceback); \
+            loopcore_let_go((future)->_shown); \
             (future)->_status = (future)->_log_traceback_flag = 0; \
             (future)->_waiter_shares = (future)->_is_due = 0; \
             (future)->_asyncio_future_blocking = 0; \
@@ -96,6 +98,9 @@ cdef extern from *:
     # Move the attribute's reference out: the attribute is empty afterwards.
     object take_waiter "loopcore_take_waiter" (Future future)
     object take_waiter_context "loopcore_take_waiter_context" (Future future)
+
+
+cdef object seen(Future future)
 
 
 # Whether a future that is destroyed has nothing to report; it is then emptied and kept for `make_future`.
@@ -128,7 +133,7 @@ cdef inline bint notify_directly(Future future, object callback, object context)
     cdef Reactor reactor = future._reactor
     if not goes_directly(future):
         return False
-    push_last(reactor.ready, new_handle(callback, (future,), reactor, context, reactor._contexts))
+    push_last(reactor.ready, new_handle(callback, (seen(future),), reactor, context, reactor._contexts))
     return True
 
 
@@ -193,8 +198,10 @@ cdef inline int deliver(Future future) except -1:
     future._waiter_shares = False
     context = acquire_context(reactor._contexts, <PyObject *>shared)
     shared = None
-    if call_for_in_context(reactor._contexts._thread, context, callback, future):
-        report_failed(callback, future, future._loop, context)
+    finished = seen(future)
+    future._shown = None
+    if call_for_in_context(reactor._contexts._thread, context, callback, finished):
+        report_failed(callback, finished, future._loop, context)
     else:
         release_context(reactor._contexts, context)
     return 0
@@ -208,7 +215,7 @@ cdef inline Runnable handle_of_due(Future future):
     own_first(future)
     callback, context = future._waiter, future._waiter_context
     future._waiter = future._waiter_context = None
-    return make_handle(callback, (future,), future._loop, context)
+    return make_handle(callback, (seen(future),), future._loop, context)
 
 
 # `__init__` is called again: a Handle replaces the future in the ready queue. If the future was taken out just now, the

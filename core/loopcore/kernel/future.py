@@ -28,6 +28,7 @@ from loopcore.kernel.exceptions import (
 from loopcore.kernel.faults import report_unseen
 from loopcore.kernel.formatting import describe_future, extract_stack
 from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.registry import unlink
 from loopcore.kernel.runnable import Runnable
 
 try:
@@ -83,6 +84,7 @@ class Future(Runnable):
         "_callback_list",
         "_cancel_message",
         "_source_traceback",
+        "_shown",
         "__weakref__",
         "__dict__",
     )
@@ -109,6 +111,8 @@ class Future(Runnable):
         self._callback_list: list[tuple[Any, Context | None]] | None = None
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
+        # What programs see in its place, or None: for a task, from Python 3.14 on, until it is done (visible.py).
+        self._shown: Any = self._shown if cython.compiled else getattr(self, "_shown", None)
         if loop.get_debug():
             self._source_traceback = extract_stack()
 
@@ -260,7 +264,7 @@ class Future(Runnable):
         """Call `fn(self)` through the loop once the future is done; soon if it is done now."""
         self._check_initialized()
         if self._status != _PENDING:
-            self._loop.call_soon(fn, self, context=context)
+            self._loop.call_soon(fn, seen(self), context=context)
         elif not cython.compiled or context is not None or not share_first(self, fn):
             self._add_callback(fn, copy_context() if context is None else context)
 
@@ -303,13 +307,15 @@ class Future(Runnable):
     def _notify(self, callback: Any, context: Context | None) -> int:
         if context is not None:
             if not cython.compiled or not notify_directly(self, callback, context):
-                self._loop.call_soon(callback, self, context=context)
+                self._loop.call_soon(callback, seen(self), context=context)
             return 0
         if self._reactor._slow_path_flags & _CLOSED:
             self._reactor._check_closed()  # raises, because the waiting task would never be woken (issue 32)
         push_last(self._reactor.ready, callback)  # a task: this is how one task hands over to another
+        if self._shown is not None:
+            unlink(self._shown, seen(callback))
         if self._reactor.watching:
-            self._reactor.probes.fire("loopcore_task_woken", self._loop, callback, self)
+            self._reactor.probes.fire("loopcore_task_woken", self._loop, seen(callback), seen(self))
         return 0
 
     def _schedule_callbacks(self) -> None:
@@ -344,6 +350,11 @@ class Future(Runnable):
     def __del__(self) -> None:
         if self._log_traceback_flag:
             report_unseen(self)
+
+
+def seen(future: Future) -> Any:
+    """Return the object that programs know as this future."""
+    return future if future._shown is None else future._shown
 
 
 class FutureIterator:

@@ -10,8 +10,11 @@ from loopcore.kernel.handle import check_context
 from loopcore.kernel.interpreted_steps import IS_COMPILED, CountedTask, TaskNumbers
 from loopcore.kernel.interpreted_steps import Task as ChosenTask
 from loopcore.kernel.task import Task as InterpretedTask
+from loopcore.kernel.visible import IN_USE
+from loopcore.kernel.visible import Task as VisibleTask
 
-_MADE_HERE = (CountedTask, InterpretedTask)
+_MADE_HERE = (CountedTask, InterpretedTask, VisibleTask)
+_OWN: Any = VisibleTask if IN_USE else InterpretedTask
 
 
 class _Known(type):
@@ -33,7 +36,7 @@ class Future(InterpretedFuture, metaclass=_Known):
     __slots__ = ()
 
 
-class Task(InterpretedTask, metaclass=_Known):
+class Task(_OWN, metaclass=_Known):  # type: ignore[misc]
     """The class that programs know as `loopcore.Task`."""
 
     __slots__ = ()
@@ -47,7 +50,7 @@ def make_future(loop: Any) -> Any:
 def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Any:
     """Return a new task of `loop` that runs `coro`. Raises TypeError if `coro` is not a coroutine."""
     if not IS_COMPILED or loop._order is not None:
-        return InterpretedTask(coro, loop=loop, name=name, context=context)
+        return _OWN(coro, loop=loop, name=name, context=context)
     if context is not None:
         check_context(context)
     task = ChosenTask(coro, loop=loop, name=name, context=context)

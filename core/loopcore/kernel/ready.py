@@ -145,6 +145,8 @@ class ReadyQueue:
             runnable: Runnable | None = self._ring[(self._first + position) & self._mask]
             if type(runnable) is Handle:
                 track(runnable)
+            elif runnable is not None:
+                runnable._give_up()
 
     def _replace(self, small: "list[Runnable | None]") -> None:
         # Destroying an entry may push another (a coroutine that is closed), so the indices must be right before that.

@@ -11,6 +11,7 @@ A task is removed from the list when it is done, not when it is collected: `all_
 
 import sys
 from asyncio import events as asyncio_events
+from asyncio import futures as asyncio_futures
 from asyncio import tasks as asyncio_tasks
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ LEAVES_TASKS = _DIRECT and bool(cython.compiled)
 """Whether a task may stay the current one of its loop until another task replaces it."""
 
 _tasks = asyncio_tasks
+_futures = asyncio_futures
 _running: dict[Any, Any] = _tasks._current_tasks if _DIRECT else {}  # type: ignore[attr-defined]
 _known: Any = getattr(_tasks, "_all_tasks" if sys.version_info < (3, 12) else "_scheduled_tasks", None)
 _numbers = count(1)
@@ -69,6 +71,16 @@ def leave_task(loop: Any, previous: Any) -> None:
         _running[loop] = previous
 
 
+def link(awaited: Any, task: Any) -> None:
+    """Let the call graph show that `task` waits for `awaited`; from Python 3.14 on."""
+    _futures.future_add_to_awaited_by(awaited, task)  # type: ignore[attr-defined]
+
+
+def unlink(awaited: Any, task: Any) -> None:
+    """Undo `link`."""
+    _futures.future_discard_from_awaited_by(awaited, task)  # type: ignore[attr-defined]
+
+
 @contextmanager
 def as_running_loop(loop: Any) -> Iterator[None]:
     """Make `loop` the running loop of this thread, for a tick that its host asks for.
@@ -97,7 +109,8 @@ def replace_left(loop: Any, task: Any) -> None:
 def enlist(task: Any) -> None:
     """Make `task` visible to `asyncio.all_tasks`, by a weak reference."""
     if not _DIRECT:
-        _tasks._register_task(task)
+        if not task._is_seen:
+            _tasks._register_task(task)
         task._registration = 1
         return
     reference = ref(task, _known._remove)
@@ -109,7 +122,8 @@ def delist(task: Any) -> None:
     """Undo `enlist`."""
     if _DIRECT:
         _known.data.discard(task._registration)
-    # From 3.14 on the interpreter omits done tasks.
+    else:
+        delist_elsewhere(task._shown)
     task._registration = 0
 
 
@@ -119,8 +133,8 @@ def enlist_elsewhere(task: Any) -> None:
 
 
 def delist_elsewhere(task: Any) -> None:
-    """Undo `enlist_elsewhere`."""
-    if _DIRECT:
+    """Undo `enlist_elsewhere`. From 3.14 on a task that has become garbage is not in the list any more."""
+    if task is not None:
         _tasks._unregister_task(task)
 
 

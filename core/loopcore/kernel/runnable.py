@@ -42,6 +42,9 @@ class Runnable:
         """Return the object that others see and run instead. Called after this one has left the ready queue."""
         return self
 
+    def _give_up(self) -> None:
+        """Let go of what this keeps alive until it runs: the loop is closed, and it never will."""
+
     def _takes_note(self, result: Any) -> bool:
         """Note the result of a Send, before callbacks run in this tick; return whether this object needs a turn."""
         return True

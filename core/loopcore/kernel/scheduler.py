@@ -18,6 +18,8 @@ from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.registry import LEAVES_TASKS
 from loopcore.kernel.task import Task
+from loopcore.kernel.visible import IN_USE
+from loopcore.kernel.visible import Task as VisibleTask
 
 try:
     import cython
@@ -26,8 +28,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.future import make_future
-    from cython.cimports.loopcore.kernel.scheduler import create_plainly
-    from cython.cimports.loopcore.kernel.task import make_task
+    from cython.cimports.loopcore.kernel.scheduler import create_plainly, make_task
     from cython.cimports.loopcore.native.creating import open_create_task
 else:
     from loopcore.kernel.interpreted_steps import IS_COMPILED
@@ -36,6 +37,8 @@ else:
 
 
 _IDLE = flags.IDLE
+_VISIBLE = IN_USE
+_TASK: Any = VisibleTask if IN_USE else Task
 
 FACTORIES_NAME = sys.version_info >= (3, 14)
 """Whether a task factory receives the name, as asyncio's does: an eager task runs its first step with it."""
@@ -58,7 +61,7 @@ class Scheduler(Reactor):
     ) -> None:
         Reactor.__init__(self, backend, clock=clock, probes=probes)
         self._future_class: Any = Future
-        self._task_class: Any = Task
+        self._task_class: Any = _TASK
         self._task_factory: Any = None
         self._own_tasks: bool = True
         self._task_type = Task if LEAVES_TASKS else None
@@ -73,7 +76,7 @@ class Scheduler(Reactor):
         self._future_class = future_class
         self._task_class = task_class
         # Interpreted, these classes need their constructors: the shortcut makes asyncio's (docs/adr/0002).
-        self._own_tasks = cython.compiled and task_class is Task and future_class is Future
+        self._own_tasks = cython.compiled and task_class is _TASK and future_class is Future
 
     def __reduce__(self) -> Any:
         # `copy.deepcopy` of an object that refers to a future gets here, and would copy descriptors, which have one

@@ -2,7 +2,7 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 
-from loopcore.kernel.future cimport Future, deliver, empty_future
+from loopcore.kernel.future cimport Future, deliver, empty_future, seen
 from loopcore.kernel.reactor cimport Reactor
 from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere, enter_task, replace_left
 from loopcore.native.cpython cimport PYGEN_ERROR, PYGEN_RETURN, PySendResult, send
@@ -20,18 +20,20 @@ cdef object _COROUTINE
 cdef class Task(Future):
     cdef public object _coro
     cdef readonly object _context
-    cdef object _name
+    cdef public object _name
     cdef long long _number
     cdef public object _fut_waiter
     cdef object _thrown
     cdef Py_ssize_t _registration
     cdef bint _returned
+    cdef public bint _is_seen
     cdef public bint _must_cancel
     cdef public bint _log_destroy_pending
     cdef public int _num_cancels_requested
 
     @cython.locals(thread=cython.p_void)
     cdef object _run(self)
+    cdef int _give_up(self) except -1
     cdef int _schedule_step(self) except -1
     @cython.locals(by_tick=bint)
     cdef int _step(self) except -1
@@ -40,6 +42,8 @@ cdef class Task(Future):
     @cython.locals(future=Future)
     cdef int _wait_for(self, object yielded) except -1
     cdef int _suspend_on(self, object future) except -1
+    @cython.locals(awaited=Future)
+    cdef int _link(self, object future) except -1
     cdef int _finish(self, object result) except -1
     cdef int _finish_cancelled(self, object exc) except -1
     cdef int _finish_failed(self, object exc) except -1
@@ -49,6 +53,8 @@ cdef class Task(Future):
 
 @cython.locals(task=Task)
 cpdef Task make_task(Reactor loop, object coro, object name, object context)
+@cython.locals(step=Task)
+cdef Task make_step(Reactor loop, object coro, object context, object shown)
 
 
 cdef extern from *:
@@ -62,7 +68,7 @@ cdef extern from *:
             loopcore_let_go((task)->_fut_waiter); \
             loopcore_let_go((task)->_thrown); \
             (task)->_number = 0; \
-            (task)->_returned = (task)->_must_cancel = (task)->_log_destroy_pending = 0; \
+            (task)->_is_seen = (task)->_returned = (task)->_must_cancel = (task)->_log_destroy_pending = 0; \
             (task)->_num_cancels_requested = 0; \
         } while (0)
     """
@@ -73,7 +79,9 @@ cdef extern from *:
 @cython.nonecheck(False)
 cdef inline bint end_task(PyObject *ended) noexcept:
     task = <Task>ended
-    if task._log_traceback_flag or task._registration or (task._status == _PENDING and task._log_destroy_pending):
+    if task._registration:
+        return False
+    if not task._is_seen and (task._log_traceback_flag or (task._status == _PENDING and task._log_destroy_pending)):
         return False
     untrack(task)
     empty_task(task)
@@ -170,7 +178,8 @@ cdef inline int enlist(Task task) except -1:
     if _LISTS:
         list_task(<PyObject *>task, &task._registration)
     else:
-        enlist_elsewhere(task)
+        if not task._is_seen:
+            enlist_elsewhere(task)
         task._registration = 1
     return 0
 
@@ -182,5 +191,5 @@ cdef inline int delist(Task task) except -1:
         unlist_task(&task._registration)
     else:
         task._registration = 0
-        delist_elsewhere(task)
+        delist_elsewhere(seen(task))
     return 0

@@ -23,7 +23,7 @@ from loopcore.kernel.formatting import describe_task, drop_own_frames, print_tas
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import check_context
 from loopcore.kernel.reactor import Reactor
-from loopcore.kernel.registry import LISTS_BY_ITSELF, show_tasks
+from loopcore.kernel.registry import LISTS_BY_ITSELF, link, show_tasks, unlink
 
 try:
     import cython
@@ -32,6 +32,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.failure import failure_of, takes_waiters
+    from cython.cimports.loopcore.kernel.future import seen
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
     from cython.cimports.loopcore.kernel.task import (
@@ -52,6 +53,7 @@ else:
     from contextvars import copy_context
 
     from loopcore.kernel.failure import failure_of, takes_waiters
+    from loopcore.kernel.future import seen
     from loopcore.kernel.interpreted_ready import push_last
     from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, next_number
     from loopcore.native.interpreted import advance
@@ -78,6 +80,7 @@ class Task(Future):
         "_registration",
         "_returned",
         "_must_cancel",
+        "_is_seen",
         "_log_destroy_pending",
         "_num_cancels_requested",
     )
@@ -93,6 +96,7 @@ class Task(Future):
     ) -> None:
         Future.__init__(self, loop=loop)
         self._log_destroy_pending: bool = False
+        self._is_seen: bool = self._shown is not None  # if so, the task that programs see reports its end
         self._registration: Any = self._registration if cython.compiled else 0  # from an earlier `__init__`, or 0
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
@@ -102,7 +106,7 @@ class Task(Future):
         self._coro: Any = coro
         self._context: Context = copy_context() if context is None else context
         self._name: str | None = None if name is None else str(name)
-        self._number: int = next_number() if name is None else 0
+        self._number: int = next_number() if name is None and self._shown is None else 0
         self._fut_waiter: Any = None
         self._thrown: BaseException | None = None
         self._returned: bool = False
@@ -212,6 +216,9 @@ class Task(Future):
             self._context.run(self._step)
             del self
 
+    def _give_up(self) -> None:
+        self._shown = None
+
     def _schedule_step(self) -> None:
         if self._reactor is not None:
             push_last(self._reactor.ready, self)
@@ -223,6 +230,8 @@ class Task(Future):
     def _wakeup(self, future: Any) -> None:
         # For callers that enter the context themselves: `call_soon` of any loop, futures that are not loopcore's.
         self._announce("loopcore_task_step_begin")
+        if future is not None and self._shown is not None and not isinstance(future, Future):
+            unlink(future, self._shown)
         try:
             self._step()
         finally:
@@ -238,7 +247,7 @@ class Task(Future):
         if self._reactor is not None:
             self._reactor.stats.task_steps = self._reactor.stats.task_steps + 1  # `+=` would take a reference
         by_tick = cython.compiled and self._reactor is not None and self._reactor._steps_task
-        previous = enter_after(self) if by_tick else enter_task(self._loop, self)
+        previous = enter_after(self) if by_tick else enter_task(self._loop, seen(self))
         try:
             if cython.compiled and thrown is None:
                 resume(self)
@@ -306,11 +315,22 @@ class Task(Future):
 
     def _suspend_on(self, future: Any) -> None:
         self._fut_waiter = future
+        if self._shown is not None:
+            self._link(future)
         if self._must_cancel and future.cancel(self._cancel_message):
             self._must_cancel = False
 
+    def _link(self, future: Any) -> None:
+        # For the call graph, which has tasks and asyncio's futures.
+        if not isinstance(future, Future):
+            link(future, self._shown)
+        else:
+            awaited = future
+            if awaited._shown is not None:
+                link(awaited._shown, self._shown)
+
     def _wait_for_other(self, yielded: Any) -> None:
-        error = bad_yield_error(self, self._loop, yielded)
+        error = bad_yield_error(seen(self), self._loop, seen(yielded) if isinstance(yielded, Future) else yielded)
         if error is None:
             yielded._asyncio_future_blocking = False
             yielded.add_done_callback(self._wakeup, context=self._context)
@@ -353,13 +373,16 @@ class Task(Future):
             if self._reactor.watching:
                 self._announce("loopcore_task_done")
         Future._schedule_callbacks(self)
+        if not self._is_due:
+            self._shown = None
 
     def _announce(self, hook: str) -> None:
         if self._reactor is not None and self._reactor.watching:
-            self._reactor.probes.fire(hook, self._loop, self)
+            self._reactor.probes.fire(hook, self._loop, seen(self))
 
     def _announce_woken(self, future: Any) -> None:
-        self._reactor.probes.fire("loopcore_task_woken", self._loop, self, future)
+        woken_by = seen(future) if isinstance(future, Future) else future
+        self._reactor.probes.fire("loopcore_task_woken", self._loop, seen(self), woken_by)
 
     def _start_eagerly(self) -> None:
         try:
@@ -371,13 +394,15 @@ class Task(Future):
                 del self
 
     def __repr__(self) -> str:
-        return describe_task(self)
+        return describe_task(self) if self._shown is None else repr(self._shown)
 
     def __del__(self) -> None:
         if self._registration:
             delist(self)
             if self._status == _PENDING and self._reactor is not None:
                 self._reactor.stats.tasks_destroyed += 1
+        if self._is_seen:
+            return
         if self._status == _PENDING and self._log_destroy_pending:
             report_destroyed(self)
         if self._log_traceback_flag:
@@ -386,6 +411,20 @@ class Task(Future):
     def __dealloc__(self) -> None:
         if cython.compiled and _LISTS:
             delist(self)  # the list holds no reference
+
+
+def make_step(loop: Reactor, coro: Any, context: Context, shown: Any) -> Task:
+    """Make the Task that runs the coroutine of `shown`, a task of visible.py. Compiled only."""
+    step: Task = pop_free_object() if has_free_object() else Task.__new__(Task)
+    step._loop = step._reactor = loop  # the other attributes are already zero or None
+    step._coro = coro
+    step._context = context
+    step._shown = shown
+    step._is_seen = step._log_destroy_pending = True
+    step._registration = 1
+    loop.stats.tasks_created += 1
+    push_last(loop.ready, step)
+    return step
 
 
 def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:

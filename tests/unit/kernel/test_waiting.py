@@ -7,6 +7,7 @@ import pytest
 
 from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.kernel.visible import IN_USE
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 
@@ -117,6 +118,7 @@ class Stopping(Scheduler):
         self.call_soon(self.stop_ticks)
 
 
+@pytest.mark.skipif(IN_USE, reason="a task refers to its step, and the step to it: the collector takes them")
 def test_what_goes_with_a_task_that_nobody_knows_may_schedule_before_the_wait() -> None:
     backend = ScriptedBackend()  # as above
     scheduler = Stopping(backend)

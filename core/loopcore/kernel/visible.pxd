@@ -1,0 +1,26 @@
+cimport cython
+
+from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.task cimport Task as Step
+from loopcore.kernel.task cimport make_step
+from loopcore.native.asyncio_task cimport Task as AsyncioTask
+from loopcore.native.asyncio_task cimport begin_as
+
+cdef int _PENDING
+cdef object _NOWHERE
+
+
+cdef class Nowhere:
+    pass
+
+
+cdef class Task(AsyncioTask):
+    cdef public Step _step
+
+
+cdef inline int begin(Task task, object coro, object name, object context) except -1:
+    return begin_as(AsyncioTask, task, (coro,), {"loop": _NOWHERE, "name": name, "context": context})
+
+
+@cython.locals(task=Task)
+cpdef Task make_task(Reactor loop, object coro, object name, object context)

@@ -1,0 +1,276 @@
+"""Task from Python 3.14 on: a real `asyncio.Task`, which the interpreter's tools see.
+
+From 3.14 on the interpreter keeps the list of all tasks, and `python -m asyncio ps`, the call graph, and sampling
+profilers read `asyncio.Task` objects. So what a program holds is one of those. It is made for a loop that never runs
+it, and owns the `Task` of kernel/task.py, which runs the coroutine: the step. Awaiting the one waits for the other.
+
+A step refers to its task until it is done; then only the task refers to the step. Thread: the loop's own.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any
+
+from loopcore.kernel.faults import report_destroyed, report_unseen
+from loopcore.kernel.formatting import describe_task
+from loopcore.kernel.handle import check_context
+from loopcore.kernel.task import Task as Step
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.task import make_step
+    from cython.cimports.loopcore.kernel.visible import begin
+    from cython.cimports.loopcore.native.asyncio_task import Task as AsyncioTask
+    from cython.cimports.loopcore.native.cpython import copy_context
+else:
+    from asyncio import Task as AsyncioTask
+    from contextvars import copy_context
+
+IN_USE = sys.version_info >= (3, 14) and asyncio.Task is not asyncio.tasks._PyTask  # type: ignore[attr-defined]
+"""Whether tasks are made of these classes; elsewhere (PyPy has no `asyncio.Task` in C) a step is all there is."""
+
+_PENDING = 0
+
+
+class Nowhere:
+    """The loop for which an `asyncio.Task` is made that asyncio shall not run."""
+
+    def get_debug(self) -> bool:
+        """Return False: the step keeps where the task was created."""
+        return False
+
+    def call_soon(self, callback: Any, context: Any = None) -> None:
+        """Forget the first step of asyncio's."""
+
+
+_NOWHERE: Any = Nowhere()
+
+
+class Task(AsyncioTask):  # type: ignore[type-arg]
+    """A future whose result comes from running a coroutine."""
+
+    def __init__(
+        self,
+        coro: Coroutine[Any, Any, Any] | Generator[Any, Any, Any],
+        *,
+        loop: Any = None,
+        name: Any = None,
+        context: Context | None = None,
+        eager_start: bool = False,
+    ) -> None:
+        if context is None:
+            context = copy_context()
+        else:
+            check_context(context)
+        if cython.compiled:
+            begin(self, coro, name, context)
+        else:
+            AsyncioTask.__init__(self, coro, loop=_NOWHERE, name=name, context=context)
+            AsyncioTask._log_destroy_pending.__set__(self, False)  # type: ignore[attr-defined]
+        self._step: Any = Step.__new__(Step)
+        self._step._shown = self
+        try:
+            self._step.__init__(coro, loop=loop, context=context, eager_start=eager_start)
+        finally:
+            del self  # an eager task keeps its exception, and that this frame
+
+    # What a future has
+
+    def get_loop(self) -> Any:
+        """Return the loop that the task belongs to."""
+        return self._step.get_loop()
+
+    def done(self) -> bool:
+        """Return whether the coroutine has ended."""
+        return bool(self._step._status != _PENDING)
+
+    def cancelled(self) -> bool:
+        """Return whether the task was cancelled, and has not refused it."""
+        return bool(self._step.cancelled())
+
+    def result(self) -> Any:
+        """Return the result, or raise the exception.
+
+        Raises CancelledError if the task was cancelled, InvalidStateError if it is not done.
+        """
+        return self._step.result()
+
+    def exception(self) -> BaseException | None:
+        """Return the exception, or None if there is a result. Raises as `result` does."""
+        error: BaseException | None = self._step.exception()
+        return error
+
+    def add_done_callback(self, fn: Callable[[Any], object], /, *, context: Context | None = None) -> None:
+        """Call `fn(self)` through the loop once the task is done; soon if it is done now."""
+        if self._step._status != _PENDING:
+            self._step._loop.call_soon(fn, self, context=context)
+        else:
+            self._step.add_done_callback(fn, context=context)
+
+    def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
+        """Remove every registration of `fn`; return how many there were."""
+        removed: int = self._step.remove_done_callback(fn)
+        return removed
+
+    # What a task has
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Ask the task to cancel itself: CancelledError is thrown into the coroutine at its next step.
+
+        False if the task is done already. The coroutine may clean up, or refuse.
+        """
+        return bool(self._step.cancel(msg))
+
+    def cancelling(self) -> int:
+        """Return how many requests to cancel have not been undone by `uncancel`."""
+        requests: int = self._step.cancelling()
+        return requests
+
+    def uncancel(self) -> int:
+        """Undo one request to cancel; return how many are left (asyncio.timeout and TaskGroup do this)."""
+        requests: int = self._step.uncancel()
+        return requests
+
+    def get_coro(self) -> Any:
+        """Return the coroutine, or None if an eager task has finished it."""
+        return self._step._coro
+
+    # Attributes that asyncio's own code and its tests read by these names.
+
+    @property
+    def _coro(self) -> Any:
+        return self._step._coro
+
+    @property
+    def _loop(self) -> Any:
+        return self._step._loop
+
+    @property
+    def _state(self) -> str:
+        state: str = self._step._state
+        return state
+
+    @property
+    def _result(self) -> Any:
+        return self._step._result
+
+    @property
+    def _exception(self) -> BaseException | None:
+        error: BaseException | None = self._step._exception
+        return error
+
+    @property
+    def _callbacks(self) -> Any:
+        return self._step._callbacks
+
+    @property
+    def _fut_waiter(self) -> Any:
+        waiter = self._step._fut_waiter
+        return seen_of(waiter) if isinstance(waiter, Step) else waiter
+
+    @property
+    def _must_cancel(self) -> bool:
+        return bool(self._step._must_cancel)
+
+    @property
+    def _num_cancels_requested(self) -> int:
+        requests: int = self._step._num_cancels_requested
+        return requests
+
+    @property
+    def _source_traceback(self) -> Any:
+        return self._step._source_traceback
+
+    @property
+    def _cancel_message(self) -> Any:
+        return self._step._cancel_message
+
+    @_cancel_message.setter
+    def _cancel_message(self, message: Any) -> None:
+        self._step._cancel_message = message
+
+    @property
+    def _asyncio_future_blocking(self) -> bool:
+        return bool(self._step._asyncio_future_blocking)
+
+    @_asyncio_future_blocking.setter
+    def _asyncio_future_blocking(self, value: bool) -> None:
+        self._step._asyncio_future_blocking = value
+
+    @property
+    def _log_traceback(self) -> bool:
+        return bool(self._step._log_traceback)
+
+    @_log_traceback.setter
+    def _log_traceback(self, value: bool) -> None:
+        self._step._log_traceback = value
+
+    @property
+    def _log_destroy_pending(self) -> bool:
+        return bool(self._step._log_destroy_pending)
+
+    @_log_destroy_pending.setter
+    def _log_destroy_pending(self, value: bool) -> None:
+        self._step._log_destroy_pending = value
+
+    def _make_cancelled_error(self) -> BaseException:
+        error: BaseException = self._step._make_cancelled_error()
+        return error
+
+    # Waiting for it, and its end
+
+    def __iter__(self) -> Any:
+        return iter(self._step) if type(self) is Task else wait_for(self)
+
+    def __await__(self) -> Any:
+        return iter(self._step) if type(self) is Task else wait_for(self)
+
+    def __repr__(self) -> str:
+        return describe_task(self)
+
+    def __del__(self) -> None:
+        step = getattr(self, "_step", None)  # None if `__init__` was never called
+        if step is None:
+            return
+        if step._status == _PENDING:
+            if step._log_destroy_pending:
+                report_destroyed(self)
+        elif type(self) is not Task and step._log_traceback:
+            report_unseen(self)
+        else:
+            # A task that waits for this one has only the step, and may not have run yet: the step reports, at its end.
+            step._name = self.get_name()
+            step._is_seen = False
+
+
+def wait_for(task: Any) -> Generator[Any, None, Any]:
+    """Wait for a task of a program's class, which may override what a waiter calls: `cancel`, `result`."""
+    if not task.done():
+        task._asyncio_future_blocking = True
+        yield task
+    if not task.done():
+        raise RuntimeError("await wasn't used with future")
+    return task.result()
+
+
+def seen_of(step: Step) -> Any:
+    """Return the task whose step this is, or the step itself if it is done."""
+    return step if step._shown is None else step._shown
+
+
+def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Task:
+    """Make a Task as its constructor does outside debug mode, without the cost of that call. Compiled only."""
+    if context is None:
+        context = copy_context()
+    else:
+        check_context(context)
+    task: Task = Task.__new__(Task)
+    begin(task, coro, name, context)
+    task._step = make_step(loop, coro, context, task)
+    return task
