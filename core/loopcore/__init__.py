@@ -26,7 +26,6 @@ from loopcore.kernel.histogram import Histogram, HistogramSnapshot
 from loopcore.kernel.loop_stats import LoopStatsSnapshot
 from loopcore.kernel.meter import Measurements, Meter
 from loopcore.kernel.order import ReadyOrder, TickBudget
-from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.kernel.task import Task
 from loopcore.kernel.visible import IN_USE
 from loopcore.loop import EventLoop
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
         start_server,
         start_unix_server,
     )
-elif INTERPRETED:
-    from loopcore.kernel.interpreted_tasks import Future, Task
 elif IN_USE:
     from loopcore.kernel.visible import Task
 

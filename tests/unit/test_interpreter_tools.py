@@ -61,7 +61,11 @@ def told(tmp_path: Path, loop: str, tool: str) -> tuple[str, str]:
             assert process.stdout is not None
             graph = "".join(iter(process.stdout.readline, "ready\n"))
             seen = subprocess.run(
-                [sys.executable, "-m", "asyncio", tool, str(process.pid)], capture_output=True, text=True, timeout=60
+                [sys.executable, "-m", "asyncio", tool, str(process.pid)],
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=60,
             )
         finally:
             process.kill()

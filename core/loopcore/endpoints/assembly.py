@@ -33,10 +33,8 @@ from loopcore.endpoints.process import ProcessEndpoints
 from loopcore.endpoints.sendfile import FileSender
 from loopcore.endpoints.tls import Tls, TlsSettings
 from loopcore.endpoints.unix import UnixEndpoints
-from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.services.children import Children
 from loopcore.services.sendfile import SendFiles
-from loopcore.transports import interpreted_stream
 from loopcore.transports.datagram import DatagramTransport
 from loopcore.transports.opening import open_stream
 from loopcore.transports.pipes import ReadPipeTransport, WritePipeTransport
@@ -58,19 +56,12 @@ class Endpoints(NamedTuple):
     files: FileSender
 
 
-def stream_maker(loop: Any) -> Any:
-    """Return the factory of `loop`'s stream transports."""
-    if INTERPRETED and loop.completions is None:
-        return interpreted_stream.StreamTransport
-    return open_stream
-
-
 def assemble(
     loop: Any, *, resolver: NameResolver, sockops: SocketConnector, children: Children, files: SendFiles
 ) -> Endpoints:
     """Return the endpoints of `loop`, which must be initialised far enough for its methods to be bound."""
     # Any: it is an asyncio.Transport only through `__class__`, which type checkers do not see.
-    make_transport: Any = partial(stream_maker(loop), loop)
+    make_transport: Any = partial(open_stream, loop)
     make_datagram_transport: Any = partial(DatagramTransport, loop)
     tls = Tls(loop, create_future=loop.create_future, make_transport=make_transport)
     opener = StreamOpener(

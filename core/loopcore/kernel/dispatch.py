@@ -183,13 +183,13 @@ class Dispatcher(TaskQueues):
                 run_handle(runnable, self._contexts)
             else:
                 runnable._run()
+            runnable = None  # what goes with it may schedule
             if self._microtasks_pending:
                 self._run_microtasks()
             if self.unflushed > self.flush_limit:
                 self._flush_early()
         if cython.compiled:
             settle_contexts(self)
-        runnable = None  # interpreted, a live traceback would pin this frame, and through it the finished task
         return count
 
     def _run_io(self) -> int:
@@ -275,7 +275,7 @@ class Dispatcher(TaskQueues):
                 if runnable is not None:
                     self.ready.push(runnable)
             raise
-        runnable = None  # as in _run_pending
+        runnable = None  # or a traceback keeps what ran
         return len(due)
 
     def _flush_early(self) -> None:
@@ -365,14 +365,14 @@ class Dispatcher(TaskQueues):
                 self._set_timing(False)
         else:
             self._run_watched(runnable)
-        runnable = None  # type: ignore[assignment]  # as in _run_pending
+        runnable = None  # type: ignore[assignment]  # or a traceback keeps what ran
 
     def _run_watched(self, runnable: Runnable) -> None:
         if self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES):
             run_watched(self, runnable)
         else:
             runnable._run()
-        runnable = None  # type: ignore[assignment]  # as in _run_pending
+        runnable = None  # type: ignore[assignment]  # or a traceback keeps what ran
 
     def _set_window(self, is_open: bool) -> None:
         self._window_is_open = is_open

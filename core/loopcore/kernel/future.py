@@ -55,7 +55,7 @@ if cython.compiled:
 else:
     from contextvars import copy_context
 
-    from loopcore.kernel.interpreted_ready import push_last
+    from loopcore.native.interpreted import push_last
 
 _PENDING, _CANCELLED, _FINISHED = 0, 1, 2
 _CLOSED = flags.CLOSED

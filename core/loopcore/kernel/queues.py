@@ -41,8 +41,7 @@ else:
     from time import monotonic
 
     from loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer
-    from loopcore.kernel.interpreted_ready import DequeReadyQueue as ReadyQueue  # type: ignore[assignment]
-    from loopcore.kernel.interpreted_ready import push_last
+    from loopcore.native.interpreted import push_last
 
 _CLOSED, _IDLE, _DEBUG = flags.CLOSED, flags.IDLE, flags.DEBUG
 _WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS

@@ -42,6 +42,10 @@ class Runnable:
         """Return the object that others see and run instead. Called after this one has left the ready queue."""
         return self
 
+    def _as_seen(self) -> Any:
+        """Return the object that programs and hooks know as this one."""
+        return self
+
     def _give_up(self) -> None:
         """Let go of what this keeps alive until it runs: the loop is closed, and it never will."""
 

@@ -12,7 +12,6 @@ from typing import Any
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
 from loopcore.completion import CompletionBackend
-from loopcore.kernel import flags
 from loopcore.kernel.future import Future
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
@@ -31,12 +30,9 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.scheduler import create_plainly, make_task
     from cython.cimports.loopcore.native.creating import open_create_task
 else:
-    from loopcore.kernel.interpreted_steps import IS_COMPILED
-    from loopcore.kernel.interpreted_tasks import create_task, make_future, make_task
-    from loopcore.kernel.interpreted_tick import InterpretedReactor as Reactor
+    from loopcore.kernel.future import make_future
+    from loopcore.kernel.task import make_task
 
-
-_IDLE = flags.IDLE
 _VISIBLE = IN_USE
 _TASK: Any = VisibleTask if IN_USE else Task
 
@@ -63,7 +59,7 @@ class Scheduler(Reactor):
         self._future_class: Any = Future
         self._task_class: Any = _TASK
         self._task_factory: Any = None
-        self._own_tasks: bool = True
+        self._own_tasks: bool = not INTERPRETED
         self._task_type = Task if LEAVES_TASKS else None
 
     def use_classes(self, future_class: Any, task_class: Any) -> None:
@@ -75,8 +71,7 @@ class Scheduler(Reactor):
             return
         self._future_class = future_class
         self._task_class = task_class
-        # Interpreted, these classes need their constructors: the shortcut makes asyncio's (docs/adr/0002).
-        self._own_tasks = cython.compiled and task_class is _TASK and future_class is Future
+        self._own_tasks = not INTERPRETED and task_class is _TASK and future_class is Future
 
     def __reduce__(self) -> Any:
         # `copy.deepcopy` of an object that refers to a future gets here, and would copy descriptors, which have one
@@ -85,7 +80,7 @@ class Scheduler(Reactor):
 
     def create_future(self) -> Any:
         """Return a new pending future of this loop."""
-        if (self._slow_path_flags and (cython.compiled or self._slow_path_flags != _IDLE)) or not self._own_tasks:
+        if self._slow_path_flags or not self._own_tasks:
             return self._future_class(loop=self)
         return make_future(self)
 
@@ -106,8 +101,6 @@ class Scheduler(Reactor):
         self._check_caller()
         self._empty_inbox_while_idle()
         if self._task_factory is None:
-            if not cython.compiled and self._own_tasks and self._slow_path_flags & ~_IDLE == 0 and not options:
-                return make_task(self, coro, name, context)
             return self._task_class(coro, loop=self, name=name, context=context, **options)
         if context is not None:
             options["context"] = context  # left out otherwise: factories need not accept it
@@ -132,6 +125,3 @@ class Scheduler(Reactor):
 
 CREATES_PLAINLY = bool(cython.compiled and open_create_task(Scheduler, create_plainly))
 """Whether an ordinary call of `create_task` makes no dict for its unused keyword arguments."""
-
-if not cython.compiled and IS_COMPILED:
-    Scheduler.create_task = create_task  # type: ignore[method-assign]

@@ -26,13 +26,14 @@ cdef class Task(Future):
     cdef object _thrown
     cdef Py_ssize_t _registration
     cdef bint _returned
-    cdef public bint _is_seen
     cdef public bint _must_cancel
+    cdef public bint _is_seen
     cdef public bint _log_destroy_pending
     cdef public int _num_cancels_requested
 
     @cython.locals(thread=cython.p_void)
     cdef object _run(self)
+    cdef object _as_seen(self)
     cdef int _give_up(self) except -1
     cdef int _schedule_step(self) except -1
     @cython.locals(by_tick=bint)

@@ -54,9 +54,8 @@ else:
 
     from loopcore.kernel.failure import failure_of, takes_waiters
     from loopcore.kernel.future import seen
-    from loopcore.kernel.interpreted_ready import push_last
     from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, next_number
-    from loopcore.native.interpreted import advance
+    from loopcore.native.interpreted import advance, push_last
 
 _PENDING = 0
 _CANCELLED = 1
@@ -215,6 +214,9 @@ class Task(Future):
             # kept the task (here, and below), the task and its report would wait for the next garbage collection.
             self._context.run(self._step)
             del self
+
+    def _as_seen(self) -> Any:
+        return seen(self)
 
     def _give_up(self) -> None:
         self._shown = None

@@ -55,6 +55,8 @@ _NOWHERE: Any = Nowhere()
 class Task(AsyncioTask):  # type: ignore[type-arg]
     """A future whose result comes from running a coroutine."""
 
+    __slots__ = ("_step",)
+
     def __init__(
         self,
         coro: Coroutine[Any, Any, Any] | Generator[Any, Any, Any],
@@ -106,14 +108,14 @@ class Task(AsyncioTask):  # type: ignore[type-arg]
         error: BaseException | None = self._step.exception()
         return error
 
-    def add_done_callback(self, fn: Callable[[Any], object], /, *, context: Context | None = None) -> None:
+    def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
         """Call `fn(self)` through the loop once the task is done; soon if it is done now."""
         if self._step._status != _PENDING:
             self._step._loop.call_soon(fn, self, context=context)
         else:
             self._step.add_done_callback(fn, context=context)
 
-    def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
+    def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
         """Remove every registration of `fn`; return how many there were."""
         removed: int = self._step.remove_done_callback(fn)
         return removed

@@ -36,7 +36,7 @@ def run_watched(reactor: "Dispatcher", runnable: Runnable) -> None:
         return  # skipped silently
     announced = reactor.watching
     what = "task_step" if hasattr(runnable, "get_coro") else "handle"
-    shown = getattr(runnable, "of_task", runnable)  # in the pure build a task's step is not the task itself
+    shown = runnable._as_seen()
     if announced:
         reactor.probes.fire(f"loopcore_{what}_begin", reactor, shown)
     before, reactor._current_handle = reactor._current_handle, shown

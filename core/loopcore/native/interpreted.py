@@ -10,6 +10,11 @@ def run_in_context(context: Context, callback: Callable[..., object], args: tupl
     return context.run(callback, *args)
 
 
+def push_last(ready: Any, runnable: Any) -> None:
+    """Put `runnable` at the end of a ready queue."""
+    ready.push(runnable)
+
+
 identity = id
 
 
@@ -35,6 +40,16 @@ def advance(coro: Coroutine[Any, Any, Any], task: Any) -> Any:
         return stop.value
     finally:
         del coro, task  # a live traceback would pin this frame, and through it both
+
+
+def schedule_flush(driver: Any) -> None:
+    """Have the tick flush `driver` at its end."""
+    driver.scheduler._flush_soon(driver.sink)
+
+
+def unschedule_sole_flush(driver: Any) -> bool:
+    """Undo `schedule_flush` if nothing else is to be flushed; return whether it was undone."""
+    return take_only(driver.scheduler._flushes, driver.sink)
 
 
 def take_only(items: list[Any], item: object) -> bool:

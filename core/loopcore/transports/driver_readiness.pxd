@@ -23,6 +23,7 @@ cdef class ReadinessDriver(BufferedStreamDriver):
     @cython.locals(thread=cython.p_void)
     cdef object _run(self)
     cpdef object write(self, object item, Py_ssize_t size)
+    cdef int _schedule_flush(self) except -1
     @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)

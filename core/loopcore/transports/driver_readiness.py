@@ -5,7 +5,7 @@ level-triggered, after every other connection has been served. The bytes pass th
 reach the protocol as `bytes` of exact size (docs/adr/0011); a BufferedProtocol gets them straight into its
 buffer.
 
-Sending: written bytes are sent at the end of the tick, or, compiled, when the event that they answer has been handled
+Sending: written bytes are sent at the end of the tick, or when the event that they answer has been handled
 (docs/adr/0011). The kernel nearly always has room, so a flush sends first, and asks for writability only for a
 refused rest. While the driver waits for it (`blocked`) nothing else is tried: bytes are sent in the order of writes.
 
@@ -30,6 +30,8 @@ if cython.compiled:
     from cython.cimports.loopcore.native.contexts import enter, leave
     from cython.cimports.loopcore.native.cpython import raise_pending
     from cython.cimports.loopcore.transports.driver_readiness import schedule_flush, unschedule_sole_flush
+else:
+    from loopcore.native.interpreted import schedule_flush, unschedule_sole_flush
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -71,10 +73,10 @@ class ReadinessDriver(BufferedStreamDriver):
                 self._receive()
             finally:
                 leave(thread, self.context)
-            if self._flush_scheduled:
-                self._answer()
         else:
             self.context.run(self._receive)
+        if self._flush_scheduled:
+            self._answer()
 
     def _answer(self) -> None:
         """Send what the sink wrote in answer to the bytes just received, if no other sink has writes waiting.
@@ -101,12 +103,12 @@ class ReadinessDriver(BufferedStreamDriver):
         if self._blocked:
             return
         self.scheduler.unflushed = self.scheduler.unflushed + size
+        self._schedule_flush()
+
+    def _schedule_flush(self) -> None:
         if not self._flush_scheduled:
             self._flush_scheduled = True
-            if cython.compiled:
-                schedule_flush(self)
-            else:
-                self.scheduler._flush_soon(self.sink)
+            schedule_flush(self)
 
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent
@@ -153,6 +155,7 @@ class ReadinessDriver(BufferedStreamDriver):
                 self._readiness.set_writer(self._fileno, self.sink)
                 self._blocked = True
         except (SystemExit, KeyboardInterrupt):
+            self._schedule_flush()  # for what is left
             raise
         except BaseException as exc:
             self.discard()

@@ -8,8 +8,6 @@ import socket
 import stat
 from typing import TYPE_CHECKING, Any
 
-from loopcore.kernel.scheduler import INTERPRETED
-from loopcore.transports import interpreted_driver
 from loopcore.transports.acceptor import Acceptor, CompletionAcceptor
 from loopcore.transports.driver import DatagramDriver, Sink, StreamDriver
 from loopcore.transports.driver_completion import CompletionDriver
@@ -31,8 +29,6 @@ def make_stream_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, 
     driver: StreamDriver  # avoids the cost of a constructor call
     if scheduler.completions is not None:
         driver = CompletionDriver.__new__(CompletionDriver)
-    elif INTERPRETED:
-        driver = interpreted_driver.ReadinessDriver.__new__(interpreted_driver.ReadinessDriver)
     else:
         driver = ReadinessDriver.__new__(ReadinessDriver)
     driver._prepare(scheduler, sink, sock, context)

@@ -8,9 +8,8 @@ import pytest
 
 from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.limits import POLL_SKIP_TIME
 from loopcore.kernel.reactor import CLOCK_TICKS, POLL_SKIP_TICKS, Reactor
-from loopcore.kernel.scheduler import INTERPRETED, Scheduler
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 
@@ -65,20 +64,6 @@ def test_quick_callbacks_are_bounded_in_ticks(reactor: Reactor, backend: Scripte
 def test_slow_callbacks_are_bounded_in_time(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
     keep_busy(reactor, clock, 1e-3)
     assert max(ticks_between_polls(reactor, backend)) <= 2 * CLOCK_TICKS
-
-
-@pytest.mark.skipif(not INTERPRETED, reason="there a poll costs as much as several ticks")
-def test_interpreted_a_long_tick_puts_no_poll_off(backend: ScriptedBackend, clock: VirtualClock) -> None:
-    reactor = Scheduler(backend, clock=clock)
-    keep_busy(reactor, clock, 0.5 * POLL_SKIP_TIME)
-    assert ticks_between_polls(reactor, backend)[1:] == [2] * 4  # it takes one to know how long they are
-
-
-@pytest.mark.skipif(not INTERPRETED, reason="as above")
-def test_interpreted_quick_ticks_put_it_off(backend: ScriptedBackend, clock: VirtualClock) -> None:
-    reactor = Scheduler(backend, clock=clock)
-    keep_busy(reactor, clock, 0.2 * POLL_SKIP_TIME)
-    assert min(ticks_between_polls(reactor, backend)) > 3
 
 
 def test_both_bounds_are_settings(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:

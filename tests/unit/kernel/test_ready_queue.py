@@ -11,10 +11,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from loopcore.kernel import ready as ready_module
-from loopcore.kernel.interpreted_ready import DequeReadyQueue
 from loopcore.kernel.ready import LARGE_RING, SMALL_RING, ReadyQueue
 from loopcore.kernel.runnable import Runnable
-from loopcore.kernel.sources import READY
 
 compiled = not ready_module.__file__.endswith(".py")
 
@@ -61,37 +59,6 @@ class ReadyQueueMachine(RuleBasedStateMachine):
 
 ReadyQueueMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestReadyQueueAgainstADeque = ReadyQueueMachine.TestCase
-
-
-class DequeReadyQueueMachine(ReadyQueueMachine):
-    """The pure build's, which is there in either."""
-
-    make = DequeReadyQueue
-
-
-DequeReadyQueueMachine.TestCase.settings = ReadyQueueMachine.TestCase.settings
-TestThePureBuildsReadyQueue = DequeReadyQueueMachine.TestCase
-
-
-def test_the_pure_builds_queue_stamps_what_is_pushed_while_it_is_told_to() -> None:
-    stamped: list[tuple[Any, int]] = []
-
-    class Recorder:
-        def stamp(self, runnable: Any, source: int) -> None:
-            stamped.append((runnable, source))
-
-    queue = DequeReadyQueue()
-    entries = [Numbered(number) for number in range(3)]
-    queue.push(entries[0])
-    queue.report_to(Recorder())  # type: ignore[arg-type]
-    queue.push(entries[1])
-    queue.report_to(None)
-    queue.push(entries[2])
-    assert stamped == [(entries[1], READY)]
-    assert queue.take() == entries
-    assert queue.pop() is None
-    with pytest.raises(IndexError):
-        queue.next()
 
 
 def test_a_burst_keeps_its_order_and_its_ring_is_given_back() -> None:

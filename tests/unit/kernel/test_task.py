@@ -10,18 +10,9 @@ from typing import Any
 import pytest
 
 from loopcore.kernel.future import Future
-from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.kernel.task import Task
 
 Loop = asyncio.AbstractEventLoop
-
-
-@pytest.fixture(autouse=True, params=["default", "own"] if INTERPRETED else ["default"])
-def classes(request: pytest.FixtureRequest) -> None:
-    """In the pure build both kinds that it has: asyncio's, counted, and loopcore's (docs/adr/0002)."""
-    loop = request.getfixturevalue("loop") if "loop" in request.fixturenames else None
-    if request.param == "own" and hasattr(loop, "use_classes"):
-        loop.use_classes(Future, Task)
 
 
 async def suspended(loop: Loop, log: list[Any]) -> None:
