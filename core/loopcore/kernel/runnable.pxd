@@ -1,7 +1,7 @@
 cdef class Runnable:
     cdef object _run(self)
     cdef Runnable _as_public_handle(self)
-    cdef object _as_seen(self)
+    cpdef object _as_seen(self)
     cdef int _give_up(self) except -1
     cdef bint _takes_note(self, object result) except -1
 

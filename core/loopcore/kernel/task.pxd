@@ -33,7 +33,7 @@ cdef class Task(Future):
 
     @cython.locals(thread=cython.p_void)
     cdef object _run(self)
-    cdef object _as_seen(self)
+    cpdef object _as_seen(self)
     cdef int _give_up(self) except -1
     cdef int _schedule_step(self) except -1
     @cython.locals(by_tick=bint)

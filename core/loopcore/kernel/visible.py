@@ -237,9 +237,12 @@ class Task(AsyncioTask):  # type: ignore[type-arg]
         return describe_task(self)
 
     def __del__(self) -> None:
-        step = getattr(self, "_step", None)  # None if `__init__` was never called
+        try:
+            step = self._step
+        except AttributeError:
+            step = None  # interpreted
         if step is None:
-            return
+            return  # `__init__` has not got that far
         if step._status == _PENDING:
             if step._log_destroy_pending:
                 report_destroyed(self)
