@@ -8,6 +8,7 @@ stderr (faulthandler); the parent then starts another process for the tests that
 
 import argparse
 import faulthandler
+import gc
 import importlib
 import json
 import logging
@@ -37,6 +38,7 @@ class Recorder(unittest.TestResult):
 
     def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)
+        gc.collect()  # where the next collection comes is then the test's own doing: some drop a task that waits
         self._outcome, self._details = "passed", []
         self._started = time.monotonic()
         self._loops_before = installing.loops_made()

@@ -189,7 +189,7 @@ def _futures(module: Any, backend: str) -> None:
 
 
 def _futures2(module: Any, backend: str) -> None:
-    from loopcore.kernel.task import Task
+    from loopcore import Task
 
     # What futures and tasks have in common; CPython tests it with tasks.
     _replace(module, "CFutureTests", cls=Task)
@@ -197,8 +197,8 @@ def _futures2(module: Any, backend: str) -> None:
 
 
 def _tasks(module: Any, backend: str) -> None:
+    from loopcore import Task
     from loopcore.kernel.future import Future
-    from loopcore.kernel.task import Task
 
     asyncio_task: Any = module.CTask_PyFuture_Tests.Task
     python_future: Any = module.CTask_PyFuture_Tests.Future
@@ -223,7 +223,7 @@ def _tasks(module: Any, backend: str) -> None:
 
 
 def _eager_tasks(module: Any, backend: str) -> None:
-    from loopcore.kernel.task import Task
+    from loopcore import Task
 
     _replace(module, "CEagerTaskFactoryLoopTests", Task=Task)
     _replace(module, "NonEagerCTaskTests", Task=Task)

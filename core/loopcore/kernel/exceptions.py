@@ -79,7 +79,7 @@ def default_of_uninitialized(slots: tuple[str, ...]) -> Callable[[Any, str], Any
     reads the slot, perhaps at interpreter exit, when globals and imports are gone. Interpreted only: compiled
     attributes start as zero or None.
     """
-    unset = frozenset(slots) - {"__weakref__"} | {"_registration", "_log_destroy_pending"}
+    unset = frozenset(slots) - {"__weakref__"} | {"_registration", "_log_destroy_pending", "_is_seen"}
 
     def default(future: Any, name: str) -> Any:
         if name in unset:

@@ -32,7 +32,7 @@ else:
     from asyncio import Task as AsyncioTask
     from contextvars import copy_context
 
-IN_USE = sys.version_info >= (3, 14) and asyncio.Task is not asyncio.tasks._PyTask  # type: ignore[attr-defined]
+IN_USE = sys.version_info >= (3, 14) and asyncio.Task is not asyncio.tasks._PyTask
 """Whether tasks are made of these classes; elsewhere (PyPy has no `asyncio.Task` in C) a step is all there is."""
 
 _PENDING = 0
@@ -52,7 +52,7 @@ class Nowhere:
 _NOWHERE: Any = Nowhere()
 
 
-class Task(AsyncioTask):  # type: ignore[type-arg]
+class Task(AsyncioTask):  # type: ignore[misc]
     """A future whose result comes from running a coroutine."""
 
     __slots__ = ("_step",)
@@ -74,11 +74,11 @@ class Task(AsyncioTask):  # type: ignore[type-arg]
             begin(self, coro, name, context)
         else:
             AsyncioTask.__init__(self, coro, loop=_NOWHERE, name=name, context=context)
-            AsyncioTask._log_destroy_pending.__set__(self, False)  # type: ignore[attr-defined]
+            AsyncioTask._log_destroy_pending.__set__(self, False)
         self._step: Any = Step.__new__(Step)
         self._step._shown = self
         try:
-            self._step.__init__(coro, loop=loop, context=context, eager_start=eager_start)
+            self._step.__init__(coro, loop=loop, context=context, eager_start=eager_start)  # type: ignore[misc]
         finally:
             del self  # an eager task keeps its exception, and that this frame
 
