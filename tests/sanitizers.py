@@ -7,8 +7,8 @@
 
 `tox -e sanitizers` does both. The interpreter itself is the usual one, so the sanitizers' libraries have to be there
 before it: LD_PRELOAD names them, and what it allocates is malloc's (PYTHONMALLOC), because the arenas of Python hide
-a use after free. Leaks are not looked for: an interpreter never frees all it has. The first report ends the process
-it is of, and so fails its test; it stands in the output as it comes, because pytest leaves file descriptor 2 alone
+a use after free. Leaks are not looked for: an interpreter never frees all it has. The first report ends its
+process, and so fails the test; it stands in the output as it comes, because pytest leaves file descriptor 2 alone
 (`--capture=sys`).
 """
 

@@ -4,7 +4,7 @@
     python misuse.py never-initialised PACKAGE
     python misuse.py in-use PACKAGE BACKEND
 
-Every extension type is found by itself, so is every attribute and, from the TypeErrors, every type of argument. What
+It finds every extension type, every attribute and, from the TypeErrors, every type of argument. What
 is done to one type is done in a process of its own; a line is printed for each that was killed by a signal, with the
 use that killed it. `in-use` takes the objects of a loop at work, `never-initialised` those that `__new__` alone makes.
 """

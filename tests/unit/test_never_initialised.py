@@ -109,7 +109,7 @@ def test_what_was_never_initialised_ends_in_silence_with_the_interpreter() -> No
 
 @pytest.mark.loopcore_only
 def test_task_with_something_else_for_a_context_is_refused(loop: asyncio.AbstractEventLoop) -> None:
-    """Issue 32: it would have failed at each step, and the tick with it."""
+    """Issue 32: each of its steps failed, and ended the tick."""
     coroutine = asyncio.sleep(0)
     with pytest.raises(TypeError, match=r"context must be a contextvars.Context, not dict"):
         loop.create_task(coroutine, context={})  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_debug_mode_of_a_loop_that_was_never_initialised_writes_nowhere() -> Non
 
 
 def test_write_of_a_driver_whose_scheduler_was_never_initialised_ends_no_process():
-    """Issue 32: what waits for the end of the tick was a list of nobody's, and C code appended to it."""
+    """Issue 32: C code appended to the list of flushes, which such a scheduler does not have."""
 
     async def main() -> None:
         one, other = socket.socketpair()

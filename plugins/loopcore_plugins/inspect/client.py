@@ -42,7 +42,7 @@ class Client:
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._sock.settimeout(PATIENCE)
-            self._sock.connect(folder.way(address.path.name))
+            self._sock.connect(folder.path_to(address.path.name))
             self.greeting = self._receive()
             spoken = self.greeting.get("loopcore-inspect")
             if spoken != VERSION:

@@ -90,7 +90,7 @@ class Folder:
                 f"{self.path} is open to other users; run `chmod 700 {self.path}`, or set {VARIABLE} to another folder"
             )
 
-    def way(self, name: str) -> str:
+    def path_to(self, name: str) -> str:
         """Return a path to `name` in this folder, for bind(2) and connect(2). On Linux it cannot lead anywhere else."""
         return f"{_DESCRIPTORS}/{self._fd}/{name}" if os.path.isdir(_DESCRIPTORS) else str(self.path / name)
 
@@ -103,7 +103,7 @@ class Folder:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)
             try:
-                probe.connect(self.way(name))
+                probe.connect(self.path_to(name))
             except ConnectionRefusedError:
                 self.remove(name)
                 return True
@@ -141,8 +141,16 @@ class Folder:
     def _scan(self) -> list[Address]:
         found = ((name, _NAME.fullmatch(name)) for name in os.listdir(self._fd))
         return sorted(
-            Address(int(match[1]), int(match[2]), self.path / name) for name, match in found if match is not None
+            Address(int(match[1]), int(match[2]), self.path / name)
+            for name, match in found
+            if match is not None and self._is_socket(name)
         )
+
+    def _is_socket(self, name: str) -> bool:
+        try:
+            return stat.S_ISSOCK(os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            return False
 
 
 class Listener:
@@ -176,7 +184,7 @@ class Listener:
                 # bind(2) creates the file with the mode of the socket, minus the umask: it is never open to others,
                 # not even briefly. Elsewhere only the folder keeps them out.
                 os.fchmod(sock.fileno(), _SOCKET_MODE)
-            sock.bind(self._folder.way(hidden))
+            sock.bind(self._folder.path_to(hidden))
             sock.listen(_BACKLOG)
             self._folder.rename(hidden, self._name)
         except BaseException:

@@ -29,8 +29,10 @@ REQUEST_TIMEOUT: Final = 10.0
 """Seconds that a client has for a whole request and its answer: Prometheus' default timeout."""
 MOST_CLIENTS: Final = 16
 """Clients that are served at a time; others are asked to retry."""
-BREATH: Final = 0.1
+ACCEPT_PAUSE: Final = 0.1
 """Seconds to pause after a connection could not be accepted."""
+SWEEP_INTERVAL: Final = 0.2
+"""Seconds between looks for clients whose thread has ended: their connections are closed then."""
 
 _REFUSAL: Final = (
     b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 18\r\n"
@@ -75,18 +77,17 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.handle_request()
 
     def _hang_up(self) -> float | None:
-        """Close clients whose time is up; return the seconds until the next one's is, None if there are none."""
+        """Close clients whose time is up; return the seconds until the next look, None if there are no clients."""
         self._sweep()
         now = time.monotonic()
         for request, client in self._served.items():
             if client.deadline <= now:
-                self._served[request] = client._replace(
-                    deadline=math.inf
-                )  # it counts until its thread has seen the end
+                # It counts until its thread has seen the end.
+                self._served[request] = client._replace(deadline=math.inf)
                 with suppress(OSError):  # the client was faster
                     client.sock.shutdown(socket.SHUT_RDWR)
         earliest = min((client.deadline for client in self._served.values()), default=math.inf)
-        return None if earliest == math.inf else max(earliest - now, 0.0)
+        return min(max(earliest - now, 0.0), SWEEP_INTERVAL) if self._served else None
 
     def _sweep(self) -> None:
         while self._ended:
@@ -98,7 +99,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         try:
             return super().get_request()
         except OSError:
-            time.sleep(BREATH)  # no descriptor is left, and the connection stays pending
+            time.sleep(ACCEPT_PAUSE)  # no descriptor is left, and the connection stays pending
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -219,8 +220,8 @@ def close_endpoint(endpoint: Endpoint) -> None:
         endpoint.stop()
 
 
-def _begin_anew() -> None:
-    """Reset in a forked child: the threads do not exist there, and the lock may be held."""
+def _reset_in_child() -> None:
+    """The threads do not exist in a forked child, and the lock may be held."""
     global _lock
     _lock = threading.RLock()
     for endpoint in _endpoints.values():
@@ -229,4 +230,4 @@ def _begin_anew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_in_child)

@@ -41,7 +41,7 @@ def snapshots() -> list[LoopSnapshot]:
     return [record.snapshot() for _, record in records]
 
 
-def _begin_anew() -> None:
+def _reset_in_child() -> None:
     """Reset in a forked child: the loops are the parent's, and the lock may be held."""
     global _lock
     _lock = threading.RLock()
@@ -49,4 +49,4 @@ def _begin_anew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_in_child)

@@ -125,7 +125,7 @@ def watch_thread() -> WatchThread:
     return _watch_thread
 
 
-def _begin_anew() -> None:
+def _reset_in_child() -> None:
     """Reset in a forked child: the thread does not exist there, and locks may be held."""
     global _watch_thread
     _watch_thread.collections.remove()
@@ -138,4 +138,4 @@ def _stop() -> None:
 
 atexit.register(_stop)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_in_child)

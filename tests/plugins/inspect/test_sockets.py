@@ -56,6 +56,20 @@ def test_without_a_runtime_folder_the_one_for_temporary_files_is_taken(
     assert places.folder().name == f"loopcore-{os.geteuid()}"
 
 
+def test_what_is_no_socket_is_left_alone_whatever_its_name(folder: Path, loop: Any) -> None:
+    (folder / "99999998.1.sock").mkdir()
+    (folder / "99999998.2.sock").write_text("", encoding="ascii")
+
+    async def program() -> list[str]:
+        return [each.path.name for each in places.addresses()]
+
+    folder.chmod(0o700)
+    (name,) = inspected(loop, program)
+    assert name.startswith(f"{os.getpid()}.")
+    assert loopcore("ps").returncode == 0
+    assert {"99999998.1.sock", "99999998.2.sock"} <= {path.name for path in folder.iterdir()}
+
+
 @pytest.mark.parametrize("flaw", ["open", "file", "link", "foreign", "foreign to root"])
 def test_an_unsafe_folder_is_not_used(
     folder: Path, loop: Any, flaw: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -253,6 +254,30 @@ def test_a_client_has_no_more_time_for_dripping(loop: Any, monkeypatch: pytest.M
         assert any(hung_up(client) for _ in range(500))
     monkeypatch.undo()
     scrape_until_answered(metrics.address)
+
+
+def test_a_client_that_goes_on_sending_is_hung_up_on_after_its_answer(
+    loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only when its time is up: until then nobody would read what it sends."""
+    monkeypatch.setattr(endpoint, "REQUEST_TIMEOUT", 3600.0)
+    metrics = Metrics(port=0)
+    loop.probes.register(metrics)
+    assert metrics.address is not None
+    with socket.create_connection(metrics.address) as client:
+        client.settimeout(0.01)
+        client.send(b"POST / HTTP/1.0\r\nContent-Length: 1000000\r\n\r\n")
+        assert any(refuses(client) for _ in range(1000))
+
+
+def refuses(client: socket.socket) -> bool:
+    """Tell whether the peer has closed the connection, not only its own direction."""
+    time.sleep(0.01)
+    try:
+        client.send(b"x")
+    except ConnectionError:
+        return True
+    return False
 
 
 def scrape_until_answered(address: tuple[str, int]) -> None:

@@ -76,7 +76,7 @@ def test_a_job_has_a_thread_and_arrows_there_and_back(tmp_path: Path, backend_na
 
 
 def test_writing_follows_no_link_that_somebody_put_there(tmp_path: Path, backend_name: str) -> None:
-    """Issue 32: in a folder of all, others can foresee the name of the file and of the one that becomes it."""
+    """Issue 32: in a shared folder, others could guess the name of the temporary file and put a link there."""
     victim = tmp_path / "victim"
     victim.write_text("untouched", encoding="utf-8")
     for suffix in ("", ".gz"):

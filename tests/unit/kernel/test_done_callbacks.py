@@ -326,7 +326,7 @@ def test_a_comparison_may_finish_the_future(loop: Any) -> None:
 
 @pytest.mark.parametrize("end", ["set_result", "set_exception", "cancel"])
 def test_a_future_that_a_task_waits_for_cannot_end_on_a_closed_loop(loop: asyncio.AbstractEventLoop, end: str) -> None:
-    """The task could not be told (issue 32)."""
+    """The task would never wake (issue 32)."""
 
     async def wait() -> None:
         await future
