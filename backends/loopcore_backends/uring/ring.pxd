@@ -41,7 +41,7 @@ cdef class Ring:
     @cython.locals(fd=cython.int)
     cdef int _setup(self, unsigned int *parameters) except -1
     cdef object _map(self, unsigned int *parameters)
-    cdef object _watch_end(self, unsigned long long table_at)
+    cdef object _watch_end(self, unsigned int *table, unsigned long long table_at)
     @cython.locals(taken=cython.ulonglong)
     cdef unsigned long long consumed(self)
     @cython.locals(free=cython.uint)

@@ -167,7 +167,7 @@ class Ring:
             reason = _features.refusal_by_kernel(bits, opcodes, self.features)
             if reason:
                 raise _features.unavailable(reason)
-            self._watch_end(start + 768)
+            self._watch_end(words32(start + 768, 1), start + 768)
         except BaseException:
             self.close()
             raise
@@ -239,12 +239,11 @@ class Ring:
         answer: Any = words16(answer_at, 8 + 4 * 256)
         return _features.opcodes_of([answer[position] for position in range(8 + 4 * 256)])
 
-    def _watch_end(self, table_at: int) -> None:
+    def _watch_end(self, table: Any, table_at: int) -> None:
         try:
             self.end_fd, writer = os.pipe()
         except OSError as exc:
             raise _features.unavailable(_features.refusal_by_error(exc.errno or 0)) from exc
-        table: Any = words32(table_at, 1)
         table[0] = writer
         result = ring_register(self.fd, layout.REGISTER_FILES, table_at, 1)
         os.close(writer)

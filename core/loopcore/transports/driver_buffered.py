@@ -111,6 +111,7 @@ class BufferedStreamDriver(StreamDriver):
         if type(received) is not bytes:
             if received is not None:
                 self.sink._failed(received, READ_FAILED)
+                received = None  # interpreted, its traceback holds this frame
             return 0
         nbytes = size_of(received) if cython.compiled else len(received)
         if nbytes:

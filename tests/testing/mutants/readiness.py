@@ -339,7 +339,7 @@ class ModifyRegisters(SelectBackend):
         self._must_be_open()
         if fd not in self._registered:
             raise FileNotFoundError(fd)
-        time.sleep(0)  # lets another thread run
+        time.sleep(0.005)  # another thread runs
         self._watch(fd, interest)
 
 
@@ -350,7 +350,7 @@ class ClosedIsNotRegistered(PollBackend):
 
     def modify(self, fd: int, interest: int) -> None:
         self._must_be_open()
-        time.sleep(0)  # lets another thread run
+        time.sleep(0.005)  # another thread runs
         if fd not in self._registered:
             raise FileNotFoundError(fd)
 
@@ -370,7 +370,7 @@ class EmptiedUnderTheWait(PollBackend):
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         events = super().wait(timeout)
-        time.sleep(0)  # lets another thread run
+        time.sleep(0.005)  # another thread runs
         return [(fd, ready & (self.interests[fd] | ERROR | HANGUP)) for fd, ready in events]
 
     def close(self) -> None:
@@ -387,7 +387,9 @@ class RefusesFinalizers(EpollBackend):
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
         self.inside = True
         try:
-            return super().wait(timeout)
+            events = super().wait(timeout)
+            _ = [[] for _ in range(100)]  # the collector runs at one of these, if it has not before
+            return events
         finally:
             self.inside = False
 
