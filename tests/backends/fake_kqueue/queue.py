@@ -79,7 +79,8 @@ class kqueue:
             if self._lost:
                 os.close(self._number)  # whoever has it by now: the object knows no better
             else:
-                self._release()
+                with self._lock:  # as in the kernel, a change that another thread makes is over first
+                    self._release()
 
     def __del__(self) -> None:
         try:
@@ -124,6 +125,7 @@ class kqueue:
     def _change(self, changes: list[kevent], room: int) -> list[kevent]:
         """Apply `changes`; post them if a finalizer or a signal handler makes them in the middle of other work."""
         with self._lock:
+            self._must_be_open()
             if self._busy:
                 self._posted.append(changes)
                 return []
