@@ -59,7 +59,7 @@ def begin(name: str, backend: str | None) -> tuple[Any, asyncio.Task[None]]:
     main = loop.create_task(SCENARIOS[name](loop))
 
     def give_up(loop: Any, context: dict[str, Any]) -> None:
-        # The scenario may wait for what has failed. What is not reported must not be lost.
+        # The scenario may wait for the callback that failed. A failure that is not reported must lose nothing.
         if isinstance(context.get("exception"), MemoryError):
             loop.stop()
 

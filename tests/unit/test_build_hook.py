@@ -112,5 +112,5 @@ def test_an_item_that_a_comprehension_cannot_take_is_given_up_once(hook: Any, tm
     source.write_text("def doubled(numbers):\n    return [number + number for number in numbers]\n", encoding="utf-8")
     compiler.cythonize([str(source)], quiet=True, language_level=3)
     translated = source.with_suffix(".c").read_text(encoding="utf-8")
-    if "ListComp_AppendAndDecref" in translated:  # Cython 3.3: what is mended must be there
+    if "ListComp_AppendAndDecref" in translated:  # Cython 3.3 has the defect, and it must be fixed
         assert hook.free_once(translated).count("if (result == 0) Py_DECREF(x);") == 2

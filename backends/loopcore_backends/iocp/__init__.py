@@ -33,6 +33,7 @@ from loopcore.backend import Capability, ProbeResult
 from loopcore.completion import Completion
 from loopcore.errors import BackendClosedError, UsageError
 from loopcore.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation
+from loopcore_backends._draining import drain
 from loopcore_backends.iocp.errors import NETNAME_DELETED, cancelled, translated
 
 MULTISHOT: Final = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})
@@ -148,7 +149,7 @@ class IocpBackend:
         if system is None:
             system = _windows().WindowsSystem
         self._system: System | None = system()
-        self._to_close: list[System] = [self._system]  # empty as soon as someone has begun to take it apart
+        self._to_close: list[System] = [self._system]  # empty as soon as a call has begun to take it apart
         self._flights: dict[int, _Flight] = {}
         self._done: list[Completion] = []
         self._to_begin: dict[_Flight, None] = {}
@@ -156,7 +157,7 @@ class IocpBackend:
         self._asked: deque[_Flight] = deque()  # cancellations to carry out between two steps of a wait
         self._owner = 0  # the thread that waited last; 0: none has yet
         self._is_busy = False  # a call is working on the queues, in whichever thread
-        self._unfinished: list[Operation] = []  # what the next `close` returns
+        self._unfinished: deque[Operation] = deque()  # what the next `close` returns
 
     def submit(self, operation: Operation) -> None:
         was_busy, self._is_busy = self._is_busy, True
@@ -269,12 +270,7 @@ class IocpBackend:
             self._take_apart()
         elif system is not None:
             system.wake()
-        returned: list[Operation] = []
-        try:
-            while True:
-                returned.append(self._unfinished.pop())  # one by one: two threads may close at the same time
-        except IndexError:
-            return returned
+        return drain(self._unfinished)
 
     def _drop_done(self) -> list[Operation]:
         """Drop completions that will never be handed out; return the operations that ended with them."""

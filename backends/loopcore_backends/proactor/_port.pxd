@@ -19,7 +19,7 @@ cdef class CompletionPort:
     cdef public bint _woken
     cdef bint _is_closed
     cdef list _to_close
-    cdef list _unfinished
+    cdef object _unfinished
     cdef object _process
 
     @cython.locals(was_busy=cython.bint)

@@ -58,6 +58,7 @@ from loopcore.operations import (
     name_of,
 )
 from loopcore_backends import _refusals
+from loopcore_backends._draining import drain
 from loopcore_backends.proactor._associations import Association, Overlapped
 from loopcore_backends.proactor._calls import BY_NUMBER, CALLS, CAPABILITIES, WAIT, try_to_send, views_of
 from loopcore_backends.proactor._memory import Memory
@@ -116,8 +117,8 @@ class CompletionPort:
         self._woken: bool = False
         self._is_closed: bool = False
         self._to_close: list[None] = [None]
-        """Empty as soon as someone has begun to take the port apart: whoever pops the item."""
-        self._unfinished: list[Operation] = []
+        """Empty as soon as a call has begun to take the port apart: the one that popped the item."""
+        self._unfinished: deque[Operation] = deque()
         """What the next `close` returns."""
         self._process: int = os.getpid()
 
@@ -284,12 +285,7 @@ class CompletionPort:
             self.wake()
         else:
             self._take_apart()
-        returned: list[Operation] = []
-        try:
-            while True:
-                returned.append(self._unfinished.pop())  # one by one: two threads may close at the same time
-        except IndexError:
-            return returned
+        return drain(self._unfinished)
 
     def _must_be_open(self) -> None:
         if self._is_closed:

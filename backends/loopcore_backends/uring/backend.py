@@ -20,17 +20,16 @@ Threads
 The ring belongs to the thread of the first wait (see `ring`); the loop may have been made in another. When another
 thread waits later, the kernel refuses (EEXIST), and everything in flight moves to a new ring. The owner is not in
 the old one then: the new thread waits until a `submit` or `cancel` there has returned, and a wait in the middle of a
-wait is an error. Moving loses nothing: the work of a request whose socket
-becomes ready is done in the thread of its ring, inside its wait, so nothing happened in the meantime, and requests of
-an abandoned ring only end. A thread that ends runs the ready requests once more; the new owner waits for that, and
-reports the results. The exception are calls on files that the kernel left to its own threads: those that must not be
-made twice end with ECANCELED.
+wait is an error. Moving loses nothing: the work of a request whose socket becomes ready is done in the thread of its
+ring, inside its wait, so nothing happened in the meantime, and requests of an abandoned ring only end. A thread that
+ends runs the ready requests once more; the new owner waits for that, and reports the results. The exception are calls
+on files that the kernel left to its own threads: those that must not be made twice end with ECANCELED.
 
 Memory
 ------
 The kernel may write to the memory of a request until the request has ended. Requests that are unended when their ring
-is abandoned keep their memory until the kernel reports that the ring has ended, and so have they (see `ring`). `close`
-waits for that a while; a move does only if many rings are ending. If the ring's thread has ended, nothing runs them.
+is abandoned keep their memory until the kernel reports that the ring has ended (see `abandoned`). `close` waits for
+that a while; a move does only if many rings are ending. If the ring's thread has ended, nothing runs them.
 
 Cancelling
 ----------
@@ -46,9 +45,7 @@ Sources: io_uring(7), io_uring_enter(2), io_uring_prep_cancel(3). Thread: any, a
 """
 
 import errno
-import itertools
 import os
-import select
 import threading
 import time
 from collections import deque
@@ -61,8 +58,9 @@ from loopcore.completion import Completion
 from loopcore.direct import DirectPort
 from loopcore.errors import BackendClosedError, BackendUnavailableError
 from loopcore_backends import _refusals
+from loopcore_backends._draining import drain
 from loopcore_backends._waker import Waker, make_waker
-from loopcore_backends.uring import features, report, slots, status
+from loopcore_backends.uring import abandoned, features, report, slots, status
 from loopcore_backends.uring.life import Life, child_error
 from loopcore_backends.uring.requests import Requests
 from loopcore_backends.uring.results import Results
@@ -87,44 +85,6 @@ PATIENCE_STEPS: Final = 2000
 
 _ONCE: Final = (operations.OPEN, operations.CLOSE, operations.SEND_FILE, operations.WRITE_FILE)
 """Calls that must not be made a second time."""
-
-KEPT_LIMIT: Final = 8
-"""How many abandoned rings of loops that move may be ending before a move waits for one of them."""
-KEPT_MS: Final = 1000
-"""A move, and `close`, wait at most so long for the next ring to end."""
-
-_kept: dict[int, tuple[int, Any]] = {}
-"""The `end_fd` of abandoned rings, and memory that their requests may still be about to fill."""
-_numbers = itertools.count()
-
-
-def _keep_memory(ring: Ring, memory: Any) -> None:
-    """Keep `memory` until the last request of `ring`, which is closed next, has ended."""
-    if ring.enabled and not ring.owner_has_ended():
-        end_fd, ring.end_fd = ring.end_fd, -1
-        _kept[next(_numbers)] = (end_fd, memory)
-
-
-def _release_memory(allowed: int) -> None:
-    """Release the memory kept for rings that have ended; wait a while if more than `allowed` have not.
-
-    Thread: any, in the middle of another call too.
-    """
-    if not _kept:
-        return
-    ends = select.poll()
-    numbers = {end_fd: number for number, (end_fd, _) in [*_kept.items()]}
-    for end_fd in numbers:
-        ends.register(end_fd, 0)
-    while numbers:
-        ended = ends.poll(KEPT_MS if len(numbers) > allowed else 0)
-        if not ended:
-            return
-        for end_fd, _ in ended:
-            ends.unregister(end_fd)
-            # The one who removes an entry closes its descriptor. So while it is there, the number was not reused.
-            if _kept.pop(numbers.pop(end_fd), None) is not None:
-                os.close(end_fd)
 
 
 class Posted(NamedTuple):
@@ -536,7 +496,7 @@ class UringBackend(DirectPort):
         living = self._slots.living()
         kept = [slot.keep for slot in living if slot.asked and slot.position < consumed]
         if kept:
-            _keep_memory(old.ring, (old.streams, old.datagrams, kept))
+            abandoned.keep(old.ring, (old.streams, old.datagrams, kept))
         for slot in living:
             begun = slot.asked and slot.position < consumed
             slot.asked = False
@@ -549,7 +509,7 @@ class UringBackend(DirectPort):
                     slot.step = slots.CONNECTING
                 self._results.again.append(slot)
         old.give_up()
-        _release_memory(KEPT_LIMIT)
+        abandoned.release(abandoned.LIMIT)
         self._watch()
 
     def wake(self) -> None:
@@ -564,12 +524,7 @@ class UringBackend(DirectPort):
             self.wake()
             return []
         self._end()
-        unfinished: list[operations.Operation] = []
-        try:
-            while True:  # one by one: each is returned once, also if this is called in the middle of itself
-                unfinished.append(self._unfinished.popleft())
-        except IndexError:
-            return unfinished
+        return drain(self._unfinished)
 
     def __reduce__(self) -> Any:
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
@@ -597,7 +552,7 @@ class UringBackend(DirectPort):
         living = self._slots.living()
         kept = [slot.keep for slot in living]
         if kept and self._pid == os.getpid():
-            _keep_memory(ring, (self._requests.streams, self._requests.datagrams, kept))
+            abandoned.keep(ring, (self._requests.streams, self._requests.datagrams, kept))
         for slot in living:
             self._unfinished.append(slot.operation)
             slot.operation.slot = None
@@ -608,7 +563,7 @@ class UringBackend(DirectPort):
                 posted.operation.slot = None
                 self._unfinished.append(posted.operation)
         self._requests.give_up()
-        _release_memory(0)
+        abandoned.release(0)
 
     def _end_everything(self) -> None:
         """Cancel what is in flight, and wait for its end, if this thread can."""

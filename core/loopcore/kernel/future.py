@@ -111,7 +111,7 @@ class Future(Runnable):
         self._callback_list: list[tuple[Any, Context | None]] | None = None
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
-        # What programs see in its place, or None: for a task, from Python 3.14 on, until it is done (visible.py).
+        # The task of visible.py that programs see, until it is done; None for everything else.
         self._shown: Any = self._shown if cython.compiled else getattr(self, "_shown", None)
         if loop.get_debug():
             self._source_traceback = extract_stack()

@@ -1,4 +1,4 @@
-# asyncio's Task, as a base of which only the size is known: build_ext.py asks the Python that it builds for. Its
+# asyncio's Task, as a base of which only the size is known: build_ext.py asks the Python that it builds for, and the import fails where it is another. Its
 # `__init__` is called through the slot, which is public, as Python does it.
 
 cdef extern from *:
@@ -14,7 +14,7 @@ cdef extern from *:
         return ((PyTypeObject *)base)->tp_init(task, args, named);
     }
     """
-    ctypedef class _asyncio.Task [object loopcore_asyncio_task, check_size ignore]:
+    ctypedef class _asyncio.Task [object loopcore_asyncio_task, check_size error]:
         pass
 
     int begin_as "loopcore_begin" (object base, object task, tuple args, dict named) except -1

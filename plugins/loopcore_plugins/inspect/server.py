@@ -25,8 +25,8 @@ MOST_CONNECTIONS: Final = 16
 FAREWELL: Final = 2.0
 """Seconds that `stop` waits for the thread, which may be in the middle of an answer."""
 
-ACCEPT_PAUSE: Final = 0.1
-"""Seconds to pause after a connection could not be accepted."""
+RETRY_PAUSE: Final = 0.1
+"""Seconds to pause after a connection could not be accepted, or the loop could not be looked at."""
 
 
 class Host(Protocol):
@@ -172,7 +172,7 @@ class Server:
             return self._host.look()
         except Exception as exc:
             self._note(exc)
-            return ACCEPT_PAUSE
+            return RETRY_PAUSE
 
     def _serve(self, fileobj: Any) -> None:
         connection = self._connections.get(fileobj)
@@ -185,7 +185,7 @@ class Server:
         try:
             sock, _ = self._listener.sock.accept()
         except OSError:  # the client has gone again; or no descriptor is left, and the connection stays pending
-            time.sleep(ACCEPT_PAUSE)
+            time.sleep(RETRY_PAUSE)
             return
         try:
             if len(self._connections) >= MOST_CONNECTIONS or not places.may_connect(sock):

@@ -77,7 +77,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.handle_request()
 
     def _hang_up(self) -> float | None:
-        """Close clients whose time is up; return the seconds until the next look, None if there are no clients."""
+        """Close clients whose time is up; return the seconds until the next look, or None without a client."""
         self._sweep()
         now = time.monotonic()
         for request, client in self._served.items():
@@ -221,7 +221,7 @@ def close_endpoint(endpoint: Endpoint) -> None:
 
 
 def _reset_in_child() -> None:
-    """The threads do not exist in a forked child, and the lock may be held."""
+    """Reset in a forked child: the threads do not exist there, and the lock may be held."""
     global _lock
     _lock = threading.RLock()
     for endpoint in _endpoints.values():

@@ -1,4 +1,4 @@
-"""Calls of a port that is closed, or asked to cancel, before each bytecode instruction; run in a process of its own.
+"""Calls of a port that is closed, or asked to cancel, before each bytecode instruction; run as a program.
 
 A trace function does what a signal handler or a finalizer could do there. Every operation that was accepted has to end
 exactly once: with a completion, or as one that `close` returns.

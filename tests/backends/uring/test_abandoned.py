@@ -12,7 +12,7 @@ import pytest
 
 from loopcore.operations import Receive
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
-from loopcore_backends.uring import UringBackend, backend
+from loopcore_backends.uring import UringBackend, abandoned
 from tests.backends.uring.kit import LARGE, in_thread, needs_uring
 
 pytestmark = needs_uring
@@ -60,11 +60,11 @@ def workers(count: int) -> Iterator[list[Worker]]:
 
 def await_ends() -> None:
     """Wait until the kernel has ended all abandoned rings, and release their memory."""
-    for end_fd, _ in [*backend._kept.values()]:
+    for end_fd, _ in [*abandoned.kept.values()]:
         end = select.poll()
         end.register(end_fd, 0)
         assert end.poll(PATIENCE * 1000)
-    backend._release_memory(0)
+    abandoned.release(0)
 
 
 def descriptors() -> set[str]:
@@ -90,9 +90,9 @@ def test_loop_that_moves_between_two_living_threads_keeps_a_bounded_number_of_ri
         for _ in range(30):
             one.do(work)
             other.do(work)
-            assert len(backend._kept) <= backend.KEPT_LIMIT
+            assert len(abandoned.kept) <= abandoned.LIMIT
     ledger.port.close()
-    assert not backend._kept
+    assert not abandoned.kept
 
 
 @pytest.mark.parametrize("how", ["closed", "forgotten"])
@@ -116,11 +116,11 @@ def test_ports_that_another_thread_ends_leave_neither_memory_nor_descriptors(pai
             else:
                 in_thread(ports.clear)
             gc.collect()
-            assert not backend._kept
+            assert not abandoned.kept
             ports.append(make())
         sizes.append(address_space())
     ports.pop().close()
-    assert not backend._kept
+    assert not abandoned.kept
     assert descriptors() == before
     assert sizes[-1] - sizes[1] < 10 << 20  # twenty rings would be more than 80 MiB
 
@@ -133,9 +133,9 @@ def test_memory_of_ports_that_other_threads_close_at_once_is_kept_until_their_ri
         port.wait(0.0)
     await_ends()
     kept: list[Any] = []
-    remove = backend._release_memory
+    remove = abandoned.release
     try:
-        backend._release_memory = lambda allowed: None  # type: ignore[assignment]
+        abandoned.release = lambda allowed: None  # type: ignore[assignment]
         threads = [
             threading.Thread(target=lambda half=half: [port.close() for port in half])
             for half in (ports[::2], ports[1::2])
@@ -144,12 +144,12 @@ def test_memory_of_ports_that_other_threads_close_at_once_is_kept_until_their_ri
             thread.start()
         for thread in threads:
             thread.join()
-        kept += backend._kept
+        kept += abandoned.kept
     finally:
-        backend._release_memory = remove
+        abandoned.release = remove
     assert len(kept) == len(ports)
     await_ends()
-    assert not backend._kept
+    assert not abandoned.kept
 
 
 def test_ring_that_has_ended_is_reported_while_the_thread_that_owned_it_lives(make_port, pair):
@@ -160,7 +160,7 @@ def test_ring_that_has_ended_is_reported_while_the_thread_that_owned_it_lives(ma
     port.wait(0.0)
     in_thread(port.close)
     pair[1].send(b"not for the closed ring")
-    assert not backend._kept
+    assert not abandoned.kept
     assert pair[0].recv(LARGE) == b"not for the closed ring"
 
 
@@ -173,4 +173,4 @@ def test_port_whose_operations_have_ended_keeps_nothing(make_port, pair):
     ledger.wait(0.0)
     port.cancel(receiving)
     in_thread(port.close)
-    assert not backend._kept
+    assert not abandoned.kept

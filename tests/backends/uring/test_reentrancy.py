@@ -363,7 +363,7 @@ def test_wait_in_the_middle_of_a_call_of_another_thread_that_does_not_return_is_
 
 @interpreted
 def test_submission_that_is_posted_to_a_port_while_it_closes_is_refused(port, pair, monkeypatch):
-    """It was accepted, and never heard of again."""
+    """It was accepted, and never ended."""
     receiving = Receive(pair[0].fileno(), LARGE)
     wake = UringBackend.wake
 

@@ -259,7 +259,7 @@ def test_a_client_has_no_more_time_for_dripping(loop: Any, monkeypatch: pytest.M
 def test_a_client_that_goes_on_sending_is_hung_up_on_after_its_answer(
     loop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not only when its time is up: until then nobody would read what it sends."""
+    """Not only when its time is up: no thread reads what it sends."""
     monkeypatch.setattr(endpoint, "REQUEST_TIMEOUT", 3600.0)
     metrics = Metrics(port=0)
     loop.probes.register(metrics)
