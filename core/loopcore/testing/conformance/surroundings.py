@@ -187,7 +187,8 @@ def beside(call: Callable[[], Any]) -> Iterator[list[Any]]:
         except BaseException as exc:
             raised.append(exc)
 
-    thread = threading.Thread(target=run, name="loopcore conformance")
+    # A daemon: a call that never returns from a broken port fails the test, and must not keep the process.
+    thread = threading.Thread(target=run, name="loopcore conformance", daemon=True)
     thread.start()
     gate.set()
     try:

@@ -47,7 +47,7 @@ class CompletionWaits(Level):
     def test_none_waits_until_something_completes(self, ledger: Ledger, pair: Pair) -> None:
         receiving = Receive(pair[0].fileno(), 100)
         ledger.submit(receiving)
-        sender = threading.Thread(target=pair[1].send, args=(b"x",))
+        sender = threading.Thread(target=pair[1].send, args=(b"x",), daemon=True)
         sender.start()
         assert ledger.result_of(receiving) == b"x"
         sender.join()
@@ -74,7 +74,7 @@ class CompletionWaits(Level):
         assert lasts(port, PATIENCE) < PATIENCE
 
     def test_wake_from_another_thread_ends_the_wait(self, port: Any) -> None:
-        waker = threading.Thread(target=port.wake)
+        waker = threading.Thread(target=port.wake, daemon=True)
         waker.start()
         assert lasts(port, PATIENCE) < PATIENCE
         waker.join()

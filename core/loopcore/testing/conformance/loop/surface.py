@@ -64,7 +64,9 @@ class Surface(LoopLevel):
         async def work() -> None:
             for number in range(50):
                 answer = loop.create_future()
-                thread = threading.Thread(target=loop.call_soon_threadsafe, args=(answer.set_result, number))
+                thread = threading.Thread(
+                    target=loop.call_soon_threadsafe, args=(answer.set_result, number), daemon=True
+                )
                 thread.start()
                 assert await answer == number
                 thread.join()

@@ -30,7 +30,7 @@ class ReadinessWaits(Level):
 
     def test_none_waits_until_something_is_ready(self, port: Any, pair: Pair) -> None:
         port.register(pair[0].fileno(), READ)
-        sender = threading.Thread(target=pair[1].send, args=(b"x",))
+        sender = threading.Thread(target=pair[1].send, args=(b"x",), daemon=True)
         sender.start()
         assert list(port.wait(None)) == [(pair[0].fileno(), READ)]
         sender.join()
@@ -76,7 +76,7 @@ class ReadinessWaits(Level):
 
     def test_wake_from_a_thread_ends_a_wait(self, port: Any, elapsed: Elapsed) -> None:
         for _ in range(100):
-            waker = threading.Thread(target=port.wake)
+            waker = threading.Thread(target=port.wake, daemon=True)
             waker.start()
             assert elapsed(port, PATIENCE) < PATIENCE
             waker.join()
@@ -94,7 +94,7 @@ class ReadinessWaits(Level):
                 inbox.append(number)
                 port.wake()
 
-        thread = threading.Thread(target=send_when_asked)
+        thread = threading.Thread(target=send_when_asked, daemon=True)
         thread.start()
         for number in range(rounds):
             asked.release()
@@ -104,7 +104,7 @@ class ReadinessWaits(Level):
         thread.join()
 
     def test_wakes_from_many_threads_leave_the_backend_calm(self, port: Any, elapsed: Elapsed) -> None:
-        threads = [threading.Thread(target=lambda: [port.wake() for _ in range(500)]) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: [port.wake() for _ in range(500)], daemon=True) for _ in range(4)]
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
@@ -161,7 +161,7 @@ class ReadinessWaits(Level):
                 while not stop.is_set():
                     port.wake()
 
-            thread = threading.Thread(target=wake_until_told)
+            thread = threading.Thread(target=wake_until_told, daemon=True)
             thread.start()
             port.close()
             pair = make_pair()
