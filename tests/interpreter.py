@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from loopcore.kernel import scheduler
+
+INTERPRETED = str(scheduler.__file__).endswith(".py")
+"""Whether this is the pure build."""
 IS_PYPY = sys.implementation.name == "pypy"
 LIST = Path(__file__).with_name("pypy.toml")
 ROUNDS = 3

@@ -18,3 +18,11 @@ class DirectPort:
     def wait(self, timeout: float | None) -> Sequence[Any]:
         """Wait for at most `timeout` seconds, as in the port. The backend must override it: NotImplementedError."""
         raise NotImplementedError(f"{type(self).__name__} is a port without wait()")
+
+
+def wait_in(port: Any, timeout: float | None) -> Any:
+    """Wait in a port: compiled, through a pointer if it is a DirectPort."""
+    if isinstance(port, DirectPort):
+        direct: DirectPort = port
+        return direct.wait(timeout)
+    return port.wait(timeout)

@@ -108,14 +108,14 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
     )
 
 
-def task_classes() -> tuple[Any, Any]:
-    """Return asyncio's classes of futures and tasks if LOOPCORE_TASKS asks for them; None twice for the default.
+def task_classes() -> tuple[Any, Any] | None:
+    """Return asyncio's classes of futures and tasks if LOOPCORE_TASKS asks for them; None for the default.
 
     Raises UsageError if it asks for anything else.
     """
     asked = read(TASKS_VARIABLE).strip()
     if not asked:
-        return None, None
+        return None
     if asked == "asyncio":
         return asyncio.Future, asyncio.Task
     raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'asyncio', or unset")

@@ -27,7 +27,9 @@ from loopcore.discovery import load_plugins, take_backend
 from loopcore.endpoints.assembly import assemble
 from loopcore.environment import apply_settings, debug_is_asked_for, no_settings_in_environ, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults
+from loopcore.kernel.own_tasks import OwnTasks
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.kernel.task_makers import ClassTasks
 from loopcore.log import logger
 from loopcore.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
 from loopcore.services.asyncgens import AsyncGenerators
@@ -67,18 +69,19 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     ) -> None:
         """Take over `backend`, or create the one it names; see `loopcore.new_event_loop` for the arguments."""
         self._parts: dict[str, Any] = table_of_parts(self)
-        classes = () if (is_silent := no_settings_in_environ()) else task_classes()
+        is_silent = no_settings_in_environ()
+        classes = None if is_silent else task_classes()
+        tasks = OwnTasks() if classes is None else ClassTasks(*classes)
         named_plugins = [] if is_silent and plugins is None else load_plugins(plugins)
         taken, make_backend = take_backend(backend)
         try:
-            Scheduler.__init__(self, taken, clock=clock)
+            Scheduler.__init__(self, taken, clock=clock, tasks=tasks)
         except BaseException:
             taken.close()
             raise
         try:
             if not is_silent:
                 apply_settings(self)
-                self.use_classes(*classes)
             if debug_is_asked_for():
                 Scheduler.set_debug(self, True)
             self._threads = None if is_silent else thread_limit()  # a wrong value is refused here, not at first use

@@ -77,7 +77,7 @@ def install(backend: str) -> None:
 REDIRECTIONS = {
     "asyncio.base_events.logger": (
         ("loopcore.kernel.faults", "logger"),
-        ("loopcore.kernel.watch", "logger"),
+        ("loopcore.kernel.observed", "logger"),
         ("loopcore.services.resolver", "logger"),
     ),
     "asyncio.base_events.socket": (

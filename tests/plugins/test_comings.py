@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
-def reactor() -> Reactor:
+def reactor() -> Scheduler:
     clock = VirtualClock()
-    return Reactor(ScriptedBackend(clock), clock=clock)
+    return Scheduler(ScriptedBackend(clock), clock=clock)
 
 
 class Guest:
@@ -36,7 +36,7 @@ class Guest:
         self.told.append(("unregistered", loop, plugin))
 
 
-def test_a_plugin_hears_of_itself_only(reactor: Reactor) -> None:
+def test_a_plugin_hears_of_itself_only(reactor: Scheduler) -> None:
     one, two = Guest(), Guest()
     for guest in (one, two):
         reactor.probes.register(guest)
@@ -45,12 +45,12 @@ def test_a_plugin_hears_of_itself_only(reactor: Reactor) -> None:
     assert two.told == [("registered", reactor, two)]
 
 
-def test_its_other_hooks_are_in_force_when_a_plugin_hears_that_it_is_registered(reactor: Reactor) -> None:
+def test_its_other_hooks_are_in_force_when_a_plugin_hears_that_it_is_registered(reactor: Scheduler) -> None:
     class Starting:
         scheduled: Any = None
 
         @loopcore.hookimpl
-        def loopcore_plugin_registered(self, loop: Reactor) -> None:
+        def loopcore_plugin_registered(self, loop: Scheduler) -> None:
             loop.call_soon(int)
 
         @loopcore.hookimpl
@@ -62,7 +62,7 @@ def test_its_other_hooks_are_in_force_when_a_plugin_hears_that_it_is_registered(
     assert starting.scheduled is not None
 
 
-def test_a_plugin_that_fails_is_told_that_it_is_out(reactor: Reactor, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plugin_that_fails_is_told_that_it_is_out(reactor: Scheduler, caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Guest):
         @loopcore.hookimpl
         def loopcore_run_started(self) -> None:
@@ -75,7 +75,7 @@ def test_a_plugin_that_fails_is_told_that_it_is_out(reactor: Reactor, caplog: py
     assert len(caplog.records) == 1
 
 
-def test_a_plugin_that_fails_when_it_is_registered_is_out(reactor: Reactor, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plugin_that_fails_when_it_is_registered_is_out(reactor: Scheduler, caplog: pytest.LogCaptureFixture) -> None:
     class Failing:
         @loopcore.hookimpl
         def loopcore_plugin_registered(self) -> None:
@@ -88,7 +88,7 @@ def test_a_plugin_that_fails_when_it_is_registered_is_out(reactor: Reactor, capl
 
 
 def test_a_plugin_that_fails_when_it_goes_is_gone_all_the_same(
-    reactor: Reactor, caplog: pytest.LogCaptureFixture
+    reactor: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing:
         @loopcore.hookimpl

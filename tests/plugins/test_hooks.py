@@ -12,7 +12,7 @@ import pytest
 import loopcore
 from loopcore.discovery import choose_backend
 from loopcore.kernel.phases import PHASES
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 from loopcore.testing.hooks.recorder import HOOKS, Recorder
 
@@ -197,7 +197,7 @@ def test_what_a_hook_schedules_before_the_wait_bounds_it(
     clock = VirtualClock()
     backend = ScriptedBackend(clock)
     backend.wakes = 1  # it need not be told that a wait without limit would end
-    reactor = Reactor(backend, clock=clock)
+    reactor = Scheduler(backend, clock=clock)
     if has_timer:
         reactor.call_at(reactor.time() + 1.0, int)
     hooks = kind()

@@ -8,14 +8,14 @@ import pytest
 from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.kernel.probes import Probes
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 
 @pytest.fixture
-def reactor() -> Reactor:
+def reactor() -> Scheduler:
     clock = VirtualClock()
-    return Reactor(ScriptedBackend(clock), clock=clock)
+    return Scheduler(ScriptedBackend(clock), clock=clock)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def plugin(log: list[Any], name: str, **options: bool) -> object:
     return Plugin()
 
 
-def test_plugins_are_called_as_pluggy_would_call_them(reactor: Reactor, log: list[Any]) -> None:
+def test_plugins_are_called_as_pluggy_would_call_them(reactor: Scheduler, log: list[Any]) -> None:
     reactor.probes.register(plugin(log, "first"))
     reactor.probes.register(plugin(log, "trylast", trylast=True))
     reactor.probes.register(plugin(log, "tryfirst", tryfirst=True))
@@ -49,7 +49,7 @@ def test_plugins_are_called_as_pluggy_would_call_them(reactor: Reactor, log: lis
     assert hot == log == ["tryfirst", "second", "first", "trylast"]
 
 
-def test_a_plugin_takes_the_arguments_it_names_in_any_order(reactor: Reactor, log: list[Any]) -> None:
+def test_a_plugin_takes_the_arguments_it_names_in_any_order(reactor: Scheduler, log: list[Any]) -> None:
     class Plugin:
         @hookimpl
         def loopcore_phase_end(self, count: int, phase: str) -> None:
@@ -66,7 +66,7 @@ def test_a_plugin_takes_the_arguments_it_names_in_any_order(reactor: Reactor, lo
     assert ("pending", 1) in log
 
 
-def test_a_module_can_be_a_plugin(reactor: Reactor, log: list[Any]) -> None:
+def test_a_module_can_be_a_plugin(reactor: Scheduler, log: list[Any]) -> None:
     import types
 
     module = types.ModuleType("a_plugin")
@@ -126,7 +126,7 @@ def generator() -> object:
 
 @pytest.mark.parametrize("mistaken", [unknown_hook, unknown_argument, wrapper, coroutine, generator])
 def test_a_mistaken_plugin_is_refused_and_leaves_nothing_behind(
-    reactor: Reactor, mistaken: Any, log: list[Any]
+    reactor: Scheduler, mistaken: Any, log: list[Any]
 ) -> None:
     reactor.probes.register(plugin(log, "good"), "good")
     with pytest.raises(UsageError, match="plugin"):
@@ -137,7 +137,7 @@ def test_a_mistaken_plugin_is_refused_and_leaves_nothing_behind(
     assert log == ["good"]
 
 
-def test_the_same_plugin_twice_is_refused_and_stays_once(reactor: Reactor, log: list[Any]) -> None:
+def test_the_same_plugin_twice_is_refused_and_stays_once(reactor: Scheduler, log: list[Any]) -> None:
     one = plugin(log, "one")
     reactor.probes.register(one)
     with pytest.raises(UsageError, match="is registered already"):
@@ -147,13 +147,13 @@ def test_the_same_plugin_twice_is_refused_and_stays_once(reactor: Reactor, log: 
     assert log == ["one"]
 
 
-def test_a_name_is_given_once(reactor: Reactor, log: list[Any]) -> None:
+def test_a_name_is_given_once(reactor: Scheduler, log: list[Any]) -> None:
     reactor.probes.register(plugin(log, "one"), "name")
     with pytest.raises(UsageError, match="a plugin 'name' already"):
         reactor.probes.register(plugin(log, "other"), "name")
 
 
-def test_plugins_without_a_name_are_called_after_their_class(reactor: Reactor, log: list[Any]) -> None:
+def test_plugins_without_a_name_are_called_after_their_class(reactor: Scheduler, log: list[Any]) -> None:
     names = [reactor.probes.register(plugin(log, name)) for name in ("one", "other")]
     assert names == ["Plugin", "Plugin-2"]
     reactor.probes.reorder("Plugin")
@@ -162,14 +162,14 @@ def test_plugins_without_a_name_are_called_after_their_class(reactor: Reactor, l
     assert log == ["one", "other"]
 
 
-def test_unregistering_a_stranger_is_an_error(reactor: Reactor) -> None:
+def test_unregistering_a_stranger_is_an_error(reactor: Scheduler) -> None:
     with pytest.raises(UsageError, match="is not registered"):
         reactor.probes.unregister(object())
 
 
 @pytest.mark.parametrize("hook", ["loopcore_handle_begin", "loopcore_phase_begin", "loopcore_loop_closed"])
 def test_a_plugin_that_raises_is_logged_once_counted_and_out_and_the_loop_goes_on(
-    reactor: Reactor, log: list[Any], caplog: pytest.LogCaptureFixture, hook: str
+    reactor: Scheduler, log: list[Any], caplog: pytest.LogCaptureFixture, hook: str
 ) -> None:
     def fail(self: Any) -> None:
         log.append("failed")
@@ -193,7 +193,7 @@ def test_a_plugin_that_raises_is_logged_once_counted_and_out_and_the_loop_goes_o
     assert len(reactor.probes.plugins()) == 1
 
 
-def test_a_plugin_that_exits_ends_the_run_and_loses_nothing(reactor: Reactor, log: list[Any]) -> None:
+def test_a_plugin_that_exits_ends_the_run_and_loses_nothing(reactor: Scheduler, log: list[Any]) -> None:
     class Exit:
         @hookimpl
         def loopcore_handle_end(self) -> None:
@@ -211,7 +211,7 @@ def test_a_plugin_that_exits_ends_the_run_and_loses_nothing(reactor: Reactor, lo
     assert log == [1, 2, 3]
 
 
-def test_a_plugin_may_come_and_go_while_the_loop_runs(reactor: Reactor, log: list[Any]) -> None:
+def test_a_plugin_may_come_and_go_while_the_loop_runs(reactor: Scheduler, log: list[Any]) -> None:
     visitor = plugin(log, "seen")
     reactor.call_soon(log.append, "before")
     reactor.call_soon(reactor.probes.register, visitor)
@@ -222,7 +222,7 @@ def test_a_plugin_may_come_and_go_while_the_loop_runs(reactor: Reactor, log: lis
     assert log == ["before", "seen", "between", "seen", "after"]
 
 
-def test_a_plugin_may_unregister_itself_inside_a_hook(reactor: Reactor, log: list[Any]) -> None:
+def test_a_plugin_may_unregister_itself_inside_a_hook(reactor: Scheduler, log: list[Any]) -> None:
     class Once:
         @hookimpl
         def loopcore_phase_begin(self, loop: Any) -> None:
@@ -235,7 +235,7 @@ def test_a_plugin_may_unregister_itself_inside_a_hook(reactor: Reactor, log: lis
     assert log == ["once", "callback"]
 
 
-def test_without_plugins_no_hook_code_runs_in_a_tick(reactor: Reactor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_plugins_no_hook_code_runs_in_a_tick(reactor: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> None:
         raise AssertionError("a probe was fired")
 
@@ -252,7 +252,7 @@ def test_without_plugins_no_hook_code_runs_in_a_tick(reactor: Reactor, monkeypat
     assert not reactor.watching
 
 
-def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Reactor) -> None:
+def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Scheduler) -> None:
     class Cold:
         @hookimpl
         def loopcore_run_started(self) -> None: ...
@@ -262,7 +262,7 @@ def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Reactor)
     assert not reactor.probes.watching_ticks
 
 
-def test_plugins_are_called_in_the_order_they_are_given_at_run_time(reactor: Reactor, log: list[Any]) -> None:
+def test_plugins_are_called_in_the_order_they_are_given_at_run_time(reactor: Scheduler, log: list[Any]) -> None:
     for name in ("a", "b", "c", "d"):
         reactor.probes.register(plugin(log, name), name)
     reactor.call_soon(reactor.probes.reorder, "b", "d")
@@ -271,7 +271,7 @@ def test_plugins_are_called_in_the_order_they_are_given_at_run_time(reactor: Rea
     assert log == ["d", "c", "b", "a", "b", "d", "c", "a"]
 
 
-def test_reordering_does_not_pass_over_tryfirst(reactor: Reactor, log: list[Any]) -> None:
+def test_reordering_does_not_pass_over_tryfirst(reactor: Scheduler, log: list[Any]) -> None:
     reactor.probes.register(plugin(log, "tryfirst", tryfirst=True), "tryfirst")
     reactor.probes.register(plugin(log, "other"), "other")
     reactor.probes.reorder("other", "tryfirst")
@@ -281,7 +281,7 @@ def test_reordering_does_not_pass_over_tryfirst(reactor: Reactor, log: list[Any]
 
 
 @pytest.mark.parametrize("names", [("absent",), ("a", "a")])
-def test_reordering_what_is_not_there_or_named_twice_is_an_error(reactor: Reactor, names: tuple[str, ...]) -> None:
+def test_reordering_what_is_not_there_or_named_twice_is_an_error(reactor: Scheduler, names: tuple[str, ...]) -> None:
     reactor.probes.register(plugin([], "a"), "a")
     with pytest.raises(UsageError, match="cannot reorder"):
         reactor.probes.reorder(*names)

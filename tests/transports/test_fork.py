@@ -11,9 +11,9 @@ import pytest
 import loopcore
 from loopcore.completion import is_completion_backend
 from loopcore.discovery import choose_backend
-from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.services import forking
 from tests.conftest import ORACLE
+from tests.interpreter import INTERPRETED
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 60.0

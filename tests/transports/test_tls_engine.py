@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.kernel.scheduler import INTERPRETED
 from loopcore.transports.tls_engine import BATCH_LIMIT, RECORD_LIMIT, TRANSITIONS, TlsEngine
+from tests.interpreter import INTERPRETED
 from tests.transports.tls_support import client_context, server_context, stranger_context
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]

@@ -15,7 +15,8 @@ import pytest
 
 import loopcore
 from loopcore.discovery import list_backends
-from loopcore.kernel.scheduler import INTERPRETED, Scheduler
+from loopcore.kernel.scheduler import Scheduler
+from tests.interpreter import INTERPRETED
 
 MISUSE = Path(__file__).with_name("misuse.py")
 

@@ -1,6 +1,5 @@
 cimport cython
 
-from loopcore.direct cimport listed, wait_in
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.operations cimport Operation, Poll
 

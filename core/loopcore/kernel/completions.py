@@ -26,7 +26,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.direct import listed, wait_in
+    from cython.cimports.loopcore.direct import wait_in
+else:
+    from loopcore.direct import wait_in
 
 _SEND = SEND
 _UNFINISHED: Final = object()
@@ -94,9 +96,8 @@ class Completions:
         # Cleared before the wait: an operation that a signal handler submits inside the wait begins with the next one.
         submitted, self.submitted = self.submitted, False
         try:
-            if cython.compiled:
-                return self._noted(listed(wait_in(self.backend, timeout)))
-            return self._noted([*self.backend.wait(timeout)])  # not `list()`: one more call, which checks signals
+            found = wait_in(self.backend, timeout)
+            return self._noted(found if type(found) is list else [*found])  # `list()` is a call, which checks signals
         except BaseException:
             # The operations may have begun or even completed, but nothing was reported: the next tick must poll.
             self.submitted = self.submitted or submitted

@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 from loopcore.kernel.contexts cimport acquire_context, release_context, template_of
 from loopcore.kernel.current cimport has_itself
 from loopcore.kernel.handle cimport make_handle, new_handle, report_failed
-from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.ready cimport push_last
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.native.attributes cimport open_dict
@@ -20,7 +20,7 @@ cdef int _FINISHED
 
 cdef class Future(Runnable):
     cdef public object _loop
-    cdef Reactor _reactor
+    cdef Scheduler _reactor
     cdef signed char _status
     cdef signed char _log_traceback_flag
     cdef signed char _waiter_shares
@@ -67,7 +67,7 @@ cdef class FutureIterator:
 cdef object _iterate(Future future)
 
 @cython.locals(future=Future)
-cpdef Future make_future(Reactor loop)
+cpdef Future make_future(Scheduler loop)
 
 
 cdef extern from *:
@@ -118,7 +118,7 @@ cdef inline bint end_future(PyObject *ended) noexcept:
 # itself has another `call_soon` (docs/adr/0004).
 @cython.nonecheck(False)
 cdef inline bint goes_directly(Future future) except -1:
-    cdef Reactor reactor = future._reactor
+    cdef Scheduler reactor = future._reactor
     return not (
         reactor is None
         or reactor._slow_path_flags
@@ -130,7 +130,7 @@ cdef inline bint goes_directly(Future future) except -1:
 # Do as `call_soon` for one callback; False if `call_soon` has to be called.
 @cython.nonecheck(False)
 cdef inline bint notify_directly(Future future, object callback, object context) except -1:
-    cdef Reactor reactor = future._reactor
+    cdef Scheduler reactor = future._reactor
     if not goes_directly(future):
         return False
     push_last(reactor.ready, new_handle(callback, (seen(future),), reactor, context, reactor._contexts))
@@ -141,7 +141,7 @@ cdef inline bint notify_directly(Future future, object callback, object context)
 # due (docs/adr/0006). False if it needs a copy for itself.
 @cython.nonecheck(False)
 cdef inline bint share_first(Future future, object callback) except -1:
-    cdef Reactor reactor = future._reactor
+    cdef Scheduler reactor = future._reactor
     if reactor is None or reactor._slow_path_flags or future._waiter is not None or future._callback_list is not None:
         return False
     context = template_of(reactor._contexts)
@@ -169,10 +169,10 @@ cdef inline int own_first(Future future) except -1:
 # something else.
 @cython.nonecheck(False)
 cdef inline bint notify_first(Future future) except -1:
-    cdef Reactor reactor = future._reactor
+    cdef Scheduler reactor = future._reactor
     if not future._waiter_shares or future._is_due or reactor._observed or not goes_directly(future):
         return False
-    if type(future) is not Future and type(future) is not reactor._task_type:
+    if type(future) is not Future:
         return False
     future._is_due = True
     push_last(reactor.ready, future)
@@ -190,7 +190,7 @@ cdef inline object own_given_up(Future future, object context):
 # Call the callback: it is due. It is taken out first: copying a context may start a garbage collection, and code that
 # then looks, or calls `__init__` again, must find no callback.
 cdef inline int deliver(Future future) except -1:
-    cdef Reactor reactor = future._reactor
+    cdef Scheduler reactor = future._reactor
     future._is_due = False
     if future._waiter is None or future._status == _PENDING:
         return 0  # `__init__` was called again, and has handed the callback to a Handle
@@ -221,7 +221,7 @@ cdef inline Runnable handle_of_due(Future future):
 # `__init__` is called again: a Handle replaces the future in the ready queue. If the future was taken out just now, the
 # Handle goes unused.
 cdef inline int leave_to_handle(Future future) except -1:
-    cdef Reactor reactor = future._reactor
+    cdef Scheduler reactor = future._reactor
     handle = handle_of_due(future)
     if not reactor.ready.put_in_place_of(future, handle):
         future._is_due = True

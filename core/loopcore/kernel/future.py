@@ -27,9 +27,9 @@ from loopcore.kernel.exceptions import (
 )
 from loopcore.kernel.faults import report_unseen
 from loopcore.kernel.formatting import describe_future, extract_stack
-from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.registry import unlink
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.scheduler import Scheduler
 
 try:
     import cython
@@ -97,7 +97,7 @@ class Future(Runnable):
         if cython.compiled and self._is_due:
             leave_to_handle(self)
         self._loop: Any = loop
-        self._reactor: Any = loop if isinstance(loop, Reactor) else None
+        self._reactor: Any = loop if isinstance(loop, Scheduler) else None
         self._status: int = _PENDING
         self._asyncio_future_blocking: bool = False
         self._log_traceback_flag: bool = False
@@ -414,7 +414,7 @@ def _iterate(future: Future) -> "FutureIterator":
     return iterator
 
 
-def make_future(loop: Reactor) -> Future:
+def make_future(loop: Scheduler) -> Future:
     """Create a Future as its constructor does outside debug mode, without the cost of that call. Compiled only."""
     future: Future = pop_free_object() if has_free_object() else Future.__new__(Future)
     future._loop = future._reactor = loop  # the other attributes are already zero or None

@@ -83,8 +83,13 @@ cdef Handle new_handle(object callback, tuple args, object loop, object context,
 @cython.locals(callback=cython.p_void, args=cython.p_void)
 cdef int run_handle(Handle handle, ContextPool contexts) except -1
 cdef int run_timer(TimerHandle timer, ContextPool contexts) except -1
+cdef int run_entry(Runnable runnable, ContextPool contexts) except -1
 cdef int use_again(Handle handle) except -1
 cdef int report_failed(object callback, object argument, object loop, object context) except -1
+@cython.locals(shares=bint)
+cdef TimerHandle set_timer(
+    double when, object callback, tuple args, object loop, object context, ContextPool contexts
+)
 @cython.locals(timer=TimerHandle)
 cpdef TimerHandle make_timer(
     double when, object callback, tuple args, object loop, object context, bint shares_context

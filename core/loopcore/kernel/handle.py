@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import Context
 from contextvars import copy_context as python_copy_context
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.formatting import describe_callback, extract_stack
@@ -40,8 +40,6 @@ if cython.compiled:
 else:
     copy_context = python_copy_context
 
-if TYPE_CHECKING:
-    from loopcore.kernel.queues import Queues
 
 _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
 """The marker by which old libraries, and mocks, declare a function a coroutine function."""
@@ -50,6 +48,16 @@ _THREAD_SAFE_HANDLE: type = getattr(asyncio.events, "_ThreadSafeHandle", asyncio
 _THREADS_CANCEL = sys.version_info >= (3, 14)
 _turns: dict[int, Any] = {}
 """The running handles that other threads may cancel, by id: each with a lock that is held while it runs."""
+
+
+class HandleOwner(Protocol):
+    """The loop of a handle, as the handle uses it."""
+
+    def get_debug(self) -> bool: ...
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None: ...
+
+    def _timer_handle_cancelled(self, timer: "TimerHandle") -> None: ...
 
 
 class Handle(Runnable):
@@ -72,12 +80,16 @@ class Handle(Runnable):
     )
 
     def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None = None
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: HandleOwner,
+        context: Context | None = None,
     ) -> None:
         self._callback: Callable[..., object] | None = callback
         self._args: tuple[Any, ...] | None = args
         self._kept_context: Context = copy_context() if context is None else context
-        self._loop: Queues = loop
+        self._loop: HandleOwner = loop
         self._cancelled: bool = False
         self._shares_context: bool = False
         self._takes_turns: bool = False
@@ -230,7 +242,7 @@ class TimerHandle(Handle):
         when: float,
         callback: Callable[..., object],
         args: tuple[Any, ...],
-        loop: "Queues",
+        loop: HandleOwner,
         context: Context | None = None,
     ) -> None:
         if getattr(self, "_scheduled", False):
@@ -297,7 +309,7 @@ class TimerHandle(Handle):
 
 
 def make_handle(
-    callback: Callable[..., object], args: tuple[Any, ...], loop: "Queues", context: Context | None
+    callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None
 ) -> Handle:
     """Make a Handle as its constructor does outside debug mode, without the cost of a constructor call."""
     if cython.compiled:
@@ -321,7 +333,7 @@ def make_handle(
 def new_handle(
     callback: Callable[..., object],
     args: tuple[Any, ...],
-    loop: "Queues",
+    loop: HandleOwner,
     context: Context | None,
     contexts: ContextPool,
 ) -> Handle:
@@ -330,6 +342,8 @@ def new_handle(
     Code that takes it out of the queue calls `run_handle` or `track`; so does the end of a run (docs/adr/0004). Without
     a `context` the handle shares one of `contexts` until it runs.
     """
+    if not cython.compiled:
+        return make_handle(callback, args, loop, context)
     if free_handle_count:
         handle: Handle = pop_free_handle()
     else:
@@ -350,6 +364,16 @@ def new_handle(
 def allow_cancel_in_threads(handle: Handle) -> int:
     """Let other threads cancel `handle` at any moment, on the Pythons where asyncio does."""
     handle._takes_turns = _THREADS_CANCEL
+    return 0
+
+
+def run_entry(runnable: Runnable, contexts: ContextPool) -> int:
+    """Run an entry of a queue of the loop."""
+    if cython.compiled and type(runnable) is Handle:
+        return run_handle(runnable, contexts)
+    if cython.compiled and type(runnable) is TimerHandle:
+        return run_timer(runnable, contexts)
+    runnable._run()
     return 0
 
 
@@ -399,7 +423,7 @@ def use_again(handle: Handle) -> int:
     return 0
 
 
-def report_failed(callback: Callable[..., object], argument: object, loop: "Queues", context: Context) -> int:
+def report_failed(callback: Callable[..., object], argument: object, loop: HandleOwner, context: Context) -> int:
     """Report the exception of a callback that ran without a Handle. Compiled only, with the exception pending."""
     try:
         raise_pending()
@@ -410,11 +434,24 @@ def report_failed(callback: Callable[..., object], argument: object, loop: "Queu
     return 0
 
 
+def set_timer(
+    when: float,
+    callback: Callable[..., object],
+    args: tuple[Any, ...],
+    loop: HandleOwner,
+    context: Context | None,
+    contexts: ContextPool,
+) -> TimerHandle:
+    """Make a TimerHandle for a running loop; without a `context` it shares one of `contexts` until it runs."""
+    shares = bool(cython.compiled) and context is None
+    return make_timer(when, callback, args, loop, template_of(contexts) if shares else context, shares)
+
+
 def make_timer(
     when: float,
     callback: Callable[..., object],
     args: tuple[Any, ...],
-    loop: "Queues",
+    loop: HandleOwner,
     context: Context | None,
     shares_context: bool,
 ) -> TimerHandle:

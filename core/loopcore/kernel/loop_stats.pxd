@@ -15,5 +15,6 @@ cdef class LoopStats:
     cdef public long long tasks_cancelled
     cdef public long long tasks_destroyed
     cdef public long long budget_yields
+    cdef public long long starvations
     cdef public long long connections_accepted
     cdef public long long connections_refused

@@ -13,7 +13,7 @@ global interpreter lock a snapshot of a compiled loop is a single moment.
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from loopcore.kernel.reactor import Reactor
+    from loopcore.kernel.scheduler import Scheduler
 
 
 class LoopStats:
@@ -32,6 +32,7 @@ class LoopStats:
         "tasks_cancelled",
         "tasks_destroyed",
         "budget_yields",
+        "starvations",
         "connections_accepted",
         "connections_refused",
     )
@@ -49,6 +50,7 @@ class LoopStats:
         self.tasks_cancelled: int = 0
         self.tasks_destroyed: int = 0
         self.budget_yields: int = 0
+        self.starvations: int = 0
         self.connections_accepted: int = 0
         self.connections_refused: int = 0
 
@@ -115,15 +117,15 @@ class LoopStatsSnapshot(NamedTuple):
         return self.tasks_created - ended
 
 
-def take_loop_stats(reactor: "Reactor") -> LoopStatsSnapshot:
-    """Return the present counters of `reactor`. Thread: any."""
-    stats = reactor.stats
+def take_loop_stats(loop: "Scheduler") -> LoopStatsSnapshot:
+    """Return the present counters of `loop`. Thread: any."""
+    stats = loop.stats
     # Ends before beginnings, see the module's docstring.
     destroyed = stats.tasks_destroyed
     cancelled, failed, finished = stats.tasks_cancelled, stats.tasks_failed, stats.tasks_finished
-    polls, polls_skipped = reactor.readiness.tick, stats.polls_skipped
-    timers_cancelled = reactor.timers.cancelled_count
-    timers = len(reactor.timers)
+    polls, polls_skipped = loop.readiness.tick, stats.polls_skipped
+    timers_cancelled = loop.timers.cancelled_count
+    timers = len(loop.timers)
     return LoopStatsSnapshot(
         ticks=polls + polls_skipped,
         polls=polls,
@@ -132,8 +134,8 @@ def take_loop_stats(reactor: "Reactor") -> LoopStatsSnapshot:
         callbacks=stats.callbacks,
         timers_fired=stats.timers_fired,
         threadsafe_posts=stats.threadsafe_posts,
-        threadsafe_wakes=reactor.inbox.wakes,
-        starvations=reactor.starvations,
+        threadsafe_wakes=loop.inbox.wakes,
+        starvations=stats.starvations,
         budget_yields=stats.budget_yields,
         task_steps=stats.task_steps,
         tasks_created=stats.tasks_created,
@@ -143,9 +145,9 @@ def take_loop_stats(reactor: "Reactor") -> LoopStatsSnapshot:
         tasks_destroyed=destroyed,
         connections_accepted=stats.connections_accepted,
         connections_refused=stats.connections_refused,
-        bytes_received=reactor.bytes_received,
-        bytes_sent=reactor.bytes_sent,
-        ready=reactor.count_ready(),
+        bytes_received=loop.bytes_received,
+        bytes_sent=loop.bytes_sent,
+        ready=loop.count_ready(),
         timers=timers,
         timers_cancelled=min(timers_cancelled, timers),
     )

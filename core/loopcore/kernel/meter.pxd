@@ -22,6 +22,8 @@ cdef class CallbackSampler:
     cdef public bint stamping
     cdef public bint running
     cdef public bint is_due
+    cdef public bint is_open
+    cdef public bint is_timing
     cdef public int source
     cdef public list meters
     cdef long long _idle_ns
@@ -34,7 +36,6 @@ cdef class CallbackSampler:
     cdef list _queue_times
     cdef list _run_times
     cdef long long _opened_at
-    cdef bint _is_open
     cdef int _ticks_left
     cdef int _runs_left
     cdef int _stamps_left
@@ -44,10 +45,11 @@ cdef class CallbackSampler:
     cpdef object resume(self)
     @cython.locals(works=bint, passed=cython.longlong)
     cpdef object pause(self)
-    cpdef object wait_begins(self, bint may_block, double now)
-    cpdef double wait_ends(self) except? -1
-    @cython.locals(passed=cython.longlong)
-    cdef long long _move_on(self, bint waiting, bint running, long long now) except *
+    cpdef object wait_begins(self, bint may_block)
+    @cython.locals(waited=bint, passed=cython.longlong)
+    cpdef object wait_ends(self)
+    @cython.locals(passed=cython.longlong, now=cython.longlong)
+    cdef long long _move_on(self, bint waiting, bint running) except *
     cpdef object note_late(self, double seconds)
     cpdef object open(self)
     cpdef bint tick_begins(self) except -1

@@ -89,6 +89,8 @@ class CallbackSampler:
         "stamping",
         "running",
         "is_due",
+        "is_open",
+        "is_timing",
         "source",
         "meters",
         "_idle_ns",
@@ -101,7 +103,6 @@ class CallbackSampler:
         "_queue_times",
         "_run_times",
         "_opened_at",
-        "_is_open",
         "_ticks_left",
         "_runs_left",
         "_stamps_left",
@@ -118,6 +119,10 @@ class CallbackSampler:
         """Whether the loop runs: the time between two runs is neither idle nor active."""
         self.is_due: bool = False
         """Whether the next poll is to open a window."""
+        self.is_open: bool = False
+        """Whether a window is open."""
+        self.is_timing: bool = False
+        """Whether callbacks are timed now."""
         self.source: int = 0
         """The source of the callback of the last `begin`."""
         self.meters: list[Meter] = []
@@ -131,7 +136,6 @@ class CallbackSampler:
         self._queue_times: list[Histogram] = [Histogram() for _ in SOURCES]
         self._run_times: list[Histogram] = [Histogram() for _ in SOURCES]
         self._opened_at: int = -(1 << 60)  # long ago, also by the clock of a machine that has just booted
-        self._is_open: bool = False
         self._ticks_left: int = 0
         self._runs_left: int = 0
         self._stamps_left: int = 0
@@ -145,33 +149,32 @@ class CallbackSampler:
     def resume(self) -> None:
         """Called when the loop begins to run, or when the meter is turned on while it runs."""
         if not self.running:
-            self._move_on(False, True, 0)
+            self._move_on(False, True)
 
     def pause(self) -> None:
         """Called when the loop stops running."""
         if self.running:
             works = not self._waiting
-            passed = self._move_on(False, False, 0)
+            passed = self._move_on(False, False)
             if works:  # no wait follows the last tick of a run, and it may be the one that blocked
                 self._tick.record(passed)
 
-    def wait_begins(self, may_block: bool, now: float) -> None:
-        """Called before the poll, at `now` (seconds; 0.0: not read yet). A wait that cannot block counts as work."""
+    def wait_begins(self, may_block: bool) -> None:
+        """Called before the poll. A wait that cannot block counts as work."""
         if not self.running:
             self.resume()  # a host runs the loop's ticks by their public steps
         if may_block:
-            self._tick.record(self._move_on(True, True, to_ns(now)))
+            self._tick.record(self._move_on(True, True))
 
-    def wait_ends(self) -> float:
-        """Called after the poll. Returns the time, in seconds."""
-        if self._waiting:
-            self._move_on(False, True, 0)
-        else:
-            self._tick.record(self._move_on(False, True, 0))
-        return self._mark / 1e9
+    def wait_ends(self) -> None:
+        """Called after the poll."""
+        waited = self._waiting
+        passed = self._move_on(False, True)
+        if not waited:
+            self._tick.record(passed)
 
-    def _move_on(self, waiting: bool, running: bool, now: int) -> int:
-        now = monotonic_ns() if now == 0 else max(now, self._mark)
+    def _move_on(self, waiting: bool, running: bool) -> int:
+        now = monotonic_ns()
         passed = now - self._mark if self.running else 0
         self._version += 1  # odd: the writes that follow belong together
         if self._waiting:
@@ -179,7 +182,7 @@ class CallbackSampler:
         else:
             self._active_ns += passed
         self._mark = now
-        self.is_due = not self._is_open and now - self._opened_at >= self.window_ns
+        self.is_due = not self.is_open and now - self._opened_at >= self.window_ns
         self._waiting = waiting
         self.running = running
         self._version += 1
@@ -193,7 +196,7 @@ class CallbackSampler:
 
     def open(self) -> None:
         """Stamp and time from now on."""
-        self._is_open = True
+        self.is_open = True
         self.is_due = False
         self._opened_at = self._mark
         self._ticks_left = _TICKS
@@ -220,7 +223,7 @@ class CallbackSampler:
 
     def close(self) -> None:
         """Time no callback until the next window."""
-        self._is_open = False
+        self.is_open = False
         self.stamping = False
         self._stamps.clear()
 
@@ -321,7 +324,7 @@ class CallbackSampler:
 
     def _choose_window(self) -> None:
         self.window_ns = min((_in_ns(meter.window) for meter in self.meters), default=self.window_ns)
-        if self.window_ns == 0 and self._is_open:
+        if self.window_ns == 0 and self.is_open:
             self.open()
 
 

@@ -1,25 +1,26 @@
 cimport cython
 
-from loopcore.kernel.dispatch cimport Dispatcher
 from loopcore.kernel.order cimport Allowance, OrderedQueue
 from loopcore.kernel.runnable cimport Runnable
+from loopcore.kernel.scheduler cimport Scheduler
 
 cdef int _CLOSED
-cdef int _PENDING_PHASE
-cdef Py_ssize_t _VERY_MANY
 
 
-cdef class PolicyDispatcher(Dispatcher):
-    cdef Py_ssize_t _skipped
+cdef class PendingPolicy:
     cdef OrderedQueue _order
     cdef object _order_owner
     cdef Allowance _allowance
     cdef object _allowance_owner
 
+    cpdef bint directs_pending(self) except -1
+    cpdef Py_ssize_t holds_callbacks(self) except -1
+    cpdef object update(self, Scheduler loop)
     @cython.locals(count=Py_ssize_t, ran=Py_ssize_t, order=OrderedQueue, allowance=Allowance, runnable=Runnable)
-    cdef int _run_pending_by_policy(self) except -1
+    cpdef int run_pending(self, Scheduler loop) except -1
+    cpdef object drop(self)
     @cython.locals(order=OrderedQueue, arrived=list, rest=list, position=Py_ssize_t, runnable=Runnable)
-    cdef Py_ssize_t _begin_by_policy(self) except -1
-    cdef Runnable _pop_by_policy(self, OrderedQueue order)
+    cdef Py_ssize_t _begin(self, Scheduler loop) except -1
+    cdef Runnable _pop(self, Scheduler loop, OrderedQueue order)
     @cython.locals(order=OrderedQueue, back=list, runnable=Runnable)
-    cdef int _release_order(self) except -1
+    cdef int _release_order(self, Scheduler loop) except -1

@@ -83,9 +83,9 @@ class Readiness:
 
     def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
-        """Number of the current tick, incremented when its wait returns; maintained by the reactor."""
+        """Number of the current tick, incremented when its wait returns; maintained by the poller."""
         self.changed: bool = False
-        """Whether a registration changed since the last wait: the next tick must poll. Cleared by the reactor."""
+        """Whether a registration changed since the last wait: the next tick must poll. Cleared by the poller."""
         self.keeps: bool = False
         """Whether `keep_reader` keeps registrations; otherwise it does the same as `clear_reader`."""
         self.parks: bool = False

@@ -24,6 +24,8 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.ready import pop_first, push_last, take_runnable
     from cython.cimports.loopcore.native.ring import put_item
     from cython.cimports.loopcore.native.tracking import track
+else:
+    from loopcore.native.interpreted import track
 
 SMALL_RING = 64
 """Entries of a new ring; a power of two, as is every ring's size."""

@@ -1,28 +1,99 @@
-from loopcore.kernel.reactor cimport Reactor
-from loopcore.kernel.task cimport make_task as make_plain_task
-from loopcore.kernel.visible cimport make_task as make_visible_task
+cimport cython
 
-cdef bint _VISIBLE
+from loopcore.kernel.completions cimport Completions
+from loopcore.kernel.contexts cimport ContextPool
+from loopcore.kernel.handle cimport Handle, TimerHandle
+from loopcore.kernel.inbox cimport Inbox
+from loopcore.kernel.loop_clock cimport LoopClock
+from loopcore.kernel.loop_stats cimport LoopStats
+from loopcore.kernel.meter cimport CallbackSampler
+from loopcore.kernel.microtasks cimport MicrotaskQueues
+from loopcore.kernel.poller cimport Poller
+from loopcore.kernel.readiness cimport Readiness
+from loopcore.kernel.ready cimport ReadyQueue
+from loopcore.kernel.runnable cimport Runnable
+from loopcore.kernel.running cimport CallbackRunner
+from loopcore.kernel.task_makers cimport ClassTasks
+from loopcore.kernel.timers cimport TimerHeap
+
+cdef int _CLOSED
+cdef int _IDLE
+cdef int _DEBUG
+cdef int _WATCHING_HANDLES
+cdef int _WATCHING_TICKS
+cdef int _THREADSAFE
+cdef int _READY
+cdef object _NO_EVENTS
 
 
-cdef class Scheduler(Reactor):
-    cdef object _future_class
-    cdef object _task_class
+# The methods of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call would
+# first check whether that class overrides the method.
+cdef class Scheduler:
+    cdef readonly ReadyQueue ready
+    cdef readonly TimerHeap timers
+    cdef readonly Inbox inbox
+    cdef readonly MicrotaskQueues microtasks
+    cdef readonly object phase_callbacks
+    cdef readonly object probes
+    cdef readonly LoopStats stats
+    cdef readonly Poller poller
+    cdef readonly Readiness readiness
+    cdef readonly Completions completions
+    cdef public ClassTasks tasks
+    cdef public double slow_callback_duration
+    cdef public Py_ssize_t flush_limit
+    cdef public Py_ssize_t receive_limit
+    cdef public long long bytes_received
+    cdef public long long bytes_sent
+    cdef public Py_ssize_t unflushed
+    cdef readonly bint watching
+    cdef readonly bint watching_transports
+    cdef int _slow_path_flags
+    cdef bint _observed
+    cdef bint _tick_observed
+    cdef bint _has_own_call_soon
+    cdef bint _has_phase_callbacks
+    cdef bint _stopping
+    cdef bint _waiting
+    cdef readonly object _thread_id
+    cdef unsigned long _owner
+    cdef LoopClock _clock
+    cdef ContextPool _contexts
+    cdef CallbackRunner _runner
+    cdef CallbackSampler _sampler
+    cdef object _policy
     cdef object _task_factory
-    cdef bint _own_tasks
+    cdef list _immediates
+    cdef list _flushes
+    cdef list _closing
+    cdef object _events
+    cdef list _deferred_events
+    cdef list _due
+    cdef int _source
+    cdef public object _current_handle
+    cdef object __weakref__
 
+    cpdef bint _is_elsewhere(self)
+    cdef int schedule(self, object callback, tuple args, object context) except -1
+    cdef int _flush_soon(self, Runnable runnable) except -1
+    cpdef object close_soon(self, object resource)
+    cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
+    cdef Handle _make(self, object callback, tuple args, object context, str source, str method)
+    cdef Handle _make_watched(self, object callback, tuple args, object context, str source, str method)
+    cdef int _check(self, object callback, str method) except -1
+    cdef int _check_caller(self) except -1
+    @cython.locals(handles=list, handle=Handle)
+    cdef object _empty_inbox(self)
+    cdef int _empty_inbox_while_idle(self) except -1
     cdef object _create_by_rule(self, object coro, object name, object context, dict options)
-
-
-cdef inline object make_task(Scheduler loop, object coro, object name, object context):
-    if _VISIBLE:
-        return make_visible_task(loop, coro, name, context)
-    return make_plain_task(loop, coro, name, context)
-
-
-# The ordinary call of `create_task`, as scheduler.py implements it; `loop` is a Scheduler.
-cdef inline object create_plainly(object loop, object coro, object name, object context):
-    cdef Scheduler scheduler = <Scheduler>loop
-    if scheduler._slow_path_flags or scheduler._task_factory is not None or not scheduler._own_tasks:
-        return scheduler._create_by_rule(coro, name, context, {})
-    return make_task(scheduler, coro, name, context)
+    cdef object _rest(self)
+    cdef int _drop_all(self) except -1
+    cdef int _check_initialized(self) except -1
+    cdef int _run_first_phases(self) except -1
+    cdef object _wait(self, double timeout)
+    cdef int _finish_tick(self) except -1
+    cdef int _stop_measuring(self) except -1
+    cdef int _set_window(self, bint is_open) except -1
+    cdef int _set_slow_path_flag(self, int flag, bint on) except -1
+    @cython.locals(sampler=CallbackSampler, observed=bint)
+    cdef int _note_observers(self) except -1

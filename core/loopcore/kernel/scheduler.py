@@ -1,24 +1,47 @@
-"""The scheduler: a reactor that makes futures and tasks. The top of the kernel, and the base class of the facade.
+"""The scheduler: a loop without the operating system's services, put together from the mechanisms of this folder.
 
-It is separate from the reactor because Future and Task depend on the reactor, as entries of its queue, and the
-scheduler depends on them.
+It has the queues (ready callbacks, timers, the inbox, next-ticks and microtasks, phase callbacks), the poller, the
+runner of callbacks, the probes of plugins and the counters. Its own are the scheduling methods, the life of a run, and
+the public steps of a tick: `poll_events` (idle, prepare, poll), `process_events` (takes over the events of the wait)
+and `process_ready` (pending, io, check, timers, close), by which another loop can host it. During the first and the
+last step this loop is the running loop of the thread. `loopcore.kernel.tick` has the phases.
+
+In the ordinary case the scheduling methods share one test, of `_slow_path_flags`, which is zero then: the loop runs,
+it is not in debug mode, and no plugin watches handles.
 """
 
+import asyncio
 import sys
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from typing import Any
 
 from loopcore.backend import ReadinessBackend
-from loopcore.clock import Clock
+from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend
-from loopcore.kernel.future import Future
+from loopcore.kernel import flags, phases
+from loopcore.kernel.contexts import ContextPool
+from loopcore.kernel.handle import Handle, TimerHandle, check_callback
+from loopcore.kernel.inbox import Inbox
+from loopcore.kernel.limits import FLUSH_LIMIT, MICROTASK_BUDGET, RECEIVE_LIMIT
+from loopcore.kernel.loop_clock import LoopClock
+from loopcore.kernel.loop_stats import LoopStats, LoopStatsSnapshot, take_loop_stats
+from loopcore.kernel.meter import CallbackSampler, Meter
+from loopcore.kernel.microtasks import MicrotaskQueues
+from loopcore.kernel.observed import ObservedRunner, announce_handle
+from loopcore.kernel.phases import Closeable, PhaseCallbacks
+from loopcore.kernel.policies import PendingPolicy
+from loopcore.kernel.poller import Poller
 from loopcore.kernel.probes import Probes
-from loopcore.kernel.reactor import Reactor
-from loopcore.kernel.registry import LEAVES_TASKS
-from loopcore.kernel.task import Task
-from loopcore.kernel.visible import IN_USE
-from loopcore.kernel.visible import Task as VisibleTask
+from loopcore.kernel.ready import ReadyQueue
+from loopcore.kernel.registry import as_running_loop
+from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.running import CallbackRunner
+from loopcore.kernel.sources import READY, SOURCES, THREADSAFE
+from loopcore.kernel.task_makers import ClassTasks
+from loopcore.kernel.timers import TimerHeap
+from loopcore.log import logger
 
 try:
     import cython
@@ -26,27 +49,52 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.future import make_future
-    from cython.cimports.loopcore.kernel.scheduler import create_plainly, make_task
-    from cython.cimports.loopcore.native.creating import open_create_task
+    from cython.cimports.loopcore.kernel.handle import allow_cancel_in_threads, make_handle, new_handle, set_timer
+    from cython.cimports.loopcore.kernel.observed import begin_tick_observed, run_phases_observed, wait_observed
+    from cython.cimports.loopcore.kernel.tick import (
+        begin_tick,
+        defer_timers,
+        run_closing,
+        run_flushes,
+        run_phase_callbacks,
+        run_phases,
+    )
+    from cython.cimports.loopcore.native.cpython import get_ident
 else:
-    from loopcore.kernel.future import make_future
-    from loopcore.kernel.task import make_task
+    from threading import get_ident
 
-_VISIBLE = IN_USE
-_TASK: Any = VisibleTask if IN_USE else Task
+    from loopcore.kernel.handle import allow_cancel_in_threads, make_handle, new_handle, set_timer
+    from loopcore.kernel.observed import begin_tick_observed, run_phases_observed, wait_observed
+    from loopcore.kernel.tick import (
+        begin_tick,
+        defer_timers,
+        run_closing,
+        run_flushes,
+        run_phase_callbacks,
+        run_phases,
+    )
+
+_CLOSED, _IDLE, _DEBUG = flags.CLOSED, flags.IDLE, flags.DEBUG
+_WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
+_THREADSAFE, _READY = THREADSAFE, READY
+_NO_EVENTS: Sequence[Any] = ()
 
 FACTORIES_NAME = sys.version_info >= (3, 14)
 """Whether a task factory receives the name, as asyncio's does: an eager task runs its first step with it."""
 
-INTERPRETED = not cython.compiled
-"""Whether this is the pure build."""
 
+class Scheduler:
+    """Schedules callbacks, futures and tasks over a backend. Thread: its own, except where a method says otherwise."""
 
-class Scheduler(Reactor):
-    """A reactor with `create_future` and `create_task`. Thread: its own."""
-
-    __slots__ = ("_future_class", "_task_class", "_task_factory", "_own_tasks")
+    __slots__ = (
+        "ready", "timers", "inbox", "microtasks", "phase_callbacks", "probes", "stats", "poller", "readiness",
+        "completions", "tasks", "slow_callback_duration", "flush_limit", "receive_limit", "bytes_received",
+        "bytes_sent", "unflushed", "watching", "watching_transports", "_slow_path_flags", "_observed",
+        "_tick_observed", "_has_own_call_soon", "_has_phase_callbacks", "_stopping", "_waiting", "_thread_id",
+        "_owner", "_clock", "_contexts", "_runner", "_sampler", "_policy", "_task_factory", "_immediates",
+        "_flushes", "_closing", "_events", "_deferred_events", "_due", "_source", "_current_handle",
+        "__weakref__",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,35 +102,247 @@ class Scheduler(Reactor):
         *,
         clock: Clock | None = None,
         probes: Probes | None = None,
+        tasks: ClassTasks | None = None,
     ) -> None:
-        Reactor.__init__(self, backend, clock=clock, probes=probes)
-        self._future_class: Any = Future
-        self._task_class: Any = _TASK
+        self.ready: ReadyQueue = ReadyQueue()
+        self.timers: TimerHeap = TimerHeap()
+        self.inbox: Inbox = Inbox(backend.wake)
+        self.microtasks: MicrotaskQueues = MicrotaskQueues(MICROTASK_BUDGET)
+        self.phase_callbacks: PhaseCallbacks = PhaseCallbacks()
+        self.probes: Probes = Probes() if probes is None else probes
+        self.stats: LoopStats = LoopStats()
+        self._clock: LoopClock = LoopClock(MonotonicClock() if clock is None else clock)
+        self.poller: Poller = Poller(backend, self._clock)
+        self.readiness: Any = self.poller.readiness
+        self.completions: Any = self.poller.completions
+        """The Completions of a completion port; None over a readiness port."""
+        self.tasks: ClassTasks = ClassTasks(asyncio.Future, asyncio.Task) if tasks is None else tasks
+        """What makes the futures and tasks of `create_future` and `create_task`."""
+        self.slow_callback_duration: float = 0.1
+        """Seconds from which a callback is reported as slow, in debug mode or by a meter."""
+        self.flush_limit: int = FLUSH_LIMIT
+        """Bytes that may be held back until the end of the tick, over all transports."""
+        self.receive_limit: int = RECEIVE_LIMIT
+        """Bytes that one receive of a stream over a readiness port takes at most; RECEIVE_LIMIT if out of range."""
+        self.bytes_received: int = 0
+        """Bytes that all transports have received from the kernel."""
+        self.bytes_sent: int = 0
+        """Bytes that the kernel has accepted from all transports."""
+        self.unflushed: int = 0
+        """Bytes that transports have queued since the last flush, or a little more."""
+        self.watching: bool = False
+        """Whether a plugin watches handles and tasks."""
+        self.watching_transports: bool = False
+        self._slow_path_flags: int = _IDLE
+        self._observed: bool = False  # callbacks are; the runner is an ObservedRunner
+        self._tick_observed: bool = False
+        # An override of `call_soon` has to be called for the callbacks of futures.
+        self._has_own_call_soon: bool = type(self).call_soon is Scheduler.call_soon
+        self._has_phase_callbacks: bool = False
+        self._stopping: bool = False
+        self._waiting: bool = False
+        self._thread_id: int | None = None
+        self._owner: int = 0  # the thread as a C integer, 0 for none: every post from another thread compares it
+        self._contexts: ContextPool = ContextPool()
+        self._runner: CallbackRunner = CallbackRunner(self.stats, self.microtasks, self._contexts, self.probes)
+        self._sampler: Any = None
+        self._policy: Any = None
         self._task_factory: Any = None
-        self._own_tasks: bool = not INTERPRETED
-        self._task_type = Task if LEAVES_TASKS else None
+        self._immediates: list[Handle] = []
+        self._flushes: list[Runnable] = []
+        self._closing: list[Closeable] = []
+        self._events: Any = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
+        self._deferred_events: list[Any] | None = None  # events for the next tick, which then does not poll
+        self._due: list[TimerHandle] = []
+        self._source: int = _READY
+        self._current_handle: Any = None
+        """The callback that runs now, while it is observed. Debug mode's reports say where it was created."""
+        self.probes.belong_to(self)
+        if probes is not None and probes.plugins():
+            self._note_plugins()
 
-    def use_classes(self, future_class: Any, task_class: Any) -> None:
-        """Make futures and tasks of these classes; for example asyncio's, for a tool that insists on them.
-
-        If both are None, nothing changes.
-        """
-        if task_class is None:
-            return
-        self._future_class = future_class
-        self._task_class = task_class
-        self._own_tasks = not INTERPRETED and task_class is _TASK and future_class is Future
+    def __cinit__(self) -> None:
+        # Only called compiled, where attributes are C's: a loop whose `__init__` never ran counts as closed. The parts
+        # of the loop use the objects made here without a check for None.
+        self._slow_path_flags = _CLOSED
+        self.ready = ReadyQueue()
+        self.timers = TimerHeap()
+        self.inbox = Inbox.__new__(Inbox)
+        self.microtasks = MicrotaskQueues(MICROTASK_BUDGET)
+        self.stats = LoopStats()
+        self._contexts = ContextPool()
+        self._flushes = []
 
     def __reduce__(self) -> Any:
         # `copy.deepcopy` of an object that refers to a future gets here, and would copy descriptors, which have one
         # owner.
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
+    # State and settings
+
+    @property
+    def backend(self) -> Any:
+        """The ReadinessBackend or CompletionBackend in which the loop waits."""
+        return self.poller.backend
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of `time`."""
+        return self._clock.source
+
+    @property
+    def poll_skip_ticks(self) -> int:
+        """Ticks in a row that may skip the poll while callbacks are ready and nothing is watched."""
+        return self.poller.skip_ticks
+
+    @poll_skip_ticks.setter
+    def poll_skip_ticks(self, ticks: int) -> None:
+        self.poller.skip_ticks = ticks
+
+    @property
+    def poll_skip_time(self) -> float:
+        """Seconds for which a poll may be put off then."""
+        return self.poller.skip_time
+
+    @poll_skip_time.setter
+    def poll_skip_time(self, seconds: float) -> None:
+        self.poller.skip_time = seconds
+
+    @property
+    def starvations(self) -> int:
+        """How often the next-tick and microtask queues used up their budget."""
+        return self.stats.starvations
+
+    def get_debug(self) -> bool:
+        """Return whether debug mode is on."""
+        return bool(self._slow_path_flags & _DEBUG)
+
+    def set_debug(self, enabled: bool) -> None:
+        """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from the wrong thread."""
+        self._set_slow_path_flag(_DEBUG, bool(enabled))
+        self.timers.debug = self.get_debug()
+
+    def is_closed(self) -> bool:
+        """Return whether the loop was closed."""
+        return bool(self._slow_path_flags & _CLOSED)
+
+    def is_waiting(self) -> bool:
+        """Return whether the loop is in its backend's wait (or a hook around it), not in a callback. Thread: any."""
+        return self._waiting and self._thread_id is not None
+
+    def count_ready(self) -> int:
+        """Return how many callbacks are ready. Thread: any."""
+        policy = self._policy
+        return len(self.ready) + (0 if policy is None else policy.holds_callbacks())
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Report an error that cannot be raised in a caller. Subclasses override this; here it is only logged."""
+        logger.error(context.get("message"), exc_info=context.get("exception"))
+
+    # Scheduling, as in asyncio
+
+    def time(self) -> float:
+        """Return the loop's time, in seconds of its clock. Thread: any."""
+        return self._clock.now()
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        """Call `callback(*args)` in the next tick, after the callbacks that were scheduled before.
+
+        `context` is the context to run in, by default a copy of the current one. Raises RuntimeError if the loop is
+        closed. Debug mode also raises RuntimeError in another thread, and TypeError if `callback` is not callable.
+        """
+        if self._slow_path_flags:
+            handle = self._make_watched(callback, args, context, "soon", "call_soon")
+        else:
+            handle = new_handle(callback, args, self, context, self._contexts)
+        self.ready.push(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        """Call `callback(*args)` in `delay` seconds, at the earliest. Raises as `call_soon`."""
+        if delay is None:
+            raise TypeError("delay must not be None")
+        return self._set_timer(self._clock.now() + delay, callback, args, context, "call_later")
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        """Call `callback(*args)` at `when`, in seconds of `time()`. Equal deadlines fire in the order they were set."""
+        if when is None:
+            raise TypeError("when cannot be None")
+        return self._set_timer(when, callback, args, context, "call_at")
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """Call `callback(*args)` soon in the loop's thread. Thread: any; also from a signal handler.
+
+        Callbacks of one thread run in the order in which it posted them. Raises RuntimeError if the loop is closed. A
+        callback posted before the close that has not run by then is cancelled, so its handle shows that it never will.
+        A thread that posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0014).
+        """
+        if self._slow_path_flags & ~_IDLE:
+            handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
+        else:
+            handle = make_handle(callback, args, self, context)
+        allow_cancel_in_threads(handle)
+        if self._owner == get_ident():
+            # In one order with `call_soon`, as in asyncio for a program on the loop's own thread.
+            self.ready.push(handle)
+            self.inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
+            return handle
+        if self._sampler is not None:
+            self._sampler.stamp(handle, _THREADSAFE)
+        self.inbox.post(handle, not self._slow_path_flags & _IDLE)
+        if self._slow_path_flags & _CLOSED:
+            # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
+            self.inbox.discard()
+            if handle.cancelled():
+                self._check_closed()
+        return handle
+
+    # Scheduling, as in Node
+
+    def call_immediate(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        """Call `callback(*args)` in the check phase: of this tick if that is still to come, else of the next."""
+        handle = self._make(callback, args, context, "immediate", "call_immediate")
+        self._immediates.append(handle)
+        return handle
+
+    def next_tick(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        """Call `callback(*args)` right after the current callback, before any other."""
+        handle = self._make(callback, args, context, "next_tick", "next_tick")
+        self.microtasks.push_next_tick(handle)
+        return handle
+
+    def queue_microtask(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+        """Call `callback(*args)` right after the current callback and all next-ticks."""
+        handle = self._make(callback, args, context, "microtask", "queue_microtask")
+        self.microtasks.push_microtask(handle)
+        return handle
+
+    def add_phase_callback(
+        self,
+        phase: str,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+        once: bool = False,
+    ) -> Handle:
+        """Call `callback(*args)` in each tick's `phase` (idle, prepare, check) until cancelled, or `once`."""
+        check_callback(callback, "add_phase_callback")  # one that is not callable would fail in every tick
+        handle = self._make(callback, args, context, "phase", "add_phase_callback")
+        self.phase_callbacks.add(phase, handle, once)
+        self._has_phase_callbacks = True
+        return handle
+
+    # Futures and tasks
+
     def create_future(self) -> Any:
         """Return a new pending future of this loop."""
-        if self._slow_path_flags or not self._own_tasks:
-            return self._future_class(loop=self)
-        return make_future(self)
+        return self.tasks.make_future(self)
 
     def create_task(
         self, coro: Coroutine[Any, Any, Any], *, name: Any = None, context: Context | None = None, **kwargs: Any
@@ -92,16 +352,16 @@ class Scheduler(Reactor):
         `kwargs` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is closed, TypeError
         if `coro` is not a coroutine.
         """
-        if self._slow_path_flags or kwargs or self._task_factory is not None or not self._own_tasks:
+        if self._slow_path_flags or kwargs or self._task_factory is not None:
             return self._create_by_rule(coro, name, context, kwargs)
-        return make_task(self, coro, name, context)
+        return self.tasks.make_task(self, coro, name, context)
 
     def _create_by_rule(self, coro: Any, name: Any, context: Context | None, options: dict[str, Any]) -> Any:
         self._check_closed()
         self._check_caller()
         self._empty_inbox_while_idle()
         if self._task_factory is None:
-            return self._task_class(coro, loop=self, name=name, context=context, **options)
+            return self.tasks.task_class(coro, loop=self, name=name, context=context, **options)
         if context is not None:
             options["context"] = context  # left out otherwise: factories need not accept it
         if name is None:
@@ -113,7 +373,7 @@ class Scheduler(Reactor):
         return task
 
     def set_task_factory(self, factory: Any) -> None:
-        """Make `factory(loop, coro, **options)` create tasks; None restores loopcore's own tasks."""
+        """Make `factory(loop, coro, **options)` create tasks; None restores the loop's own way."""
         if factory is not None and not callable(factory):
             raise TypeError("task factory must be a callable or None")
         self._task_factory = factory
@@ -122,6 +382,333 @@ class Scheduler(Reactor):
         """Return the task factory, or None."""
         return self._task_factory
 
+    # For the parts of the loop
 
-CREATES_PLAINLY = bool(cython.compiled and open_create_task(Scheduler, create_plainly))
-"""Whether an ordinary call of `create_task` makes no dict for its unused keyword arguments."""
+    def schedule(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
+        """Do as `call_soon`, for the parts of the loop: compiled code calls it without unpacking arguments."""
+        if self._slow_path_flags:
+            self.call_soon(callback, *args, context=context)
+        else:
+            self.ready.push(new_handle(callback, args, self, context, self._contexts))
+
+    def push(self, runnable: Runnable) -> None:
+        """Put `runnable` itself on the ready queue: a task that is due, a step of a transport."""
+        self.ready.push(runnable)
+
+    def flush_soon(self, runnable: Runnable) -> None:
+        """Run `runnable` at the end of this tick, when no more data is added to its write."""
+        if runnable is None:  # compiled, None would be run
+            raise TypeError("flush_soon() takes what is to be run, not None")
+        self._flush_soon(runnable)
+
+    def _flush_soon(self, runnable: Runnable) -> None:  # compiled, without a look-up in the loop's own class
+        self._flushes.append(runnable)
+
+    def close_soon(self, resource: Closeable) -> None:
+        """Close `resource` in the close phase of this tick, or when the loop is closed."""
+        self._closing.append(resource)
+
+    def flush(self) -> None:
+        """Send the data written in this tick now, not at its end."""
+        if self._flushes:
+            run_flushes(self)
+        if self.completions is not None:
+            self.completions.begin()
+
+    def _timer_handle_cancelled(self, timer: TimerHandle) -> None:
+        self.timers.note_cancelled(timer)
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether another thread runs the loop now: its state must be left to that thread. Thread: any."""
+        return self._owner != 0 and self._owner != get_ident()
+
+    # Handles
+
+    def _set_timer(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, method: str
+    ) -> TimerHandle:
+        when = when + 0.0  # raises for anything but a number, before it is in the heap
+        if when != when:
+            raise ValueError(f"{method}() was given NaN, which no clock will ever show")
+        if self._slow_path_flags:
+            self._check(callback, method)
+            timer = TimerHandle(when, callback, args, self, context)
+            if self.watching:
+                announce_handle(self, timer, "timer")
+        else:
+            timer = set_timer(when, callback, args, self, context, self._contexts)
+        self.timers.push(timer)
+        return timer
+
+    def _make(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
+    ) -> Handle:
+        if self._slow_path_flags:
+            handle = self._make_watched(callback, args, context, source, method)
+        else:
+            handle = make_handle(callback, args, self, context)
+        if self._sampler is not None:
+            self._sampler.stamp(handle, SOURCES.index(source))
+        return handle
+
+    def _make_watched(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, source: str, method: str
+    ) -> Handle:
+        self._check(callback, method)
+        handle = Handle(callback, args, self, context)
+        if self.watching:
+            announce_handle(self, handle, source)
+        return handle
+
+    def _check(self, callback: Callable[..., object], method: str) -> None:
+        """Do the checks that the ordinary case skips: refuse misuse, keep order with earlier posts."""
+        self._check_closed()
+        if method != "call_soon_threadsafe":
+            self._check_caller()
+            self._empty_inbox_while_idle()
+        if self._slow_path_flags & _DEBUG:
+            check_callback(callback, method)
+
+    def _check_closed(self) -> None:
+        if self._slow_path_flags & _CLOSED:
+            raise RuntimeError("Event loop is closed")
+
+    def _check_caller(self) -> None:
+        """In debug mode, refuse a call from another thread."""
+        if self._slow_path_flags & _DEBUG and self._thread_id is not None and self._thread_id != threading.get_ident():
+            raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
+
+    def _empty_inbox_while_idle(self) -> None:
+        # no tick drains them, and callbacks scheduled later must not overtake them
+        if self._slow_path_flags & _IDLE:
+            self._empty_inbox()
+
+    def _empty_inbox(self) -> None:
+        if self._sampler is None or not self._sampler.is_open:
+            self.stats.threadsafe_posts += self.inbox.drain_into(self.ready)
+            return
+        handles = self.inbox.take()
+        self.stats.threadsafe_posts += len(handles)
+        for handle in handles:
+            self._sampler.stamp_posted(handle)
+            self.ready.push(handle)
+
+    # Life
+
+    def run_ticks(self) -> None:
+        """Tick until `stop_ticks` is called. Raises what a callback raised if that was SystemExit or KeyboardInterrupt.
+
+        No callback is lost then: those that have not run yet stay in the queue. The first tick polls.
+        """
+        try:
+            self._thread_id = threading.get_ident()
+            self._owner = get_ident()
+            self._slow_path_flags &= ~_IDLE
+            self.poller.poll_next()
+            if self._sampler is not None:
+                self._sampler.resume()
+            self.probes.cold("loopcore_run_started", loop=self)
+            self._contexts.begin()
+            with as_running_loop(self):
+                while True:
+                    self._events = begin_tick(self)
+                    self._finish_tick()
+                    if self._stopping:
+                        break
+            if self.completions is not None:
+                self.completions.begin()
+        except BaseException:
+            if self.completions is not None:
+                self.completions.begin_at_once(self.call_exception_handler)
+            raise
+        finally:
+            self._stopping = False
+            self._deferred_events = None  # they are reported again
+            self._rest()
+            if self._sampler is not None:
+                self._sampler.pause()
+            self.probes.cold("loopcore_run_stopped", loop=self)
+
+    def stop_ticks(self) -> None:
+        """Make the current tick the last of this run; between two ticks, the next one."""
+        self._stopping = True
+
+    def _rest(self) -> None:
+        """Note that a run has ended: the collector must see every handle that only the loop refers to."""
+        self._thread_id = None
+        self._owner = 0
+        self._slow_path_flags |= _IDLE
+        if self.probes is not None:  # otherwise `__init__` has not run
+            self.ready.track_all()
+            self._contexts.end()
+
+    def close_scheduler(self) -> None:
+        """Drop the queued callbacks, close the resources of `close_soon`, release the backend. Idempotent."""
+        if self._slow_path_flags & _CLOSED:
+            return
+        try:
+            self.flush()  # written data is sent: asyncio would have sent it at once
+        finally:
+            self._set_slow_path_flag(_CLOSED, True)
+            try:
+                if self._closing:
+                    run_closing(self)
+            finally:
+                self._drop_all()
+
+    def _drop_all(self) -> None:
+        if self._policy is not None:
+            self._policy.drop()
+        self.inbox.discard()
+        if len(self.ready):
+            for runnable in self.ready.take():
+                if isinstance(runnable, Handle):
+                    runnable.cancel()  # another thread may hold the handle, and can ask whether it will ever run
+            self.ready.clear()
+        self.timers.clear()
+        self.microtasks.clear()
+        if self._has_phase_callbacks:
+            self.phase_callbacks.clear()
+        self._immediates.clear()
+        self._flushes.clear()
+        self._due.clear()
+        if self._sampler is not None:
+            self._stop_measuring()
+        self.poller.close()
+        self.probes.cold("loopcore_loop_closed", loop=self)
+
+    def use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:
+        """Wait in `backend`, which has the same kind of port as the previous one; that one is closed."""
+        self.poller.use(backend)
+        self.inbox.use(backend.wake)
+
+    # The tick
+
+    def tick(self) -> None:
+        """Run the eight phases once."""
+        self._check_initialized()
+        with as_running_loop(self):
+            self._events = begin_tick(self)
+            self._finish_tick()
+
+    def poll_events(self) -> Sequence[Any]:
+        """Run the phases idle, prepare and poll; return the events of the wait, which must go to `process_events`."""
+        self._check_initialized()
+        with as_running_loop(self):
+            events: Sequence[Any] = begin_tick(self)
+        return events
+
+    def process_events(self, events: Sequence[Any]) -> None:
+        """Take the events that `poll_events` returned; after this the work of the tick is fixed."""
+        self._events = events if isinstance(events, list) else (list(events) or _NO_EVENTS)
+
+    def process_ready(self) -> None:
+        """Run the phases pending, io, check, timers and close."""
+        self._check_initialized()
+        with as_running_loop(self):
+            self._finish_tick()
+
+    def _check_initialized(self) -> None:
+        if self.probes is None:
+            raise AttributeError(f"{type(self).__name__}.__init__() has not run")
+
+    def _run_first_phases(self) -> None:
+        if self._tick_observed:
+            begin_tick_observed(self)
+        else:
+            run_phase_callbacks(self, phases.IDLE)
+            run_phase_callbacks(self, phases.PREPARE)
+
+    def _wait(self, timeout: float) -> Sequence[Any]:
+        if self._tick_observed or self._sampler is not None:
+            return wait_observed(self, timeout)  # type: ignore[no-any-return]
+        return self.poller.wait(timeout)
+
+    def _finish_tick(self) -> None:
+        try:
+            if self._tick_observed:
+                run_phases_observed(self)
+            else:
+                run_phases(self)
+        except BaseException as exc:
+            defer_timers(self)
+            if isinstance(exc, (SystemExit, KeyboardInterrupt)):
+                raise
+            # A Runnable must not raise. asyncio, too, reports the RuntimeError of a context that is already entered.
+            self.call_exception_handler({"message": "Exception in a tick of the loop", "exception": exc})
+
+    # Observers
+
+    def counters(self) -> LoopStatsSnapshot:
+        """Return the loop's counters so far. Thread: any; `loopcore.kernel.loop_stats` states the guarantees then."""
+        return take_loop_stats(self)
+
+    def meter(self, window: float = 0.001) -> Meter:
+        """Measure the loop's time until `stop` of the returned meter is called, or the loop is closed.
+
+        Every `window` seconds some callbacks are timed one by one; with 0 all are, at a higher cost. Raises UsageError
+        if `window` is not such a number, RuntimeError if the loop is closed.
+        """
+        self._check_closed()
+        self._check_caller()
+        sampler = CallbackSampler() if self._sampler is None else self._sampler
+        meter: Meter = sampler.lend(window, self._give_back)
+        if self._sampler is None:
+            self._sampler = sampler
+            if self._thread_id is not None:
+                sampler.resume()
+                self.poller.poll_next()  # that poll opens the first window
+        return meter
+
+    def _give_back(self, meter: Meter) -> None:
+        if self._sampler is not None and self._sampler.take_back(meter):
+            self._stop_measuring()
+
+    def _stop_measuring(self) -> None:
+        self._sampler.pause()
+        self._sampler.close()
+        self._sampler.is_timing = False
+        self._set_window(False)
+        self._sampler = None
+
+    def _set_window(self, is_open: bool) -> None:
+        self.ready.report_to(self._sampler if is_open else None)
+        self._note_observers()
+
+    def _note_plugins(self) -> None:
+        """Adopt a changed set of plugins."""
+        if self._thread_id is not None and self._thread_id != threading.get_ident():
+            self.call_soon_threadsafe(self._note_plugins)  # a plugin has raised in a thread of a pool
+            return
+        self.watching = self.probes.watching_handles
+        self.watching_transports = self.probes.watching_transports
+        self._set_slow_path_flag(_WATCHING_HANDLES, self.probes.watching_handles)
+        self._set_slow_path_flag(_WATCHING_TICKS, self.probes.watching_ticks)
+        if self._policy is None and self.probes.deciding:
+            self._policy = PendingPolicy()
+        if self._policy is not None:
+            self._policy.update(self)
+            self._note_observers()
+
+    def _set_slow_path_flag(self, flag: int, on: bool) -> None:
+        self._slow_path_flags = self._slow_path_flags | flag if on else self._slow_path_flags & ~flag
+        self._note_observers()
+
+    def _note_observers(self) -> None:
+        """Choose the runner and the tick for the present observers."""
+        sampler = self._sampler
+        self._tick_observed = (
+            bool(self._slow_path_flags & _WATCHING_TICKS)
+            or (sampler is not None and sampler.is_open)
+            or (self._policy is not None and self.probes.deciding)
+        )
+        observed = (sampler is not None and sampler.is_timing) or bool(
+            self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES)
+        )
+        if observed != self._observed:
+            self._observed = observed
+            self._runner = (
+                ObservedRunner(self, self._contexts)
+                if observed
+                else CallbackRunner(self.stats, self.microtasks, self._contexts, self.probes)
+            )

@@ -3,8 +3,8 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 
 from loopcore.kernel.future cimport Future, deliver, empty_future, seen
-from loopcore.kernel.reactor cimport Reactor
-from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere, enter_task, replace_left
+from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere, enter_task
 from loopcore.native.cpython cimport PYGEN_ERROR, PYGEN_RETURN, PySendResult, send
 from loopcore.native.task_freelist cimport use_freelist
 from loopcore.native.tasks cimport list_task, unlist_task
@@ -53,9 +53,9 @@ cdef class Task(Future):
 
 
 @cython.locals(task=Task)
-cpdef Task make_task(Reactor loop, object coro, object name, object context)
+cpdef Task make_task(Scheduler loop, object coro, object name, object context)
 @cython.locals(step=Task)
-cdef Task make_step(Reactor loop, object coro, object context, object shown)
+cdef Task make_step(Scheduler loop, object coro, object context, object shown)
 
 
 cdef extern from *:
@@ -90,16 +90,6 @@ cdef inline bint end_task(PyObject *ended) noexcept:
     return True
 
 
-# `deliver`, in the turn of a task that has ended: this turn is not a step of it.
-cdef inline int deliver_ended(Task task) except -1:
-    cdef Reactor reactor = task._reactor
-    if reactor is not None:  # otherwise `__init__` was called again, for a loop that is not loopcore's
-        reactor._steps_task = False
-        if reactor._leave_deferred:
-            reactor._leave_current_task()
-    return deliver(task)
-
-
 cdef inline object set_class_up():
     use_freelist(Task, end_task)
 
@@ -122,34 +112,6 @@ cdef inline bint needs_no_throw(Task task) noexcept:
             return False
         task._fut_waiter = None
     return True
-
-
-# `enter_task` for a step of the pending phase: another task may have been left as the current one.
-@cython.nonecheck(False)
-cdef inline object enter_after(Task task):
-    task._reactor._steps_task = False
-    if not task._reactor._leave_deferred:
-        return enter_task(task._loop, task)
-    task._reactor._leave_deferred = False
-    replace_left(task._loop, task)
-    return None
-
-
-@cython.nonecheck(False)
-cdef inline bint may_stay(Reactor reactor) noexcept:
-    return not reactor._observed and not reactor._tick_observed  # the step may have turned observers on
-
-
-@cython.nonecheck(False)
-cdef inline void defer_leave_task(Task task) noexcept:
-    task._reactor._leave_deferred = True
-    task._reactor._left = <PyObject *>task
-
-
-# Whether the task may be left as the current one: it is not done, or has no result or exception to keep alive.
-@cython.nonecheck(False)
-cdef inline bint can_defer_leave(Task task) noexcept:
-    return task._status == _PENDING or (task._result is None and task._exception is None and task._status == _FINISHED)
 
 
 # A step without an exception to throw: like `advance` in loopcore/native/interpreted.py and the code after it, by

@@ -22,8 +22,8 @@ from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import check_context
-from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.registry import LISTS_BY_ITSELF, link, show_tasks, unlink
+from loopcore.kernel.scheduler import Scheduler
 
 try:
     import cython
@@ -36,11 +36,6 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
     from cython.cimports.loopcore.kernel.task import (
-        can_defer_leave,
-        defer_leave_task,
-        deliver_ended,
-        enter_after,
-        may_stay,
         needs_no_throw,
         resume,
         set_class_up,
@@ -200,9 +195,7 @@ class Task(Future):
     # Running
 
     def _run(self) -> None:
-        if cython.compiled and self._is_due:
-            deliver_ended(self)
-        elif cython.compiled:
+        if cython.compiled:
             thread = self._reactor._contexts._thread if self._reactor is not None else cython.NULL
             enter(thread, self._context)
             try:
@@ -248,18 +241,14 @@ class Task(Future):
         thrown = None if cython.compiled and needs_no_throw(self) else self._take_thrown()
         if self._reactor is not None:
             self._reactor.stats.task_steps = self._reactor.stats.task_steps + 1  # `+=` would take a reference
-        by_tick = cython.compiled and self._reactor is not None and self._reactor._steps_task
-        previous = enter_after(self) if by_tick else enter_task(self._loop, seen(self))
+        previous = enter_task(self._loop, seen(self))
         try:
             if cython.compiled and thrown is None:
                 resume(self)
             else:
                 self._advance(thrown)
         finally:
-            if by_tick and previous is None and can_defer_leave(self) and may_stay(self._reactor):
-                defer_leave_task(self)
-            else:
-                leave_task(self._loop, previous)
+            leave_task(self._loop, previous)
             if not cython.compiled:
                 del self, thrown
 
@@ -375,8 +364,7 @@ class Task(Future):
             if self._reactor.watching:
                 self._announce("loopcore_task_done")
         Future._schedule_callbacks(self)
-        if not self._is_due:
-            self._shown = None
+        self._shown = None
 
     def _announce(self, hook: str) -> None:
         if self._reactor is not None and self._reactor.watching:
@@ -415,7 +403,7 @@ class Task(Future):
             delist(self)  # the list holds no reference
 
 
-def make_step(loop: Reactor, coro: Any, context: Context, shown: Any) -> Task:
+def make_step(loop: Scheduler, coro: Any, context: Context, shown: Any) -> Task:
     """Make the Task that runs the coroutine of `shown`, a task of visible.py. Compiled only."""
     step: Task = pop_free_object() if has_free_object() else Task.__new__(Task)
     step._loop = step._reactor = loop  # the other attributes are already zero or None
@@ -429,7 +417,7 @@ def make_step(loop: Reactor, coro: Any, context: Context, shown: Any) -> Task:
     return step
 
 
-def make_task(loop: Reactor, coro: Any, name: Any, context: Context | None) -> Task:
+def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) -> Task:
     """Make a Task as its constructor does outside debug mode, without the cost of that call. Compiled only."""
     if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")

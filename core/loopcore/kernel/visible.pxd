@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.task cimport Task as Step
 from loopcore.kernel.task cimport make_step
 from loopcore.native.asyncio_task cimport Task as AsyncioTask
@@ -23,4 +23,4 @@ cdef inline int begin(Task task, object coro, object name, object context) excep
 
 
 @cython.locals(task=Task)
-cpdef Task make_task(Reactor loop, object coro, object name, object context)
+cpdef Task make_task(Scheduler loop, object coro, object name, object context)

@@ -18,6 +18,10 @@ def push_last(ready: Any, runnable: Any) -> None:
 identity = id
 
 
+def track(handle: Any) -> None:
+    """Make the collector track `handle`, which it does already."""
+
+
 def to_ns(seconds: float) -> int:
     """Return `seconds` as whole nanoseconds."""
     return int(seconds * 1e9)

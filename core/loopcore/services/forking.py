@@ -38,7 +38,9 @@ from loopcore.services.signals import Signals
 class ForkHost(Protocol):
     """The loop as this module uses it."""
 
-    backend: Any
+    @property
+    def backend(self) -> Any: ...
+
     readiness: Readiness
     completions: Any
     inbox: Inbox

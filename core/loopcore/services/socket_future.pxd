@@ -1,7 +1,7 @@
 cimport cython
 
 from loopcore.kernel.future cimport Future
-from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.readiness cimport Registration
 from loopcore.kernel.runnable cimport Runnable
 
@@ -17,7 +17,7 @@ cdef class ImmediateResult:
 
 
 cdef class Sweeper(Runnable):
-    cdef Reactor _reactor
+    cdef Scheduler _reactor
 
     cdef object _run(self)
 
@@ -45,7 +45,7 @@ cdef class SocketFuture(Future):
 @cython.locals(done=ImmediateResult)
 cpdef ImmediateResult immediate_result(object result)
 
-@cython.locals(future=SocketFuture, reactor=Reactor)
+@cython.locals(future=SocketFuture, reactor=Scheduler)
 cpdef SocketFuture begin(Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)
 
 cpdef tuple accept_from(object sock)

@@ -18,8 +18,8 @@ from typing import Any
 
 from loopcore.kernel.exceptions import exception_to_throw
 from loopcore.kernel.future import Future
-from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.scheduler import Scheduler
 
 try:
     import cython
@@ -72,8 +72,8 @@ class Sweeper(Runnable):
 
     __slots__ = ("_reactor",)
 
-    def __init__(self, reactor: Reactor) -> None:
-        self._reactor: Reactor = reactor
+    def __init__(self, reactor: Scheduler) -> None:
+        self._reactor: Scheduler = reactor
 
     def _run(self) -> None:
         if self._reactor.readiness.sweep():

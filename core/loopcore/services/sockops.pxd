@@ -1,7 +1,7 @@
 cimport cython
 
 from loopcore.kernel.handle cimport Handle
-from loopcore.kernel.reactor cimport Reactor
+from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.services.socket_future cimport SocketFuture, Sweeper, accept_from, begin
@@ -14,7 +14,7 @@ cdef int _DEBUG
 
 cdef class SockOps:
     cdef object _host
-    cdef Reactor _loop
+    cdef Scheduler _loop
     cdef Readiness _readiness
     cdef Sweeper _sweeper
     cdef TransportTable _transports

@@ -23,9 +23,9 @@ from loopcore.backend import Capability
 from loopcore.kernel import flags
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.operations import Connect
 from loopcore.services.call import OperationCall
 from loopcore.services.literals import numeric_host
@@ -79,7 +79,7 @@ class SockOps:
 
     __slots__ = ("_host", "_loop", "_readiness", "_sweeper", "_transports")
 
-    def __init__(self, host: SockHost, loop: Reactor, transports: TransportTable) -> None:
+    def __init__(self, host: SockHost, loop: Scheduler, transports: TransportTable) -> None:
         self._host = host
         self._loop = loop  # handles and futures belong to it; it also knows the debug mode
         self._readiness: Readiness = host.readiness

@@ -40,7 +40,7 @@ cdef inline object make_waiter(Intake intake):
     if (
         scheduler is None
         or scheduler._slow_path_flags
-        or not scheduler._own_tasks
+        or not scheduler.tasks.are_own
         or has_itself(scheduler, "create_future")
     ):
         return intake._make_future()

@@ -13,6 +13,7 @@ import pytest
 
 from loopcore.kernel.future import Future
 from loopcore.kernel.task import Task
+from loopcore.kernel.task_makers import ClassTasks
 
 Loop = asyncio.AbstractEventLoop
 Make = Callable[[Loop], Any]
@@ -57,7 +58,7 @@ def test_an_attribute_is_kept_and_taken_back(owner: Any) -> None:
 @pytest.fixture
 def own_classes(loop: Any) -> None:
     """Have the loop make futures and tasks of loopcore's classes, in the pure build, too (docs/adr/0002)."""
-    loop.use_classes(Future, Task)
+    loop.tasks = ClassTasks(Future, Task)
 
 
 @pytest.mark.loopcore_only  # asyncio's C classes keep theirs out of sight

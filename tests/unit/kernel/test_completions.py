@@ -10,7 +10,8 @@ import pytest
 
 from loopcore.interest import ERROR, READ, WRITE
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.reactor import POLL_SKIP_TICKS, Reactor
+from loopcore.kernel.limits import POLL_SKIP_TICKS
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.operations import Accept, Close, Receive
 from loopcore.testing import ScriptedPort, VirtualClock
 
@@ -21,8 +22,8 @@ def port() -> ScriptedPort:
 
 
 @pytest.fixture
-def reactor(port: ScriptedPort) -> Reactor:
-    return Reactor(port, clock=VirtualClock())
+def reactor(port: ScriptedPort) -> Scheduler:
+    return Scheduler(port, clock=VirtualClock())
 
 
 @pytest.fixture
@@ -33,11 +34,11 @@ def fd() -> Iterator[int]:
     os.close(writer)
 
 
-def handle(reactor: Reactor, callback: Callable[..., Any], *args: Any) -> Handle:
+def handle(reactor: Scheduler, callback: Callable[..., Any], *args: Any) -> Handle:
     return Handle(callback, args, reactor)  # type: ignore[arg-type]
 
 
-def receive(reactor: Reactor, log: list[Any], each: Callable[[Any], Any] = lambda result: None) -> Receive:
+def receive(reactor: Scheduler, log: list[Any], each: Callable[[Any], Any] = lambda result: None) -> Receive:
     """A Receive whose target notes each result, and then calls `each` with it."""
     operation = Receive(7, 100)
 
@@ -50,7 +51,7 @@ def receive(reactor: Reactor, log: list[Any], each: Callable[[Any], Any] = lambd
     return operation
 
 
-def test_target_runs_once_for_each_completion(reactor: Reactor, port: ScriptedPort) -> None:
+def test_target_runs_once_for_each_completion(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
     reactor.completions.submit(operation)
@@ -65,7 +66,7 @@ def test_target_runs_once_for_each_completion(reactor: Reactor, port: ScriptedPo
     assert not operation.pending
 
 
-def test_operation_that_the_port_refuses_is_not_pending(reactor: Reactor, port: ScriptedPort) -> None:
+def test_operation_that_the_port_refuses_is_not_pending(reactor: Scheduler, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
     port.refuse = ValueError("in flight")
     with pytest.raises(ValueError, match="in flight"):
@@ -73,7 +74,7 @@ def test_operation_that_the_port_refuses_is_not_pending(reactor: Reactor, port: 
     assert not operation.pending
 
 
-def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: ScriptedPort) -> None:
+def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Scheduler, port: ScriptedPort) -> None:
     def again() -> None:
         reactor.call_soon(again)
 
@@ -89,7 +90,7 @@ def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Reac
     assert port.timeouts == [0.0, 0.0], "what is in flight may have completed"
 
 
-def test_one_tick_after_an_idle_wait_is_without_a_poll(reactor: Reactor, port: ScriptedPort) -> None:
+def test_one_tick_after_an_idle_wait_is_without_a_poll(reactor: Scheduler, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
     reactor.completions.submit(operation)
     operation.target = Handle(reactor.call_soon, (int,), reactor)
@@ -103,7 +104,7 @@ def test_one_tick_after_an_idle_wait_is_without_a_poll(reactor: Reactor, port: S
     assert port.timeouts == [None, 0.0]
 
 
-def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: ScriptedPort) -> None:
+def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
     reactor.completions.submit(operation)
@@ -115,14 +116,14 @@ def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Reactor, port: S
     assert [result.errno for result in log] == [errno.ECANCELED]
 
 
-def test_cancel_of_what_is_not_pending_does_not_reach_the_port(reactor: Reactor, port: ScriptedPort) -> None:
+def test_cancel_of_what_is_not_pending_does_not_reach_the_port(reactor: Scheduler, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
     reactor.completions.cancel(operation)
     assert port.calls == []
 
 
 def test_operation_cancelled_between_wait_and_dispatch_is_told_what_it_had(
-    reactor: Reactor, port: ScriptedPort
+    reactor: Scheduler, port: ScriptedPort
 ) -> None:
     """Its completion is collected already: it comes, and the port has nothing left to end."""
     log: list[Any] = []
@@ -137,7 +138,7 @@ def test_operation_cancelled_between_wait_and_dispatch_is_told_what_it_had(
     assert not second.pending
 
 
-def test_operation_may_be_submitted_again_by_its_own_target(reactor: Reactor, port: ScriptedPort) -> None:
+def test_operation_may_be_submitted_again_by_its_own_target(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log, lambda result: reactor.completions.submit(operation) if result else None)
     reactor.completions.submit(operation)
@@ -150,7 +151,7 @@ def test_operation_may_be_submitted_again_by_its_own_target(reactor: Reactor, po
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
 def test_completions_behind_an_interruption_come_with_the_next_tick(
-    reactor: Reactor, port: ScriptedPort, interruption: type[BaseException]
+    reactor: Scheduler, port: ScriptedPort, interruption: type[BaseException]
 ) -> None:
     log: list[Any] = []
 
@@ -175,7 +176,7 @@ def test_completions_behind_an_interruption_come_with_the_next_tick(
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
 def test_completions_of_a_tick_that_ends_before_its_io_phase_come_with_the_next(
-    reactor: Reactor, port: ScriptedPort, interruption: type[BaseException]
+    reactor: Scheduler, port: ScriptedPort, interruption: type[BaseException]
 ) -> None:
     def interrupt() -> None:
         raise interruption
@@ -193,7 +194,7 @@ def test_completions_of_a_tick_that_ends_before_its_io_phase_come_with_the_next(
 
 
 def test_completions_of_a_tick_in_whose_middle_another_begins_are_told_once(
-    reactor: Reactor, port: ScriptedPort
+    reactor: Scheduler, port: ScriptedPort
 ) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
@@ -213,7 +214,7 @@ def test_completions_of_a_tick_in_whose_middle_another_begins_are_told_once(
 
 
 def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(
-    reactor: Reactor, port: ScriptedPort
+    reactor: Scheduler, port: ScriptedPort
 ) -> None:
     one, other = socket.socketpair()
     operation = Close(one.fileno(), handle(reactor, int))
@@ -226,7 +227,7 @@ def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(
     other.close()
 
 
-def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, port: ScriptedPort) -> None:
+def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
     reactor.completions.submit(operation)
@@ -243,7 +244,7 @@ def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Reactor, por
 
 @pytest.mark.reports_errors
 def test_port_that_fails_after_a_run_that_failed_is_told_of(
-    reactor: Reactor, port: ScriptedPort, caplog: pytest.LogCaptureFixture
+    reactor: Scheduler, port: ScriptedPort, caplog: pytest.LogCaptureFixture
 ) -> None:
     def interrupt() -> None:
         reactor.completions.submit(receive(reactor, []))
@@ -256,7 +257,7 @@ def test_port_that_fails_after_a_run_that_failed_is_told_of(
     assert "OSError: the port" in caplog.text
 
 
-def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Reactor, port: ScriptedPort) -> None:
+def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation, late = receive(reactor, log), receive(reactor, log)
     for each in (operation, late):
@@ -269,7 +270,7 @@ def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Reactor, port
     assert log == []
 
 
-def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Reactor, port: ScriptedPort) -> None:
+def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Scheduler, port: ScriptedPort) -> None:
     accepting = Accept(7)
     reactor.completions.submit(accepting)
     one, other = socket.socketpair()
@@ -280,7 +281,7 @@ def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Reactor, por
         assert other.recv(1) == b""
 
 
-def test_cancel_after_close_does_nothing(reactor: Reactor, port: ScriptedPort) -> None:
+def test_cancel_after_close_does_nothing(reactor: Scheduler, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
     reactor.completions.submit(operation)
     reactor.close_scheduler()
@@ -293,7 +294,7 @@ def test_cancel_after_close_does_nothing(reactor: Reactor, port: ScriptedPort) -
 # Readiness over completions
 
 
-def watch(reactor: Reactor, fd: int, log: list[Any], each: Callable[[], Any] = int) -> None:
+def watch(reactor: Scheduler, fd: int, log: list[Any], each: Callable[[], Any] = int) -> None:
     def ready() -> None:
         log.append(fd)
         each()
@@ -301,7 +302,7 @@ def watch(reactor: Reactor, fd: int, log: list[Any], each: Callable[[], Any] = i
     reactor.readiness.set_reader(fd, handle(reactor, ready))
 
 
-def fire(reactor: Reactor, port: ScriptedPort, fd: int, result: Any = READ) -> None:
+def fire(reactor: Scheduler, port: ScriptedPort, fd: int, result: Any = READ) -> None:
     """Let the Poll of `fd` end with `result`, and run a tick."""
     (polling,) = port.polls(fd)
     port.script.append([(polling, result, False)])
@@ -309,7 +310,7 @@ def fire(reactor: Reactor, port: ScriptedPort, fd: int, result: Any = READ) -> N
     reactor.tick()
 
 
-def test_descriptor_that_stays_ready_is_reported_by_every_wait(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_descriptor_that_stays_ready_is_reported_by_every_wait(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     log: list[Any] = []
     watch(reactor, fd, log)
     for _ in range(3):
@@ -319,21 +320,21 @@ def test_descriptor_that_stays_ready_is_reported_by_every_wait(reactor: Reactor,
     assert len(port.polls(fd)) == 1
 
 
-def test_descriptor_is_asked_for_again_only_after_its_callback(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_descriptor_is_asked_for_again_only_after_its_callback(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     in_flight: list[Any] = []
     watch(reactor, fd, [], lambda: in_flight.append(port.polls(fd)))
     fire(reactor, port, fd)
     assert in_flight == [[]]
 
 
-def test_descriptor_that_is_no_longer_watched_is_not_asked_for(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_descriptor_that_is_no_longer_watched_is_not_asked_for(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     watch(reactor, fd, [], lambda: reactor.readiness.clear_reader(fd))
     fire(reactor, port, fd)
     reactor.completions.polls.rearm()
     assert port.polls(fd) == []
 
 
-def test_event_of_a_registration_that_is_gone_is_dropped(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_event_of_a_registration_that_is_gone_is_dropped(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     """A callback of the same tick removes the reader, and another one comes in its place: that one was not ready."""
     log: list[Any] = []
     watch(reactor, fd, log)
@@ -349,14 +350,16 @@ def test_event_of_a_registration_that_is_gone_is_dropped(reactor: Reactor, port:
     assert log == [fd]
 
 
-def test_poll_that_ends_with_an_error_lets_the_callback_find_out(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_poll_that_ends_with_an_error_lets_the_callback_find_out(
+    reactor: Scheduler, port: ScriptedPort, fd: int
+) -> None:
     log: list[Any] = []
     watch(reactor, fd, log)
     fire(reactor, port, fd, OSError(errno.EIO, "broken"))
     assert log == [fd]
 
 
-def test_error_is_for_both_directions(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_error_is_for_both_directions(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     log: list[Any] = []
     watch(reactor, fd, log)
     reactor.readiness.set_writer(fd, handle(reactor, log.append, "writer"))
@@ -366,7 +369,7 @@ def test_error_is_for_both_directions(reactor: Reactor, port: ScriptedPort, fd: 
     assert log == [fd, "writer"]
 
 
-def test_change_of_interest_replaces_the_poll(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_change_of_interest_replaces_the_poll(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     watch(reactor, fd, [])
     reactor.readiness.set_writer(fd, handle(reactor, int))
     old, new = port.polls(fd)
@@ -374,7 +377,7 @@ def test_change_of_interest_replaces_the_poll(reactor: Reactor, port: ScriptedPo
     assert (old.interest, new.interest) == (READ, READ | WRITE)
 
 
-def test_number_that_is_no_descriptor_cannot_be_watched(reactor: Reactor, port: ScriptedPort) -> None:
+def test_number_that_is_no_descriptor_cannot_be_watched(reactor: Scheduler, port: ScriptedPort) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     os.close(writer)
@@ -384,7 +387,7 @@ def test_number_that_is_no_descriptor_cannot_be_watched(reactor: Reactor, port: 
 
 
 def test_number_that_was_closed_and_is_in_use_again_is_watched_again(
-    reactor: Reactor, port: ScriptedPort, fd: int
+    reactor: Scheduler, port: ScriptedPort, fd: int
 ) -> None:
     log: list[Any] = []
     watch(reactor, fd, log)
@@ -395,7 +398,7 @@ def test_number_that_was_closed_and_is_in_use_again_is_watched_again(
     assert poll.interest == READ | WRITE
 
 
-def test_none_is_no_operation(reactor: Reactor, port: ScriptedPort) -> None:
+def test_none_is_no_operation(reactor: Scheduler, port: ScriptedPort) -> None:
     for call in (reactor.completions.submit, reactor.completions.cancel, reactor.flush_soon):
         with pytest.raises(TypeError, match="not None"):
             call(None)  # type: ignore[arg-type]

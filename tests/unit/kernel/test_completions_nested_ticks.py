@@ -10,7 +10,8 @@ import pytest
 
 import loopcore
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.reactor import POLL_SKIP_TICKS, Reactor
+from loopcore.kernel.limits import POLL_SKIP_TICKS
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.operations import Receive
 from loopcore.testing import ScriptedPort, VirtualClock
 
@@ -24,7 +25,7 @@ class Onlooker:
 
 @pytest.fixture(params=["reactor", "loop"])
 def kind(request: pytest.FixtureRequest) -> Any:
-    return Reactor if request.param == "reactor" else loopcore.EventLoop
+    return Scheduler if request.param == "reactor" else loopcore.EventLoop
 
 
 @pytest.fixture(params=[False, True], ids=["alone", "observed"])

@@ -8,6 +8,7 @@ import pytest
 
 import loopcore
 from loopcore.kernel.exceptions import bad_yield_error
+from loopcore.kernel.own_tasks import OwnTasks
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend
 
@@ -79,7 +80,7 @@ def test_node_like_callbacks_see_no_task_after_a_step() -> None:
 
 
 def test_whoever_drives_the_ticks_sees_no_task_between_them() -> None:
-    scheduler = Scheduler(ScriptedBackend())
+    scheduler = Scheduler(ScriptedBackend(), tasks=OwnTasks())
 
     async def endless() -> None:
         while True:
@@ -131,7 +132,7 @@ def test_tasks_of_asyncios_own_take_turns_with_loopcores(loop: Loop) -> None:
 
 
 def test_a_tick_inside_a_step_gives_the_current_task_back() -> None:
-    scheduler = Scheduler(ScriptedBackend())
+    scheduler = Scheduler(ScriptedBackend(), tasks=OwnTasks())
     seen: list[Any] = []
 
     async def other() -> None:

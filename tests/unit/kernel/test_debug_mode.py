@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 Loop = asyncio.AbstractEventLoop
@@ -29,7 +29,7 @@ def debug_loop(loop: Loop) -> Loop:
 
 def test_a_slow_callback_is_logged_and_told(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
-    reactor = Reactor(ScriptedBackend(clock), clock=clock)
+    reactor = Scheduler(ScriptedBackend(clock), clock=clock)
     reactor.set_debug(True)
     reactor.slow_callback_duration = 0.5
 

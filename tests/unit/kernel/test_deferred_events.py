@@ -7,12 +7,9 @@ import pytest
 from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import RECEIVE_BUDGET
-from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
-from loopcore.kernel.scheduler import INTERPRETED
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
-
-pytestmark = pytest.mark.skipif(INTERPRETED, reason="the pure build dispatches what a wait has brought in one tick")
 
 
 class Receiver(Runnable):
@@ -31,7 +28,7 @@ class Loop:
     def __init__(self) -> None:
         clock = VirtualClock()
         self.backend = ScriptedBackend(clock)
-        self.reactor = Reactor(self.backend, clock=clock)
+        self.reactor = Scheduler(self.backend, clock=clock)
         self.log: list[str] = []
 
     def read(self, fd: int, size: int, then: Callable[[], object] | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from loopcore.kernel.own_tasks import OwnTasks
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
@@ -113,7 +114,7 @@ def test_what_goes_with_a_task_sees_no_task(loop: Loop, begin: Any) -> None:
 
 def test_what_goes_with_a_cancelled_timer_sees_no_task() -> None:
     clock = VirtualClock()
-    scheduler: Any = Scheduler(ScriptedBackend(clock), clock=clock)
+    scheduler: Any = Scheduler(ScriptedBackend(clock), clock=clock, tasks=OwnTasks())
     seen: list[Any] = []
 
     def cancel_one() -> None:

@@ -10,7 +10,7 @@ from loopcore.kernel import inbox as inbox_module
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.limits import POSTS_BEFORE_YIELD, YIELD_SECONDS
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.own_tasks import OwnTasks
 from loopcore.kernel.ready import ReadyQueue
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
@@ -60,7 +60,7 @@ def test_what_is_poured_out_is_ready_in_order_and_the_next_one_wakes_again() -> 
 def test_a_loop_does_not_wait_while_the_flag_is_up() -> None:
     """As an interrupted wait may leave it, whose wake is gone: who posts then wakes nobody."""
     backend = ScriptedBackend(VirtualClock())
-    scheduler = Scheduler(backend, clock=backend.clock)
+    scheduler = Scheduler(backend, clock=backend.clock, tasks=OwnTasks())
     scheduler.inbox.tell(running=False)
     scheduler.tick()
     assert backend.timeouts in ([], [0.0])
@@ -120,7 +120,7 @@ def test_what_an_interrupt_leaves_in_the_inbox_is_looked_for() -> None:
 
 def test_what_is_left_in_the_inbox_when_the_backend_changes_is_still_run() -> None:
     """The child of a fork: nobody will wake it for what was posted before."""
-    reactor = Reactor(ScriptedBackend())
+    reactor = Scheduler(ScriptedBackend(), tasks=OwnTasks())
     ran: list[int] = []
     reactor.inbox.post(Handle(ran.append, (1,), reactor), running=False)
     reactor.inbox.use(lambda: None)
@@ -180,7 +180,7 @@ def test_many_threads_post_and_every_handle_comes_out_once_in_the_order_of_its_t
 def test_a_handle_that_is_taken_before_its_writer_raises_the_flag_does_not_silence_later_ones() -> None:
     """The race: append, [loop takes it], flag up. The flag then stands over an empty inbox."""
     backend = ScriptedBackend()
-    reactor = Reactor(backend)
+    reactor = Scheduler(backend, tasks=OwnTasks())
     ran: list[str] = []
 
     class Overtaken(deque[Any]):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loopcore.kernel.scheduler import INTERPRETED
+from tests.interpreter import INTERPRETED
 
 PROGRAM = Path(__file__).with_name("interpreted_asyncio.py")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 Loop = asyncio.AbstractEventLoop
@@ -97,7 +97,7 @@ def test_in_a_task_the_task_is_done_and_the_others_go_on(loop: Loop) -> None:
 
 @pytest.mark.loopcore_only
 def test_while_descriptors_are_closed_the_rest_is_closed_in_the_next_tick() -> None:
-    reactor = Reactor(ScriptedBackend(), clock=VirtualClock())
+    reactor = Scheduler(ScriptedBackend(), clock=VirtualClock())
     closed: list[str] = []
 
     class Resource:
@@ -121,7 +121,7 @@ def test_while_descriptors_are_closed_the_rest_is_closed_in_the_next_tick() -> N
 def test_timers_that_were_collected_twice_all_fire() -> None:
     """A host of the tick may poll again before it calls `process_ready`."""
     clock = VirtualClock()
-    reactor = Reactor(ScriptedBackend(clock), clock=clock)
+    reactor = Scheduler(ScriptedBackend(clock), clock=clock)
     fired: list[int] = []
     reactor.call_at(clock.at, fired.append, 1)
     reactor.poll_events()

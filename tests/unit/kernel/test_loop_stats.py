@@ -11,17 +11,17 @@ import pytest
 
 import loopcore
 from loopcore import hookimpl
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 
 @pytest.fixture
-def reactor() -> Reactor:
+def reactor() -> Scheduler:
     clock = VirtualClock()
-    return Reactor(ScriptedBackend(clock), clock=clock)
+    return Scheduler(ScriptedBackend(clock), clock=clock)
 
 
-def test_ticks_are_polls_and_polls_that_were_left_out(reactor: Reactor) -> None:
+def test_ticks_are_polls_and_polls_that_were_left_out(reactor: Scheduler) -> None:
     reactor.poll_skip_time = 1e9
     for _ in range(100):
         reactor.call_soon(int)
@@ -31,7 +31,7 @@ def test_ticks_are_polls_and_polls_that_were_left_out(reactor: Reactor) -> None:
     assert 0 < counted.polls < 10
 
 
-def test_callbacks_of_every_queue_count(reactor: Reactor) -> None:
+def test_callbacks_of_every_queue_count(reactor: Scheduler) -> None:
     for schedule in (reactor.call_soon, reactor.call_immediate, reactor.next_tick, reactor.queue_microtask):
         schedule(int)
     reactor.call_later(0, int)
@@ -42,13 +42,13 @@ def test_callbacks_of_every_queue_count(reactor: Reactor) -> None:
     assert (counted.callbacks, counted.timers_fired) == (6, 1)
 
 
-def test_events_are_those_the_wait_reports(reactor: Reactor) -> None:
+def test_events_are_those_the_wait_reports(reactor: Scheduler) -> None:
     reactor.backend.script.append([(5, 1), (6, 1)])
     reactor.tick()
     assert reactor.counters().events == 2
 
 
-def test_posts_of_other_threads_count_and_share_wakes(reactor: Reactor) -> None:
+def test_posts_of_other_threads_count_and_share_wakes(reactor: Scheduler) -> None:
     def post() -> None:
         for _ in range(10):
             reactor.call_soon_threadsafe(int)
@@ -61,7 +61,7 @@ def test_posts_of_other_threads_count_and_share_wakes(reactor: Reactor) -> None:
     assert (counted.threadsafe_posts, counted.threadsafe_wakes) == (10, 1)
 
 
-def test_lengths_are_those_of_now(reactor: Reactor) -> None:
+def test_lengths_are_those_of_now(reactor: Scheduler) -> None:
     reactor.call_soon(int)
     reactor.call_later(1.0, int)
     cancelled = reactor.call_later(2.0, int)

@@ -14,7 +14,7 @@ from loopcore import hookimpl
 from loopcore.errors import UsageError
 from loopcore.kernel import meter as meter_module
 from loopcore.kernel.meter import WINDOW_RUNS, CallbackSampler, Measurements
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.sources import SOURCES
 from loopcore.testing import ScriptedBackend, VirtualClock
 
@@ -27,9 +27,9 @@ def backend() -> ScriptedBackend:
 
 
 @pytest.fixture
-def reactor(backend: ScriptedBackend) -> Reactor:
+def reactor(backend: ScriptedBackend) -> Scheduler:
     assert backend.clock is not None
-    made = Reactor(backend, clock=backend.clock)
+    made = Scheduler(backend, clock=backend.clock)
     made.poll_skip_ticks = 0  # windows open at polls
     return made
 
@@ -38,7 +38,7 @@ def counts(histograms: dict[str, Any]) -> dict[str, int]:
     return {source: each.count for source, each in histograms.items() if each.count}
 
 
-def run(reactor: Reactor) -> None:
+def run(reactor: Scheduler) -> None:
     """Run until what is ready, and what that makes ready, has run."""
     while reactor.counters().ready or len(reactor.microtasks) or len(reactor.inbox):
         reactor.tick()
@@ -47,7 +47,7 @@ def run(reactor: Reactor) -> None:
 # What is measured
 
 
-def test_every_callback_is_timed_by_its_source(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_every_callback_is_timed_by_its_source(reactor: Scheduler, backend: ScriptedBackend) -> None:
     meter = reactor.meter(window=0)
     reactor.call_soon_threadsafe(int)  # posted before the first window: how long it waited is not known
     reactor.tick()
@@ -98,7 +98,7 @@ def test_tasks_and_readers_have_a_source_of_their_own() -> None:
     assert ran["task"] >= 1
 
 
-def test_cancelled_callbacks_are_not_timed(reactor: Reactor) -> None:
+def test_cancelled_callbacks_are_not_timed(reactor: Scheduler) -> None:
     meter = reactor.meter(window=0)
     reactor.call_soon(int)
     reactor.call_soon(int).cancel()
@@ -111,11 +111,11 @@ def test_waits_are_idle_time_and_the_rest_is_active(monkeypatch: pytest.MonkeyPa
     sampler = CallbackSampler()
     sampler.resume()
     now[0] += 3 * SECOND
-    sampler.wait_begins(True, 0.0)
+    sampler.wait_begins(True)
     now[0] += 5 * SECOND
     sampler.wait_ends()
     now[0] += 1 * SECOND
-    sampler.wait_begins(False, 0.0)
+    sampler.wait_begins(False)
     now[0] += 2 * SECOND
     sampler.wait_ends()
     measured = sampler.snapshot()
@@ -128,7 +128,7 @@ def test_a_wait_in_progress_counts_as_far_as_it_has_come(monkeypatch: pytest.Mon
     now = scripted_clock(monkeypatch)
     sampler = CallbackSampler()
     sampler.resume()
-    sampler.wait_begins(True, 0.0)
+    sampler.wait_begins(True)
     now[0] += 4 * SECOND
     assert sampler.snapshot().idle_ns == 4 * SECOND
     now[0] += 4 * SECOND
@@ -153,7 +153,7 @@ def test_the_last_tick_of_a_run_is_measured_as_the_others_are(monkeypatch: pytes
     now = scripted_clock(monkeypatch)
     sampler = CallbackSampler()
     sampler.resume()
-    sampler.wait_begins(True, 0.0)
+    sampler.wait_begins(True)
     now[0] += 2 * SECOND
     sampler.wait_ends()
     now[0] += 5 * SECOND
@@ -171,7 +171,7 @@ def scripted_clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return now
 
 
-def test_timers_are_late_by_the_loops_clock(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_timers_are_late_by_the_loops_clock(reactor: Scheduler, backend: ScriptedBackend) -> None:
     assert backend.clock is not None
     meter = reactor.meter()
     reactor.call_later(1.0, int)
@@ -183,7 +183,7 @@ def test_timers_are_late_by_the_loops_clock(reactor: Reactor, backend: ScriptedB
 
 
 @pytest.mark.parametrize("when", [float("-inf"), -1e300])
-def test_a_timer_may_be_late_by_any_time(reactor: Reactor, when: float) -> None:
+def test_a_timer_may_be_late_by_any_time(reactor: Scheduler, when: float) -> None:
     meter = reactor.meter()
     ran: list[float] = []
     reactor.call_at(when, ran.append, when)
@@ -192,7 +192,7 @@ def test_a_timer_may_be_late_by_any_time(reactor: Reactor, when: float) -> None:
     assert meter.snapshot().lateness.count == 1
 
 
-def test_slow_callbacks_that_are_timed_are_told_without_debug_mode(reactor: Reactor) -> None:
+def test_slow_callbacks_that_are_timed_are_told_without_debug_mode(reactor: Scheduler) -> None:
     seen: list[tuple[Any, float]] = []
 
     class Plugin:
@@ -215,7 +215,7 @@ def test_slow_callbacks_that_are_timed_are_told_without_debug_mode(reactor: Reac
 # Windows
 
 
-def test_a_window_times_a_bounded_number_of_callbacks(reactor: Reactor) -> None:
+def test_a_window_times_a_bounded_number_of_callbacks(reactor: Scheduler) -> None:
     meter = reactor.meter(window=1000.0)
     for _ in range(10 * WINDOW_RUNS):
         reactor.call_soon(reactor.call_soon, int)
@@ -225,7 +225,7 @@ def test_a_window_times_a_bounded_number_of_callbacks(reactor: Reactor) -> None:
     assert 0 < measured.queue_time["soon"].count <= WINDOW_RUNS
 
 
-def test_a_window_times_no_more_of_what_other_threads_have_posted_before_it(reactor: Reactor) -> None:
+def test_a_window_times_no_more_of_what_other_threads_have_posted_before_it(reactor: Scheduler) -> None:
     meter = reactor.meter(window=1000.0)
     for _ in range(10 * WINDOW_RUNS):
         reactor.call_soon_threadsafe(int)
@@ -234,7 +234,7 @@ def test_a_window_times_no_more_of_what_other_threads_have_posted_before_it(reac
 
 
 def test_a_callback_that_ticks_the_loop_leaves_the_rest_of_its_tick_timed(
-    reactor: Reactor, backend: ScriptedBackend
+    reactor: Scheduler, backend: ScriptedBackend
 ) -> None:
     meter = reactor.meter(window=0)
     backend.wake()  # ends the wait of the tick inside, which finds nothing to do
@@ -244,7 +244,7 @@ def test_a_callback_that_ticks_the_loop_leaves_the_rest_of_its_tick_timed(
     assert counts(meter.snapshot().run_time) == {"immediate": 3}
 
 
-def test_a_phase_callback_that_was_cancelled_is_not_kept_by_a_window_without_end(reactor: Reactor) -> None:
+def test_a_phase_callback_that_was_cancelled_is_not_kept_by_a_window_without_end(reactor: Scheduler) -> None:
     with reactor.meter(window=0) as meter:
         reactor.call_soon(int)
         reactor.tick()
@@ -262,7 +262,7 @@ def test_a_phase_callback_that_was_cancelled_is_not_kept_by_a_window_without_end
         assert counts(meter.snapshot().run_time) == {"soon": 3, "phase": 1}
 
 
-def test_after_a_window_nothing_is_timed_until_the_next(reactor: Reactor) -> None:
+def test_after_a_window_nothing_is_timed_until_the_next(reactor: Scheduler) -> None:
     meter = reactor.meter(window=1000.0)
     reactor.call_soon(int)
     run(reactor)
@@ -272,7 +272,7 @@ def test_after_a_window_nothing_is_timed_until_the_next(reactor: Reactor) -> Non
     assert meter.snapshot().run_time["soon"].count == 1
 
 
-def test_what_is_scheduled_in_a_window_is_timed_in_the_tick_in_which_it_runs(reactor: Reactor) -> None:
+def test_what_is_scheduled_in_a_window_is_timed_in_the_tick_in_which_it_runs(reactor: Scheduler) -> None:
     meter = reactor.meter(window=1000.0)
     reactor.call_soon(reactor.call_soon, int)
     run(reactor)
@@ -284,7 +284,7 @@ def test_what_is_scheduled_in_a_window_is_timed_in_the_tick_in_which_it_runs(rea
 # Users
 
 
-def test_users_share_what_is_measured_and_the_shortest_window(reactor: Reactor) -> None:
+def test_users_share_what_is_measured_and_the_shortest_window(reactor: Scheduler) -> None:
     first = reactor.meter(window=1000.0)
     second = reactor.meter(window=0)
     for _ in range(5):
@@ -299,7 +299,7 @@ def test_users_share_what_is_measured_and_the_shortest_window(reactor: Reactor) 
     assert first.snapshot().run_time["soon"].count <= seen + 4
 
 
-def test_the_last_that_stops_ends_it_and_keeps_the_figures(reactor: Reactor) -> None:
+def test_the_last_that_stops_ends_it_and_keeps_the_figures(reactor: Scheduler) -> None:
     with reactor.meter(window=0) as meter:
         reactor.call_soon(int)
         reactor.tick()
@@ -310,7 +310,7 @@ def test_the_last_that_stops_ends_it_and_keeps_the_figures(reactor: Reactor) -> 
     assert reactor.meter().snapshot().run_time["soon"].count == 0  # measured anew
 
 
-def test_a_meter_can_be_stopped_by_a_callback_that_it_times(reactor: Reactor) -> None:
+def test_a_meter_can_be_stopped_by_a_callback_that_it_times(reactor: Scheduler) -> None:
     log: list[str] = []
     meter = reactor.meter(window=0)
     reactor.call_soon(meter.stop)
@@ -319,7 +319,7 @@ def test_a_meter_can_be_stopped_by_a_callback_that_it_times(reactor: Reactor) ->
     assert log == ["next"]
 
 
-def test_a_meter_can_be_stopped_within_the_wait(reactor: Reactor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_meter_can_be_stopped_within_the_wait(reactor: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     # As by the handler of a signal that takes the plugin out.
     meter = reactor.meter()
     monkeypatch.setattr(reactor.backend, "wait", lambda timeout: meter.stop() or ())
@@ -328,7 +328,7 @@ def test_a_meter_can_be_stopped_within_the_wait(reactor: Reactor, monkeypatch: p
     assert meter.snapshot() == meter.snapshot()
 
 
-def test_a_meter_can_be_made_by_a_callback(reactor: Reactor) -> None:
+def test_a_meter_can_be_made_by_a_callback(reactor: Scheduler) -> None:
     made: list[Any] = []
     reactor.call_soon(lambda: made.append(reactor.meter(window=0)))
     reactor.call_soon(reactor.call_soon, int)
@@ -338,7 +338,7 @@ def test_a_meter_can_be_made_by_a_callback(reactor: Reactor) -> None:
     assert made[0].snapshot().run_time["soon"].count >= 1
 
 
-def test_closing_the_loop_ends_the_measuring(reactor: Reactor) -> None:
+def test_closing_the_loop_ends_the_measuring(reactor: Scheduler) -> None:
     meter = reactor.meter(window=0)
     reactor.call_soon(int)
     reactor.tick()
@@ -351,13 +351,13 @@ def test_closing_the_loop_ends_the_measuring(reactor: Reactor) -> None:
 
 
 @pytest.mark.parametrize("window", [-1.0, float("inf"), float("nan")])
-def test_a_window_is_a_number_of_seconds(reactor: Reactor, window: float) -> None:
+def test_a_window_is_a_number_of_seconds(reactor: Scheduler, window: float) -> None:
     with pytest.raises(UsageError, match="window"):
         reactor.meter(window=window)
     assert reactor.meter().snapshot().window == 0.001
 
 
-def test_only_a_window_of_zero_has_no_end(reactor: Reactor) -> None:
+def test_only_a_window_of_zero_has_no_end(reactor: Scheduler) -> None:
     assert [reactor.meter(window).snapshot().window for window in (1e300, 1e-300, 0.0)] == [1e9, 1e-9, 0.0]
 
 

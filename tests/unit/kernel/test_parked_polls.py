@@ -8,8 +8,8 @@ import pytest
 
 from loopcore.interest import READ, WRITE
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.readiness import SWEEPS_KEPT
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.operations import Operation
 from loopcore.testing import ScriptedPort, VirtualClock
 
@@ -30,8 +30,8 @@ def port() -> ScriptedPort:
 
 
 @pytest.fixture
-def reactor(port: ScriptedPort) -> Reactor:
-    made = Reactor(port, clock=VirtualClock())
+def reactor(port: ScriptedPort) -> Scheduler:
+    made = Scheduler(port, clock=VirtualClock())
     made.readiness.keeps = made.readiness.parks = True
     return made
 
@@ -44,7 +44,7 @@ def fd() -> Iterator[int]:
     os.close(writer)
 
 
-def handle(reactor: Reactor, callback: Callable[..., Any], *args: Any) -> Handle:
+def handle(reactor: Scheduler, callback: Callable[..., Any], *args: Any) -> Handle:
     return Handle(callback, args, reactor)  # type: ignore[arg-type]
 
 
@@ -52,7 +52,7 @@ def pending(port: ScriptedPort, fd: int) -> list[Operation]:
     return [poll for poll in port.polls(fd) if poll.pending]
 
 
-def leave_when_ready(reactor: Reactor, port: ScriptedPort, fd: int, owner: Owner) -> None:
+def leave_when_ready(reactor: Scheduler, port: ScriptedPort, fd: int, owner: Owner) -> None:
     """A reader comes, is told that `fd` is readable, and leaves its registration to the next one of `owner`."""
     reactor.readiness.set_reader(fd, handle(reactor, lambda: reactor.readiness.keep_reader(fd, owner, True)))
     (polling,) = pending(port, fd)
@@ -61,13 +61,13 @@ def leave_when_ready(reactor: Reactor, port: ScriptedPort, fd: int, owner: Owner
     reactor.tick()
 
 
-def test_nothing_is_in_flight_while_a_registration_is_kept(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_nothing_is_in_flight_while_a_registration_is_kept(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     leave_when_ready(reactor, port, fd, Owner())
     reactor.completions.polls.rearm()
     assert pending(port, fd) == []
 
 
-def test_a_reader_that_is_back_is_asked_for_once(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_a_reader_that_is_back_is_asked_for_once(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     log: list[str] = []
     owner = Owner()
     leave_when_ready(reactor, port, fd, owner)
@@ -80,7 +80,7 @@ def test_a_reader_that_is_back_is_asked_for_once(reactor: Reactor, port: Scripte
     assert log == ["back"]
 
 
-def test_a_reader_that_is_back_after_a_wait_is_asked_for(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_a_reader_that_is_back_after_a_wait_is_asked_for(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     owner = Owner()
     leave_when_ready(reactor, port, fd, owner)
     reactor.completions.polls.rearm()
@@ -89,7 +89,7 @@ def test_a_reader_that_is_back_after_a_wait_is_asked_for(reactor: Reactor, port:
     assert len(pending(port, fd)) == 1
 
 
-def test_another_owner_finds_the_number_unregistered(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_another_owner_finds_the_number_unregistered(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     owner = Owner(fd)
     leave_when_ready(reactor, port, fd, owner)
     assert not reactor.readiness.resume_reader(fd, Owner(), handle(reactor, int))
@@ -99,7 +99,7 @@ def test_another_owner_finds_the_number_unregistered(reactor: Reactor, port: Scr
     assert not reactor.readiness.is_drained(owner)
 
 
-def test_what_nobody_takes_up_is_forgotten(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_what_nobody_takes_up_is_forgotten(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     owner = Owner()
     leave_when_ready(reactor, port, fd, owner)
     for _ in range(SWEEPS_KEPT):
@@ -109,7 +109,7 @@ def test_what_nobody_takes_up_is_forgotten(reactor: Reactor, port: ScriptedPort,
     assert not reactor.readiness.resume_reader(fd, owner, handle(reactor, int))
 
 
-def test_beside_a_writer_nothing_is_kept(reactor: Reactor, port: ScriptedPort, fd: int) -> None:
+def test_beside_a_writer_nothing_is_kept(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     owner = Owner(fd)
     reactor.readiness.set_writer(fd, handle(reactor, int))
     reactor.readiness.set_reader(fd, handle(reactor, int))
@@ -120,7 +120,7 @@ def test_beside_a_writer_nothing_is_kept(reactor: Reactor, port: ScriptedPort, f
 
 
 def test_a_reader_that_leaves_without_an_event_calls_its_poll_off(
-    reactor: Reactor, port: ScriptedPort, fd: int
+    reactor: Scheduler, port: ScriptedPort, fd: int
 ) -> None:
     owner = Owner()
     reactor.readiness.set_reader(fd, handle(reactor, int))

@@ -9,8 +9,8 @@ import loopcore
 from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import FLUSH_LIMIT
-from loopcore.kernel.reactor import Reactor
 from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 
@@ -36,8 +36,8 @@ def backend(clock: VirtualClock) -> ScriptedBackend:
 
 
 @pytest.fixture
-def reactor(backend: ScriptedBackend, clock: VirtualClock) -> Reactor:
-    made = Reactor(backend, clock=clock)
+def reactor(backend: ScriptedBackend, clock: VirtualClock) -> Scheduler:
+    made = Scheduler(backend, clock=clock)
     made.poll_skip_ticks = 0
     return made
 
@@ -47,11 +47,11 @@ def log() -> list[Any]:
     return []
 
 
-def watch(reactor: Reactor, fd: int, callback: Any, *args: Any) -> None:
+def watch(reactor: Scheduler, fd: int, callback: Any, *args: Any) -> None:
     reactor.readiness.set_reader(fd, Handle(callback, args, reactor))
 
 
-def test_the_eight_phases_in_order(reactor: Reactor, backend: ScriptedBackend, log: list[Any]) -> None:
+def test_the_eight_phases_in_order(reactor: Scheduler, backend: ScriptedBackend, log: list[Any]) -> None:
     reactor.close_soon(Step(log, "close"))
     reactor.flush_soon(Step(log, "flush"))
     reactor.call_later(0, log.append, "timers")
@@ -68,7 +68,7 @@ def test_the_eight_phases_in_order(reactor: Reactor, backend: ScriptedBackend, l
 @pytest.mark.parametrize("phase", ["idle", "prepare"])
 @pytest.mark.parametrize("timers", [0, 1])
 def test_what_is_scheduled_before_the_poll_runs_after_a_poll_that_does_not_block(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any], phase: str, timers: int
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any], phase: str, timers: int
 ) -> None:
     reactor.add_phase_callback(phase, reactor.call_soon, log.append, "soon", once=True)
     for _ in range(timers):
@@ -79,7 +79,7 @@ def test_what_is_scheduled_before_the_poll_runs_after_a_poll_that_does_not_block
 
 
 def test_idle_callback_that_runs_once_and_comes_in_the_idle_phase_has_its_turn_in_the_next_tick(
-    reactor: Reactor, log: list[Any]
+    reactor: Scheduler, log: list[Any]
 ) -> None:
     reactor.add_phase_callback(
         "idle", lambda: reactor.add_phase_callback("idle", log.append, "once", once=True), once=True
@@ -90,7 +90,7 @@ def test_idle_callback_that_runs_once_and_comes_in_the_idle_phase_has_its_turn_i
     assert log == ["once"]
 
 
-def test_phase_callbacks_run_in_every_tick_until_they_are_cancelled(reactor: Reactor, log: list[Any]) -> None:
+def test_phase_callbacks_run_in_every_tick_until_they_are_cancelled(reactor: Scheduler, log: list[Any]) -> None:
     first = reactor.add_phase_callback("check", log.append, "first")
     second = reactor.add_phase_callback("check", log.append, "second")
     reactor.add_phase_callback("idle", log.append, "idle").cancel()
@@ -106,7 +106,7 @@ def test_phase_callbacks_run_in_every_tick_until_they_are_cancelled(reactor: Rea
 
 
 def test_only_an_idle_callback_keeps_the_poll_from_blocking(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     reactor.add_phase_callback("prepare", log.append, "prepare")
     reactor.add_phase_callback("check", log.append, "check")
@@ -120,14 +120,14 @@ def test_only_an_idle_callback_keeps_the_poll_from_blocking(
     assert [round(timeout or 0, 6) for timeout in backend.timeouts] == [7, 0, 3]
 
 
-def test_other_phases_take_no_callbacks(reactor: Reactor) -> None:
+def test_other_phases_take_no_callbacks(reactor: Scheduler) -> None:
     with pytest.raises(ValueError, match="idle, prepare, check, not to 'poll'"):
         reactor.add_phase_callback("poll", print)
 
 
 @pytest.mark.reports_errors
 def test_a_phase_callback_that_raises_is_reported_and_called_again(
-    reactor: Reactor, log: list[Any], caplog: pytest.LogCaptureFixture
+    reactor: Scheduler, log: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:
         log.append("failed")
@@ -141,7 +141,7 @@ def test_a_phase_callback_that_raises_is_reported_and_called_again(
 
 
 def test_an_immediate_set_in_an_io_callback_precedes_a_timer_without_delay(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     def read() -> None:
         reactor.call_later(0, log.append, "timer")
@@ -155,7 +155,7 @@ def test_an_immediate_set_in_an_io_callback_precedes_a_timer_without_delay(
     assert log == ["io", "immediate", "timer"]
 
 
-def test_immediates_set_in_the_check_phase_or_later_belong_to_the_next_tick(reactor: Reactor, log: list[Any]) -> None:
+def test_immediates_set_in_the_check_phase_or_later_belong_to_the_next_tick(reactor: Scheduler, log: list[Any]) -> None:
     def immediate() -> None:
         log.append("first")
         reactor.call_immediate(log.append, "set in check")
@@ -168,7 +168,7 @@ def test_immediates_set_in_the_check_phase_or_later_belong_to_the_next_tick(reac
     assert log == ["first", "set in check", "set in timers"]
 
 
-def test_an_immediate_can_be_cancelled_by_one_before_it(reactor: Reactor, log: list[Any]) -> None:
+def test_an_immediate_can_be_cancelled_by_one_before_it(reactor: Scheduler, log: list[Any]) -> None:
     handles: list[Handle] = []
     reactor.call_immediate(lambda: handles[0].cancel())
     handles.append(reactor.call_immediate(log.append, "cancelled"))
@@ -176,7 +176,7 @@ def test_an_immediate_can_be_cancelled_by_one_before_it(reactor: Reactor, log: l
     assert log == []
 
 
-def test_next_ticks_then_microtasks_then_the_next_callback(reactor: Reactor, log: list[Any]) -> None:
+def test_next_ticks_then_microtasks_then_the_next_callback(reactor: Scheduler, log: list[Any]) -> None:
     def first() -> None:
         reactor.call_soon(log.append, "next tick of the loop")
         reactor.queue_microtask(reactor.next_tick, log.append, "next-tick from a microtask")
@@ -192,7 +192,7 @@ def test_next_ticks_then_microtasks_then_the_next_callback(reactor: Reactor, log
 
 @pytest.mark.parametrize("phase", ["io", "immediate", "timer", "idle", "check"])
 def test_the_urgent_queues_are_emptied_after_callbacks_of_every_phase(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any], phase: str
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any], phase: str
 ) -> None:
     def schedule(callback: Any, *args: Any) -> None:
         if phase == "io":
@@ -214,7 +214,7 @@ def test_the_urgent_queues_are_emptied_after_callbacks_of_every_phase(
 
 
 def test_urgent_callbacks_set_outside_a_run_go_first_and_keep_the_poll_from_blocking(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     reactor.call_soon(log.append, "soon")
     reactor.next_tick(log.append, "urgent")
@@ -226,7 +226,7 @@ def test_urgent_callbacks_set_outside_a_run_go_first_and_keep_the_poll_from_bloc
 
 
 def test_a_budget_that_runs_out_is_reported_once_and_io_and_timers_still_run(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any], caplog: pytest.LogCaptureFixture
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[int] = []
 
@@ -259,7 +259,7 @@ def test_a_budget_that_runs_out_is_reported_once_and_io_and_timers_still_run(
 
 
 def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothing_waiting(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     class Again(Step):
         def _run(self) -> None:
@@ -282,7 +282,7 @@ def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothin
 @pytest.mark.parametrize("limit", [FLUSH_LIMIT, 100])
 @pytest.mark.parametrize("phase", ["pending", "io"])
 def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it_is_much(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any], phase: str, limit: int
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any], phase: str, limit: int
 ) -> None:
     reactor.flush_limit = limit
 
@@ -304,7 +304,7 @@ def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it
 
 @pytest.mark.reports_errors
 def test_a_close_that_fails_is_reported_and_the_others_are_closed(
-    reactor: Reactor, log: list[Any], caplog: pytest.LogCaptureFixture
+    reactor: Scheduler, log: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
         def close(self) -> None:
@@ -318,7 +318,7 @@ def test_a_close_that_fails_is_reported_and_the_others_are_closed(
 
 
 def test_closing_the_loop_closes_what_was_given_up_and_drops_the_rest(
-    reactor: Reactor, backend: ScriptedBackend, log: list[Any]
+    reactor: Scheduler, backend: ScriptedBackend, log: list[Any]
 ) -> None:
     reactor.close_soon(Step(log, "closed"))
     for schedule in (reactor.call_soon, reactor.call_immediate, reactor.next_tick, reactor.call_soon_threadsafe):
@@ -332,7 +332,7 @@ def test_closing_the_loop_closes_what_was_given_up_and_drops_the_rest(
     assert (len(reactor.ready), len(reactor.timers), len(reactor.microtasks), len(reactor.inbox)) == (0, 0, 0, 0)
 
 
-def test_a_phase_callback_may_run_once(reactor: Reactor, log: list[Any]) -> None:
+def test_a_phase_callback_may_run_once(reactor: Scheduler, log: list[Any]) -> None:
     reactor.add_phase_callback("check", log.append, "often")
     reactor.add_phase_callback("check", log.append, "once", once=True)
     reactor.add_phase_callback("prepare", log.append, "never", once=True).cancel()

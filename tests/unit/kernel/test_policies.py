@@ -9,7 +9,7 @@ import pytest
 
 from loopcore import hookimpl
 from loopcore.errors import UsageError
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 
@@ -19,9 +19,9 @@ def backend() -> ScriptedBackend:
 
 
 @pytest.fixture
-def reactor(backend: ScriptedBackend) -> Reactor:
+def reactor(backend: ScriptedBackend) -> Scheduler:
     assert backend.clock is not None
-    return Reactor(backend, clock=backend.clock)
+    return Scheduler(backend, clock=backend.clock)
 
 
 class LastFirst:
@@ -70,12 +70,12 @@ def timeouts(decide: Callable[[float | None], Any]) -> object:
     return Plugin()
 
 
-def schedule(reactor: Reactor, log: list[Any], *names: str) -> None:
+def schedule(reactor: Scheduler, log: list[Any], *names: str) -> None:
     for name in names:
         reactor.call_soon(log.append, name)
 
 
-def run_until_idle(reactor: Reactor) -> None:
+def run_until_idle(reactor: Scheduler) -> None:
     while reactor.counters().ready:
         reactor.tick()
 
@@ -83,7 +83,7 @@ def run_until_idle(reactor: Reactor) -> None:
 # Ready order
 
 
-def test_the_order_decides_among_what_was_ready_when_the_tick_began(reactor: Reactor) -> None:
+def test_the_order_decides_among_what_was_ready_when_the_tick_began(reactor: Scheduler) -> None:
     log: list[Any] = []
     reactor.probes.register(orders(LastFirst()))
     schedule(reactor, log, "a", "b")
@@ -95,7 +95,7 @@ def test_the_order_decides_among_what_was_ready_when_the_tick_began(reactor: Rea
     assert log == ["c", "b", "a", "later"]
 
 
-def test_urgent_callbacks_still_follow_each_callback(reactor: Reactor) -> None:
+def test_urgent_callbacks_still_follow_each_callback(reactor: Scheduler) -> None:
     log: list[Any] = []
     reactor.probes.register(orders(LastFirst()))
     schedule(reactor, log, "a")
@@ -105,7 +105,7 @@ def test_urgent_callbacks_still_follow_each_callback(reactor: Reactor) -> None:
 
 
 @pytest.mark.parametrize("leaving", [SystemExit, KeyboardInterrupt])
-def test_nothing_is_lost_when_a_callback_ends_the_run(reactor: Reactor, leaving: type[BaseException]) -> None:
+def test_nothing_is_lost_when_a_callback_ends_the_run(reactor: Scheduler, leaving: type[BaseException]) -> None:
     log: list[Any] = []
     reactor.probes.register(orders(LastFirst()))
 
@@ -122,7 +122,7 @@ def test_nothing_is_lost_when_a_callback_ends_the_run(reactor: Reactor, leaving:
     assert log == ["b", "a"]
 
 
-def test_what_is_held_is_work_and_the_loop_does_not_block(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_what_is_held_is_work_and_the_loop_does_not_block(reactor: Scheduler, backend: ScriptedBackend) -> None:
     reactor.probes.register(orders(LastFirst()))
     reactor.probes.register(budgets(Budget(callbacks=1)))
     schedule(reactor, [], "a", "b")
@@ -131,7 +131,7 @@ def test_what_is_held_is_work_and_the_loop_does_not_block(reactor: Reactor, back
     assert backend.timeouts == [0.0]  # the first tick after a budget polls; the one before had skipped it
 
 
-def test_held_callbacks_go_back_in_the_orders_order_before_what_came_later(reactor: Reactor) -> None:
+def test_held_callbacks_go_back_in_the_orders_order_before_what_came_later(reactor: Scheduler) -> None:
     log: list[Any] = []
     plugin = orders(LastFirst())
     reactor.probes.register(plugin)
@@ -144,7 +144,7 @@ def test_held_callbacks_go_back_in_the_orders_order_before_what_came_later(react
     assert log == ["c", "b", "a", "new"]
 
 
-def test_a_callback_may_take_the_order_out(reactor: Reactor) -> None:
+def test_a_callback_may_take_the_order_out(reactor: Scheduler) -> None:
     log: list[Any] = []
     plugin = orders(LastFirst())
     reactor.probes.register(plugin)
@@ -156,7 +156,7 @@ def test_a_callback_may_take_the_order_out(reactor: Reactor) -> None:
     assert log == ["b", "a"]
 
 
-def test_an_order_registered_by_a_callback_begins_with_the_next_tick(reactor: Reactor) -> None:
+def test_an_order_registered_by_a_callback_begins_with_the_next_tick(reactor: Scheduler) -> None:
     log: list[Any] = []
     reactor.call_soon(reactor.probes.register, orders(LastFirst()))
     schedule(reactor, log, "a", "b")
@@ -166,7 +166,7 @@ def test_an_order_registered_by_a_callback_begins_with_the_next_tick(reactor: Re
     assert log == ["a", "b", "d", "c"]
 
 
-def test_stop_ends_after_the_tick_and_the_rest_is_there_in_the_next_run(reactor: Reactor) -> None:
+def test_stop_ends_after_the_tick_and_the_rest_is_there_in_the_next_run(reactor: Scheduler) -> None:
     log: list[Any] = []
     reactor.probes.register(orders(LastFirst()))
     reactor.probes.register(budgets(Budget(callbacks=2)))
@@ -181,7 +181,7 @@ def test_stop_ends_after_the_tick_and_the_rest_is_there_in_the_next_run(reactor:
     assert log == ["b", "a"]
 
 
-def test_closing_lets_go_of_what_is_held(reactor: Reactor) -> None:
+def test_closing_lets_go_of_what_is_held(reactor: Scheduler) -> None:
     reactor.probes.register(orders(LastFirst()))
     reactor.probes.register(budgets(Budget(callbacks=1)))
     log: list[Any] = []
@@ -219,7 +219,7 @@ class Broken(LastFirst):
 
 
 @pytest.mark.parametrize("way", ["push raises", "pop raises", "pop repeats", "pop invents", "pop forgets"])
-def test_a_broken_order_loses_nothing(reactor: Reactor, way: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_order_loses_nothing(reactor: Scheduler, way: str, caplog: pytest.LogCaptureFixture) -> None:
     log: list[Any] = []
     reactor.probes.register(orders(Broken(way)), "broken")
     schedule(reactor, log, "a", "b", "c")
@@ -230,14 +230,14 @@ def test_a_broken_order_loses_nothing(reactor: Reactor, way: str, caplog: pytest
     assert reactor.probes.failures == ({} if way == "pop forgets" else {"broken": 1})
 
 
-def test_what_has_no_push_and_pop_is_no_order(reactor: Reactor, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_has_no_push_and_pop_is_no_order(reactor: Scheduler, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         reactor.probes.register(orders(object()), "wrong")
     assert "push and pop" in caplog.text
     assert reactor.probes.failures == {"wrong": 1}
 
 
-def test_a_plugin_that_fails_in_another_thread_gives_back_what_its_order_holds_in_the_loops(reactor: Reactor) -> None:
+def test_a_plugin_that_fails_in_another_thread_gives_back_what_its_order_holds_in_the_loops(reactor: Scheduler) -> None:
     log: list[Any] = []
     plugin = orders(LastFirst())
     reactor.probes.register(plugin)
@@ -259,7 +259,7 @@ def test_a_plugin_that_fails_in_another_thread_gives_back_what_its_order_holds_i
 # Tick budget
 
 
-def test_a_budget_of_callbacks_ends_the_phase_and_the_next_polls(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_a_budget_of_callbacks_ends_the_phase_and_the_next_polls(reactor: Scheduler, backend: ScriptedBackend) -> None:
     log: list[Any] = []
     reactor.probes.register(budgets(Budget(callbacks=2)))
     schedule(reactor, log, *"abcde")
@@ -270,7 +270,7 @@ def test_a_budget_of_callbacks_ends_the_phase_and_the_next_polls(reactor: Reacto
     assert seen == [("ab", 0, 1), ("abcd", 1, 2), ("abcde", 2, 2)]
 
 
-def test_a_budget_of_time_ends_the_phase_once_it_is_spent(reactor: Reactor) -> None:
+def test_a_budget_of_time_ends_the_phase_once_it_is_spent(reactor: Scheduler) -> None:
     log: list[Any] = []
     reactor.probes.register(budgets(Budget(seconds=0.0)))
     schedule(reactor, log, "a", "b")
@@ -280,7 +280,7 @@ def test_a_budget_of_time_ends_the_phase_once_it_is_spent(reactor: Reactor) -> N
     assert log == ["a", "b"]
 
 
-def test_a_budget_that_is_not_spent_changes_nothing(reactor: Reactor) -> None:
+def test_a_budget_that_is_not_spent_changes_nothing(reactor: Scheduler) -> None:
     log: list[Any] = []
     reactor.probes.register(budgets(Budget(callbacks=10**30, seconds=1e300)))
     schedule(reactor, log, *"abc")
@@ -288,7 +288,7 @@ def test_a_budget_that_is_not_spent_changes_nothing(reactor: Reactor) -> None:
     assert (log, reactor.counters().budget_yields, reactor.probes.failures) == (["a", "b", "c"], 0, {})
 
 
-def test_a_budget_may_change_from_tick_to_tick(reactor: Reactor) -> None:
+def test_a_budget_may_change_from_tick_to_tick(reactor: Scheduler) -> None:
     log: list[Any] = []
     budget = Budget(callbacks=1)
     reactor.probes.register(budgets(budget))
@@ -300,14 +300,16 @@ def test_a_budget_may_change_from_tick_to_tick(reactor: Reactor) -> None:
 
 
 @pytest.mark.parametrize("wrong", [Budget(callbacks=-1), Budget(seconds=float("nan")), object()])
-def test_a_budget_that_is_none_is_taken_out(reactor: Reactor, wrong: object, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_budget_that_is_none_is_taken_out(
+    reactor: Scheduler, wrong: object, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR):
         reactor.probes.register(budgets(wrong), "wrong")
     assert reactor.probes.failures == {"wrong": 1}
 
 
 def test_a_budget_that_goes_wrong_later_is_taken_out_and_the_tick_goes_on(
-    reactor: Reactor, caplog: pytest.LogCaptureFixture
+    reactor: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     log: list[Any] = []
     budget = Budget(callbacks=1)
@@ -328,7 +330,7 @@ def test_a_budget_that_goes_wrong_later_is_taken_out_and_the_tick_goes_on(
     ids=["leave", "shorten", "look", "lengthen"],
 )
 def test_a_wait_can_only_be_shortened(
-    reactor: Reactor, backend: ScriptedBackend, decision: float | None, waited: float
+    reactor: Scheduler, backend: ScriptedBackend, decision: float | None, waited: float
 ) -> None:
     reactor.probes.register(timeouts(lambda proposed: decision))
     reactor.call_later(5.0, int)
@@ -336,7 +338,7 @@ def test_a_wait_can_only_be_shortened(
     assert backend.timeouts == [waited]
 
 
-def test_a_wait_without_limit_can_be_given_one(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_a_wait_without_limit_can_be_given_one(reactor: Scheduler, backend: ScriptedBackend) -> None:
     proposals: list[float | None] = []
 
     def decide(proposed: float | None) -> float:
@@ -350,7 +352,7 @@ def test_a_wait_without_limit_can_be_given_one(reactor: Reactor, backend: Script
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), "soon"])
 def test_a_decision_that_is_no_timeout_is_the_plugins_last(
-    reactor: Reactor, backend: ScriptedBackend, wrong: Any, caplog: pytest.LogCaptureFixture
+    reactor: Scheduler, backend: ScriptedBackend, wrong: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     reactor.probes.register(timeouts(lambda proposed: wrong), "wrong")
     reactor.call_later(5.0, int)
@@ -363,7 +365,7 @@ def test_a_decision_that_is_no_timeout_is_the_plugins_last(
 # Owners
 
 
-def test_a_policy_has_one_owner(reactor: Reactor) -> None:
+def test_a_policy_has_one_owner(reactor: Scheduler) -> None:
     reactor.probes.register(orders(LastFirst()), "first")
     with pytest.raises(UsageError, match="'first' and 'second' both decide loopcore_make_ready_queue"):
         reactor.probes.register(orders(LastFirst()), "second")
@@ -374,7 +376,7 @@ def test_a_policy_has_one_owner(reactor: Reactor) -> None:
     assert log == ["b", "a"]
 
 
-def test_after_the_owner_has_left_another_may_come(reactor: Reactor) -> None:
+def test_after_the_owner_has_left_another_may_come(reactor: Scheduler) -> None:
     first = orders(LastFirst())
     reactor.probes.register(first)
     reactor.probes.unregister(first)
@@ -385,7 +387,7 @@ def test_after_the_owner_has_left_another_may_come(reactor: Reactor) -> None:
     assert log == ["b", "a"]
 
 
-def test_an_owner_is_asked_once_however_often_the_plugins_change(reactor: Reactor) -> None:
+def test_an_owner_is_asked_once_however_often_the_plugins_change(reactor: Scheduler) -> None:
     asked: list[Any] = []
 
     class Plugin:

@@ -8,7 +8,7 @@ import pytest
 
 from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.reactor import CLOCK_TICKS, POLL_SKIP_TICKS, Reactor
+from loopcore.kernel.limits import CLOCK_TICKS, POLL_SKIP_TICKS
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
@@ -24,11 +24,13 @@ def backend(clock: VirtualClock) -> ScriptedBackend:
 
 
 @pytest.fixture
-def reactor(backend: ScriptedBackend, clock: VirtualClock) -> Reactor:
-    return Reactor(backend, clock=clock)
+def reactor(backend: ScriptedBackend, clock: VirtualClock) -> Scheduler:
+    return Scheduler(backend, clock=clock)
 
 
-def keep_busy(reactor: Reactor, clock: VirtualClock, seconds_a_callback: float, each: Callable[[], Any] = int) -> None:
+def keep_busy(
+    reactor: Scheduler, clock: VirtualClock, seconds_a_callback: float, each: Callable[[], Any] = int
+) -> None:
     """Have one callback ready at any time; each takes `seconds_a_callback`."""
 
     def again() -> None:
@@ -39,7 +41,7 @@ def keep_busy(reactor: Reactor, clock: VirtualClock, seconds_a_callback: float, 
     reactor.call_soon(again)
 
 
-def ticks_between_polls(reactor: Reactor, backend: ScriptedBackend, polls: int = 5) -> list[int]:
+def ticks_between_polls(reactor: Scheduler, backend: ScriptedBackend, polls: int = 5) -> list[int]:
     """Count the ticks from poll to poll, the tick that polls included."""
     gaps: list[int] = []
     since = 0
@@ -55,18 +57,20 @@ def ticks_between_polls(reactor: Reactor, backend: ScriptedBackend, polls: int =
     return gaps
 
 
-def test_quick_callbacks_are_bounded_in_ticks(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
+def test_quick_callbacks_are_bounded_in_ticks(
+    reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock
+) -> None:
     keep_busy(reactor, clock, 0.0)
     assert ticks_between_polls(reactor, backend) == [POLL_SKIP_TICKS + 1] * 5
     assert set(backend.timeouts) == {0.0}
 
 
-def test_slow_callbacks_are_bounded_in_time(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
+def test_slow_callbacks_are_bounded_in_time(reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock) -> None:
     keep_busy(reactor, clock, 1e-3)
     assert max(ticks_between_polls(reactor, backend)) <= 2 * CLOCK_TICKS
 
 
-def test_both_bounds_are_settings(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
+def test_both_bounds_are_settings(reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock) -> None:
     keep_busy(reactor, clock, 1e-3)
     reactor.poll_skip_time = 1.0
     reactor.poll_skip_ticks = 30
@@ -75,7 +79,7 @@ def test_both_bounds_are_settings(reactor: Reactor, backend: ScriptedBackend, cl
     assert ticks_between_polls(reactor, backend) == [1] * 5
 
 
-def test_an_idle_loop_polls_in_every_tick(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_an_idle_loop_polls_in_every_tick(reactor: Scheduler, backend: ScriptedBackend) -> None:
     reactor.call_later(1000.0, print)
     for _ in range(5):
         backend.script.append([(99, READ)])
@@ -83,7 +87,7 @@ def test_an_idle_loop_polls_in_every_tick(reactor: Reactor, backend: ScriptedBac
     assert len(backend.timeouts) == 5
 
 
-def test_a_busy_queue_does_not_starve_events(reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock) -> None:
+def test_a_busy_queue_does_not_starve_events(reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock) -> None:
     reads: list[float] = []
     reactor.readiness.set_reader(5, Handle(lambda: reads.append(clock.at), (), reactor))
     backend.wait = lambda timeout: [(5, READ)]  # type: ignore[method-assign]
@@ -94,7 +98,7 @@ def test_a_busy_queue_does_not_starve_events(reactor: Reactor, backend: Scripted
     assert max(gaps) == pytest.approx(1e-6), "each tick polls while something is watched (issue 32)"
 
 
-def wake_out_of_a_wait(reactor: Reactor, backend: ScriptedBackend, callback: Callable[[], Any]) -> None:
+def wake_out_of_a_wait(reactor: Scheduler, backend: ScriptedBackend, callback: Callable[[], Any]) -> None:
     """Have `callback` called by an event that ends a wait without limit."""
     reactor.readiness.set_reader(5, Handle(callback, (), reactor))
     backend.script.append([(5, READ)])
@@ -102,19 +106,15 @@ def wake_out_of_a_wait(reactor: Reactor, backend: ScriptedBackend, callback: Cal
     assert backend.timeouts == [None]
 
 
-@pytest.mark.parametrize("kind", [Reactor, Scheduler])
-def test_one_tick_after_an_idle_wait_is_without_a_poll(
-    kind: type[Reactor], backend: ScriptedBackend, clock: VirtualClock
-) -> None:
+def test_one_tick_after_an_idle_wait_is_without_a_poll(backend: ScriptedBackend, clock: VirtualClock) -> None:
     """Its callbacks are those that the events of the wait have scheduled."""
-    reactor = kind(backend, clock=clock)
+    reactor = Scheduler(backend, clock=clock)
     wake_out_of_a_wait(reactor, backend, lambda: keep_busy(reactor, clock, 0.0))
     for _ in range(4):
         reactor.tick()
     assert backend.timeouts == [None, 0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("kind", [Reactor, Scheduler])
 @pytest.mark.parametrize(
     "change",
     [
@@ -127,9 +127,9 @@ def test_one_tick_after_an_idle_wait_is_without_a_poll(
     ids=["register", "replace", "modify", "unregister", "forget"],
 )
 def test_a_tick_after_a_change_of_registrations_polls(
-    kind: type[Reactor], backend: ScriptedBackend, clock: VirtualClock, change: Callable[[Any], object]
+    backend: ScriptedBackend, clock: VirtualClock, change: Callable[[Any], object]
 ) -> None:
-    reactor = kind(backend, clock=clock)
+    reactor = Scheduler(backend, clock=clock)
     reactor.readiness.set_writer(7, Handle(int, (), reactor))
 
     def callback() -> None:
@@ -143,7 +143,7 @@ def test_a_tick_after_a_change_of_registrations_polls(
 
 @pytest.mark.parametrize("seconds_a_callback", [1e-7, 1e-5, 1e-3])
 def test_a_busy_queue_does_not_starve_timers(
-    reactor: Reactor, clock: VirtualClock, backend: ScriptedBackend, seconds_a_callback: float
+    reactor: Scheduler, clock: VirtualClock, backend: ScriptedBackend, seconds_a_callback: float
 ) -> None:
     late: list[float] = []
 
@@ -163,7 +163,7 @@ def test_a_busy_queue_does_not_starve_timers(
 
 
 def test_events_and_timers_run_beside_an_endless_next_tick(
-    reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock
+    reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock
 ) -> None:
     ran: list[str] = []
     reactor.microtasks.budget = 10
@@ -180,7 +180,7 @@ def test_events_and_timers_run_beside_an_endless_next_tick(
     assert set(ran) == {"io", "timer"}
 
 
-def test_the_first_tick_of_a_run_polls(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_the_first_tick_of_a_run_polls(reactor: Scheduler, backend: ScriptedBackend) -> None:
     for run in range(1, 4):
         reactor.call_soon(reactor.stop_ticks)
         reactor.run_ticks()
@@ -188,7 +188,7 @@ def test_the_first_tick_of_a_run_polls(reactor: Reactor, backend: ScriptedBacken
 
 
 def test_a_run_that_is_stopped_before_it_begins_polls_once_and_does_not_block(
-    reactor: Reactor, backend: ScriptedBackend
+    reactor: Scheduler, backend: ScriptedBackend
 ) -> None:
     reactor.stop_ticks()
     reactor.run_ticks()
@@ -196,7 +196,7 @@ def test_a_run_that_is_stopped_before_it_begins_polls_once_and_does_not_block(
 
 
 def test_the_wait_is_as_long_as_the_first_timer_that_was_not_cancelled(
-    reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock
+    reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock
 ) -> None:
     reactor.call_later(1.0, print).cancel()
     fired: list[float] = []
@@ -206,14 +206,14 @@ def test_the_wait_is_as_long_as_the_first_timer_that_was_not_cancelled(
     assert fired == [pytest.approx(1002.5)]
 
 
-def test_a_wait_is_at_most_a_day(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_a_wait_is_at_most_a_day(reactor: Scheduler, backend: ScriptedBackend) -> None:
     reactor.call_later(1e12, print)
     reactor.tick()
     assert backend.timeouts == [24 * 3600.0]
 
 
 def test_no_timer_fires_early_though_the_wait_ends_early(
-    reactor: Reactor, backend: ScriptedBackend, clock: VirtualClock
+    reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock
 ) -> None:
     fired: list[float] = []
     reactor.call_later(1.0, lambda: fired.append(clock.at))
@@ -226,7 +226,7 @@ def test_no_timer_fires_early_though_the_wait_ends_early(
     assert fired == [pytest.approx(1001.0)]
 
 
-def test_the_three_steps_of_a_tick_can_be_hosted(reactor: Reactor, backend: ScriptedBackend) -> None:
+def test_the_three_steps_of_a_tick_can_be_hosted(reactor: Scheduler, backend: ScriptedBackend) -> None:
     ran: list[str] = []
     reactor.readiness.set_reader(5, Handle(ran.append, ("io",), reactor))
     reactor.call_soon(ran.append, "soon")

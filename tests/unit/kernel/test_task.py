@@ -11,6 +11,7 @@ import pytest
 
 from loopcore.kernel.future import Future
 from loopcore.kernel.task import Task
+from loopcore.kernel.task_makers import ClassTasks
 
 Loop = asyncio.AbstractEventLoop
 
@@ -300,7 +301,7 @@ def test_a_task_finished_from_outside_is_reported_and_does_not_end_the_run(loop:
     async def never() -> None: ...
 
     coro = never()
-    loop.use_classes(Future, Task)
+    loop.tasks = ClassTasks(Future, Task)
     task = loop.create_task(coro)
     Future.set_result(task, 1)
     loop.call_soon(loop.stop)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend
 
 
@@ -25,17 +25,17 @@ class Keeper:
 
 
 @pytest.fixture
-def reactor() -> Iterator[Reactor]:
-    reactor = Reactor(ScriptedBackend())
+def reactor() -> Iterator[Scheduler]:
+    reactor = Scheduler(ScriptedBackend())
     yield reactor
     reactor.close_scheduler()
 
 
-class OpenReactor(Reactor):
+class OpenReactor(Scheduler):
     """One whose instances take attributes, as loops do."""
 
 
-def run(reactor: Reactor, first: Callable[[], object]) -> None:
+def run(reactor: Scheduler, first: Callable[[], object]) -> None:
     """Run `first` in one tick, what it scheduled in the next, and stop."""
 
     def begin() -> None:
@@ -46,7 +46,7 @@ def run(reactor: Reactor, first: Callable[[], object]) -> None:
     reactor.run_ticks()
 
 
-def keep_one(reactor: Reactor, behave: Callable[[], object] = int) -> Keeper:
+def keep_one(reactor: Scheduler, behave: Callable[[], object] = int) -> Keeper:
     keeper = Keeper(behave)
     keeper.handle = reactor.call_soon(keeper.method)
     return keeper
@@ -62,20 +62,20 @@ def assert_goes(keepers: list[Any]) -> None:
     assert [reference() for reference in watched] == [None] * len(watched)
 
 
-def test_a_handle_of_a_loop_that_does_not_run_is_tracked(reactor: Reactor) -> None:
+def test_a_handle_of_a_loop_that_does_not_run_is_tracked(reactor: Scheduler) -> None:
     keepers = [keep_one(reactor)]
     assert gc.is_tracked(keepers[0].handle)
     reactor.tick()
     assert_goes(keepers)
 
 
-def test_one_that_has_run_and_is_kept_goes_with_its_cycle(reactor: Reactor) -> None:
+def test_one_that_has_run_and_is_kept_goes_with_its_cycle(reactor: Scheduler) -> None:
     keepers: list[Any] = []
     run(reactor, lambda: keepers.extend(keep_one(reactor) for _ in range(3)))
     assert_goes(keepers)
 
 
-def test_one_that_was_cancelled_goes_with_its_cycle(reactor: Reactor) -> None:
+def test_one_that_was_cancelled_goes_with_its_cycle(reactor: Scheduler) -> None:
     keepers: list[Any] = []
 
     def begin() -> None:
@@ -86,7 +86,7 @@ def test_one_that_was_cancelled_goes_with_its_cycle(reactor: Reactor) -> None:
     assert_goes(keepers)
 
 
-def test_cycles_go_while_the_loop_runs(reactor: Reactor) -> None:
+def test_cycles_go_while_the_loop_runs(reactor: Scheduler) -> None:
     keepers: list[Any] = []
 
     def look() -> None:
@@ -101,8 +101,8 @@ def test_cycles_go_while_the_loop_runs(reactor: Reactor) -> None:
     assert keepers == ["looked"]
 
 
-def run_that_leaves(keepers: list[Any], count: int) -> Reactor:
-    reactor = Reactor(ScriptedBackend())
+def run_that_leaves(keepers: list[Any], count: int) -> Scheduler:
+    reactor = Scheduler(ScriptedBackend())
 
     def begin() -> None:
         keepers.extend(keep_one(reactor) for _ in range(count))
@@ -121,7 +121,7 @@ def test_handles_that_a_run_leaves_behind_go_with_the_loop() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_an_interrupted_run_leaves_tracked_handles(reactor: Reactor, error: type[BaseException]) -> None:
+def test_an_interrupted_run_leaves_tracked_handles(reactor: Scheduler, error: type[BaseException]) -> None:
     keepers: list[Any] = []
 
     def interrupt() -> None:
@@ -161,7 +161,7 @@ def test_one_whose_report_ends_the_run_is_tracked(error: type[BaseException]) ->
     reactor.close_scheduler()
 
 
-def test_one_that_is_watched_when_it_runs_is_tracked(reactor: Reactor) -> None:
+def test_one_that_is_watched_when_it_runs_is_tracked(reactor: Scheduler) -> None:
     keepers: list[Any] = []
 
     def begin() -> None:
@@ -172,7 +172,7 @@ def test_one_that_is_watched_when_it_runs_is_tracked(reactor: Reactor) -> None:
     assert_goes(keepers)
 
 
-def test_what_is_taken_out_of_the_queue_is_tracked(reactor: Reactor) -> None:
+def test_what_is_taken_out_of_the_queue_is_tracked(reactor: Scheduler) -> None:
     keepers: list[Any] = []
 
     def begin() -> None:
@@ -184,7 +184,7 @@ def test_what_is_taken_out_of_the_queue_is_tracked(reactor: Reactor) -> None:
     assert_goes(keepers)
 
 
-def test_what_is_dropped_from_the_queue_is_tracked(reactor: Reactor) -> None:
+def test_what_is_dropped_from_the_queue_is_tracked(reactor: Scheduler) -> None:
     keepers: list[Any] = []
 
     def begin() -> None:
@@ -195,7 +195,7 @@ def test_what_is_dropped_from_the_queue_is_tracked(reactor: Reactor) -> None:
     assert_goes(keepers)
 
 
-def post_from_a_thread(reactor: Reactor, keepers: list[Any]) -> None:
+def post_from_a_thread(reactor: Scheduler, keepers: list[Any]) -> None:
     def post() -> None:
         keeper = Keeper()
         keeper.handle = reactor.call_soon_threadsafe(keeper.method)
@@ -206,7 +206,7 @@ def post_from_a_thread(reactor: Reactor, keepers: list[Any]) -> None:
     thread.join()
 
 
-def test_posts_that_a_run_leaves_behind_are_tracked(reactor: Reactor) -> None:
+def test_posts_that_a_run_leaves_behind_are_tracked(reactor: Scheduler) -> None:
     keepers: list[Any] = []
 
     def begin() -> None:
@@ -220,7 +220,7 @@ def test_posts_that_a_run_leaves_behind_are_tracked(reactor: Reactor) -> None:
     assert_goes(keepers)
 
 
-def test_posts_to_a_loop_that_rests_are_tracked(reactor: Reactor) -> None:
+def test_posts_to_a_loop_that_rests_are_tracked(reactor: Scheduler) -> None:
     keepers: list[Any] = []
     post_from_a_thread(reactor, keepers)
     assert gc.is_tracked(keepers[0].handle)
@@ -235,7 +235,7 @@ def test_a_handle_that_outlives_its_loop_is_tracked() -> None:
     assert_goes(keepers)
 
 
-def test_a_tick_inside_a_callback_leaves_tracked_handles(reactor: Reactor) -> None:
+def test_a_tick_inside_a_callback_leaves_tracked_handles(reactor: Scheduler) -> None:
     keepers: list[Any] = []
 
     def begin() -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from loopcore.kernel import registry
 from loopcore.kernel.handle import Handle
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.task import Task
 from loopcore.testing import ScriptedBackend
 
 
 def test_a_handle_that_the_program_keeps_stays_as_it_was() -> None:
-    reactor = Reactor(ScriptedBackend())
+    reactor = Scheduler(ScriptedBackend())
     ran: list[int] = []
     kept = reactor.call_soon(ran.append, 1)
     reactor.tick()
@@ -30,7 +30,7 @@ def test_a_handle_that_the_program_keeps_stays_as_it_was() -> None:
 
 
 def test_a_weak_reference_to_a_handle_dies_when_it_has_run() -> None:
-    reactor = Reactor(ScriptedBackend())
+    reactor = Scheduler(ScriptedBackend())
     watched = weakref.ref(reactor.call_soon(int))
     reactor.tick()
     gc.collect()
@@ -43,7 +43,7 @@ def test_a_handle_that_has_run_keeps_nothing_alive() -> None:
         def method(self) -> None:
             pass
 
-    reactor = Reactor(ScriptedBackend())
+    reactor = Scheduler(ScriptedBackend())
     owner = Owner()
     watched = weakref.ref(owner)
     reactor.call_soon(owner.method)
@@ -63,7 +63,7 @@ def no_collections() -> Iterator[None]:
 
 
 def test_handles_that_wait_to_be_used_again_are_nowhere(no_collections: None) -> None:
-    reactor = Reactor(ScriptedBackend())
+    reactor = Scheduler(ScriptedBackend())
     for _ in range(100):
         reactor.call_soon(int)
     reactor.tick()

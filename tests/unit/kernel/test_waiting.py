@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.kernel.reactor import Reactor
+from loopcore.kernel.own_tasks import OwnTasks
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.visible import IN_USE
 from loopcore.testing import ScriptedBackend, VirtualClock
@@ -14,7 +14,7 @@ from loopcore.testing import ScriptedBackend, VirtualClock
 class Asking(ScriptedBackend):
     """Asks its loop, inside the wait, whether it waits; may be told to interrupt it there."""
 
-    reactor: Reactor
+    reactor: Scheduler
     interrupt = False
 
     def wait(self, timeout: float | None) -> Any:
@@ -32,7 +32,7 @@ class Asking(ScriptedBackend):
 def backend() -> Asking:
     clock = VirtualClock()
     backend = Asking(clock)
-    backend.reactor = Reactor(backend, clock=clock)
+    backend.reactor = Scheduler(backend, clock=clock, tasks=OwnTasks())
     return backend
 
 
@@ -77,7 +77,7 @@ class Schedules:
 def test_what_goes_with_a_cancelled_timer_may_schedule_before_the_wait() -> None:
     backend = ScriptedBackend()  # which refuses a wait without limit
     log: list[str] = []
-    scheduler = Scheduler(backend)
+    scheduler = Scheduler(backend, tasks=OwnTasks())
 
     def cancel_one() -> None:
         variable.set(Schedules(scheduler, log))

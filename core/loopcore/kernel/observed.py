@@ -1,0 +1,269 @@
+"""The tick of a loop that is observed: by debug mode, a plugin with hooks of ticks or callbacks, a policy or a meter.
+
+Separate from the tick itself, so that a loop without observers runs the same code as if this module did not exist.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from loopcore.kernel import flags, phases, sources
+from loopcore.kernel.contexts import ContextPool
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.probes import as_timeout
+from loopcore.kernel.runnable import Runnable
+from loopcore.kernel.running import CallbackRunner
+from loopcore.log import logger
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.tick import (
+        has_work,
+        run_check,
+        run_closing,
+        run_flushes,
+        run_io,
+        run_pending,
+        run_phase_callbacks,
+        run_timers,
+        time_to_deadline,
+    )
+else:
+    from loopcore.kernel.tick import (
+        has_work,
+        run_check,
+        run_closing,
+        run_flushes,
+        run_io,
+        run_pending,
+        run_phase_callbacks,
+        run_timers,
+        time_to_deadline,
+    )
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+
+_DEBUG, _WATCHING_HANDLES, _WATCHING_TICKS = flags.DEBUG, flags.WATCHING_HANDLES, flags.WATCHING_TICKS
+_NEXT_TICK, _MICROTASK = sources.NEXT_TICK, sources.MICROTASK
+_SOURCES = {
+    phases.PENDING: sources.READY,
+    phases.IO: sources.IO,
+    phases.CHECK: sources.IMMEDIATE,
+    phases.TIMERS: sources.TIMER,
+    phases.CLOSE: sources.FLUSH,
+}
+_AFTER_THE_WAIT = tuple(_SOURCES)
+
+
+class ObservedRunner(CallbackRunner):
+    """Runs callbacks between their hooks, timed if a meter asks for it."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: "Scheduler", contexts: ContextPool) -> None:
+        CallbackRunner.__init__(self, loop.stats, loop.microtasks, contexts, loop.probes)
+        self._loop: Scheduler = loop
+
+    def _call(self, runnable: Runnable) -> None:
+        self._call_observed(runnable._as_public_handle(), self._loop._source)
+
+    def _call_microtask(self, handle: Handle) -> None:
+        self._call_observed(handle, _MICROTASK if self._microtasks.at_microtasks else _NEXT_TICK)
+
+    def _call_observed(self, runnable: Runnable, source: int) -> None:
+        loop = self._loop
+        sampler = loop._sampler
+        if sampler is None or not sampler.is_timing:
+            run_watched(loop, runnable)
+            return
+        began_at = sampler.begin(runnable, source)
+        source = sampler.source
+        run_watched(loop, runnable)
+        if began_at:
+            seconds = sampler.end(began_at, source) / 1e9
+            if seconds >= loop.slow_callback_duration and not loop._slow_path_flags & _DEBUG:
+                loop.probes.cold("loopcore_slow_callback", loop=loop, runnable=runnable, seconds=seconds)
+        if sampler.is_spent():
+            sampler.is_timing = False
+            loop._note_observers()
+        runnable = None  # type: ignore[assignment]  # or a traceback keeps what ran
+
+
+def run_watched(loop: "Scheduler", runnable: Runnable) -> None:
+    """Run `runnable` between its hooks; in debug mode, report it if it took long."""
+    if not loop._slow_path_flags & (_DEBUG | _WATCHING_HANDLES):
+        runnable._run()
+        return
+    if isinstance(runnable, Handle) and runnable.cancelled():
+        return  # skipped silently
+    announced = loop.watching
+    what = "task_step" if hasattr(runnable, "get_coro") else "handle"
+    shown = runnable._as_seen()
+    if announced:
+        loop.probes.fire(f"loopcore_{what}_begin", loop, shown)
+    before, loop._current_handle = loop._current_handle, shown
+    begin = loop.time()
+    try:
+        runnable._run()
+    finally:
+        loop._current_handle = before
+        if announced:
+            loop.probes.fire(f"loopcore_{what}_end", loop, shown)
+    seconds = loop.time() - begin
+    if loop.get_debug() and seconds >= loop.slow_callback_duration:
+        logger.warning("Executing %s took %.3f seconds", _describe(shown), seconds)
+        loop.probes.cold("loopcore_slow_callback", loop=loop, runnable=shown, seconds=seconds)
+    del runnable, shown  # a live traceback would pin this frame, and through it the callback
+
+
+def _describe(shown: Any) -> str:
+    """Return the name of a callback for asyncio's warning: its handle, or the task whose step it is."""
+    try:
+        owner = getattr(getattr(shown, "_callback", None), "__self__", None)
+        is_step = isinstance(owner, asyncio.Task)
+    except Exception:  # a proxy that raises on every attribute access
+        is_step = False
+    return repr(owner if is_step else shown)
+
+
+def announce_handle(loop: "Scheduler", handle: Handle, source: str) -> None:
+    """Report to plugins that `handle` was scheduled, and the task that it wakes, if any."""
+    loop.probes.fire("loopcore_handle_scheduled", loop, handle, source)
+    callback = handle._callback
+    try:
+        is_wakeup = getattr(callback, "__name__", "") == "_wakeup"
+    except Exception:  # a proxy that raises on every attribute access; it may be callable all the same
+        is_wakeup = False
+    if is_wakeup:
+        # A future that is not loopcore's (asyncio.gather's, for example) wakes a loopcore task.
+        task = getattr(callback, "__self__", None)
+        if hasattr(task, "_announce_woken"):
+            task._announce_woken(*handle._args)  # type: ignore[union-attr, misc]
+
+
+# The phases
+
+
+def begin_tick_observed(loop: "Scheduler") -> None:
+    """Run the phases before the wait."""
+    if loop._slow_path_flags & _WATCHING_TICKS:
+        loop.probes.fire("loopcore_tick_begin", loop)
+    _run_phase(loop, phases.IDLE)
+    _run_phase(loop, phases.PREPARE)
+
+
+def run_phases_observed(loop: "Scheduler") -> None:
+    """Run the phases after the wait."""
+    outer_source, sampler = loop._source, loop._sampler  # a callback may run a nested tick
+    outer_timing = sampler is not None and sampler.is_timing
+    if sampler is not None and sampler.is_open:
+        _set_timing(loop, sampler.tick_begins())
+    try:
+        for phase in _AFTER_THE_WAIT:
+            loop._source = _SOURCES[phase]
+            _run_phase(loop, phase)
+    finally:
+        loop._source = outer_source
+        sampler = loop._sampler
+        if sampler is not None:
+            if sampler.is_open and sampler.tick_ends():
+                loop._set_window(False)
+            _set_timing(loop, outer_timing and sampler.is_open)
+        if loop._slow_path_flags & _WATCHING_TICKS:
+            loop.probes.fire("loopcore_tick_end", loop)
+
+
+def _run_phase(loop: "Scheduler", phase: str) -> None:
+    if not loop._slow_path_flags & _WATCHING_TICKS:
+        _run_work_of(loop, phase)
+        return
+    loop.probes.fire("loopcore_phase_begin", loop, phase)
+    loop.probes.fire("loopcore_phase_end", loop, phase, _run_work_of(loop, phase))
+
+
+def _run_work_of(loop: "Scheduler", phase: str) -> int:
+    count: int
+    if phase == phases.PENDING:
+        directed = loop._policy is not None and loop._policy.directs_pending()
+        count = loop._policy.run_pending(loop) if directed else run_pending(loop)
+    elif phase == phases.IO:
+        count = run_io(loop)
+    elif phase == phases.CHECK:
+        count = run_check(loop)
+    elif phase == phases.TIMERS:
+        count = run_timers(loop)
+    elif phase == phases.CLOSE:
+        run_flushes(loop)
+        count = run_closing(loop)
+    else:
+        count = run_phase_callbacks(loop, phase)
+    return count
+
+
+def _set_timing(loop: "Scheduler", on: bool) -> None:
+    sampler = loop._sampler
+    if sampler is not None and sampler.is_timing != on:
+        sampler.is_timing = on
+        loop._note_observers()
+
+
+# The wait
+
+
+def wait_observed(loop: "Scheduler", timeout: float) -> Sequence[Any]:
+    """Wait between the hooks of the poll phase, for less time if a policy asks for it."""
+    if timeout != 0.0 and loop.probes.owner("loopcore_poll_timeout") is not None:
+        timeout = _as_it_is_now(loop, _ask_timeout(loop, timeout))
+    if not loop._slow_path_flags & _WATCHING_TICKS:
+        return _wait_measured(loop, timeout)
+    loop.probes.fire("loopcore_phase_begin", loop, phases.POLL)
+    loop.probes.fire("loopcore_poll_begin", loop, None if timeout < 0.0 else timeout)
+    timeout = _as_it_is_now(loop, timeout)
+    before = time.perf_counter_ns()
+    events = _wait_measured(loop, timeout)
+    waited_ns = time.perf_counter_ns() - before
+    loop.probes.fire("loopcore_poll_end", loop, len(events), waited_ns)
+    loop.probes.fire("loopcore_phase_end", loop, phases.POLL, len(events))
+    return events
+
+
+def _ask_timeout(loop: "Scheduler", timeout: float) -> float:
+    proposed = None if timeout < 0.0 else timeout
+    wanted = loop.probes.ask("loopcore_poll_timeout", loop, proposed, convert=as_timeout)
+    return timeout if wanted is None or 0.0 <= timeout < wanted else float(wanted)
+
+
+def _as_it_is_now(loop: "Scheduler", timeout: float) -> float:
+    """Return `timeout`, or less: a hook has run, and may have scheduled work."""
+    sooner = time_to_deadline(loop)  # first: it may run a finalizer that schedules work, too
+    timeout = 0.0 if has_work(loop) else timeout
+    return sooner if timeout < 0.0 or 0.0 <= sooner < timeout else timeout
+
+
+def _wait_measured(loop: "Scheduler", timeout: float) -> Sequence[Any]:
+    sampler = loop._sampler
+    if sampler is None:
+        return loop.poller.wait(timeout)
+    # A window may open before the wait, so that posts of other threads during the wait are stamped; or after it,
+    # because the wait may have been longer than the pause between two windows, and its callbacks would never be
+    # measured.
+    sampler.wait_begins(timeout != 0.0)
+    _open_window_if_due(loop)
+    events = loop.poller.wait(timeout)
+    if loop._sampler is sampler:  # otherwise a signal handler has stopped the meter during the wait
+        sampler.wait_ends()
+        _open_window_if_due(loop)
+    return events
+
+
+def _open_window_if_due(loop: "Scheduler") -> None:
+    sampler = loop._sampler
+    if sampler is not None and sampler.is_due:
+        sampler.open()
+        loop._set_window(True)

@@ -1,0 +1,58 @@
+"""loopcore's own futures and tasks, for a loop to make (docs/adr/0007).
+
+From Python 3.14 on the tasks are asyncio.Task objects, which the interpreter's tools can see (loopcore.kernel.visible).
+"""
+
+from collections.abc import Coroutine
+from contextvars import Context
+from typing import Any
+
+from loopcore.kernel import visible
+from loopcore.kernel.future import Future
+from loopcore.kernel.scheduler import Scheduler
+from loopcore.kernel.task import Task
+from loopcore.kernel.task_makers import ClassTasks
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.future import make_future
+    from cython.cimports.loopcore.kernel.task import make_task
+    from cython.cimports.loopcore.kernel.visible import make_task as make_visible_task
+else:
+
+    def make_future(loop: Scheduler) -> Future:
+        return Future(loop=loop)
+
+    def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) -> Any:
+        return Task(coro, loop=loop, name=name, context=context)
+
+    def make_visible_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) -> Any:
+        return visible.Task(coro, loop=loop, name=name, context=context)
+
+
+_VISIBLE = visible.IN_USE
+
+
+class OwnTasks(ClassTasks):
+    """Makes loopcore's futures and tasks, without the cost of a constructor call while the loop runs."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        ClassTasks.__init__(self, Future, visible.Task if _VISIBLE else Task)
+        self.are_own = True
+
+    def make_future(self, loop: Any) -> Any:
+        scheduler: Scheduler = loop
+        if scheduler._slow_path_flags:
+            return Future(loop=loop)
+        return make_future(scheduler)
+
+    def make_task(self, loop: Any, coro: Coroutine[Any, Any, Any], name: Any, context: Context | None) -> Any:
+        if _VISIBLE:
+            return make_visible_task(loop, coro, name, context)
+        return make_task(loop, coro, name, context)

@@ -1,0 +1,78 @@
+"""The runner: how a callback runs, and what runs right after it.
+
+After every callback the next-tick and microtask queues run, until both are empty or their budget is spent. A loop that
+is observed has another runner, `loopcore.kernel.observed.ObservedRunner`. It is chosen when observers come or go, so
+the runner here does not test for them.
+"""
+
+from loopcore.kernel.contexts import ContextPool
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.loop_stats import LoopStats
+from loopcore.kernel.microtasks import MicrotaskQueues
+from loopcore.kernel.probes import Probes
+from loopcore.kernel.runnable import Runnable
+from loopcore.log import own_logger
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore.kernel.handle import run_entry
+else:
+    from loopcore.kernel.handle import run_entry
+
+
+class CallbackRunner:
+    """Runs the callbacks of one loop. Thread: the loop's own."""
+
+    __slots__ = ("_stats", "_microtasks", "_contexts", "_probes")
+
+    def __init__(self, stats: LoopStats, microtasks: MicrotaskQueues, contexts: ContextPool, probes: Probes) -> None:
+        self._stats: LoopStats = stats
+        self._microtasks: MicrotaskQueues = microtasks
+        self._contexts: ContextPool = contexts
+        self._probes: Probes = probes
+
+    def run(self, runnable: Runnable) -> None:
+        """Run `runnable`, then the next-ticks and microtasks that wait."""
+        self.run_alone(runnable)
+        if self._microtasks.pending:
+            self.run_microtasks()
+
+    def run_alone(self, runnable: Runnable) -> None:
+        """Run `runnable`; the caller drops it, which may run a finalizer, and then runs the microtasks."""
+        self._stats.callbacks += 1
+        self._call(runnable)
+
+    def run_microtasks(self) -> None:
+        """Run next-ticks and microtasks until none is left, or until their budget is spent."""
+        left = self._microtasks.budget
+        while left > 0:
+            handle = None  # before the queue counts as empty: a finalizer that this runs may schedule work
+            handle = self._microtasks.pop()
+            if handle is None:
+                return
+            left -= 1
+            self._stats.callbacks += 1
+            self._call_microtask(handle)
+        if len(self._microtasks):
+            self._report_starvation()
+
+    def _call(self, runnable: Runnable) -> None:
+        run_entry(runnable, self._contexts)
+
+    def _call_microtask(self, handle: Handle) -> None:
+        handle._run()
+
+    def _report_starvation(self) -> None:
+        self._stats.starvations += 1
+        if self._stats.starvations == 1:
+            own_logger.warning(
+                "next_tick or queue_microtask ran %d callbacks in a row and %d wait; others go first now. "
+                "Further cases are counted in loop.starvations.",
+                self._microtasks.budget,
+                len(self._microtasks),
+            )
+        self._probes.cold("loopcore_starvation", loop=self._probes.loop, left=len(self._microtasks))

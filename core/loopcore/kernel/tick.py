@@ -1,0 +1,314 @@
+"""The tick: eight phases, in order.
+
+**The work of a tick is fixed at the moment the wait returns**: the callbacks that are ready, the events, the timers
+that are due. Callbacks that these schedule belong to the next tick. From that sentence follow asyncio's order (ready
+callbacks, then I/O, then timers) and Node's (an immediate set in an I/O callback precedes a zero-delay timer).
+docs/reference/tick.md lists the phases.
+
+`begin_tick` has idle, prepare and poll, `run_phases` the five after the wait; each phase returns how many callbacks it
+ran. The functions here know nothing of observers: `loopcore.kernel.observed` calls the same phases between hooks.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.kernel import phases, sources
+from loopcore.kernel.handle import Handle
+from loopcore.kernel.limits import LONGEST_WAIT, RECEIVE_BUDGET
+from loopcore.operations import Operation
+
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+
+NO_EVENTS: Sequence[Any] = ()
+_NO_EVENTS = NO_EVENTS
+_NEVER = float("inf")
+_RECEIVE_BUDGET, _NO_BUDGET = RECEIVE_BUDGET, 1 << 62
+_READABLE, _WRITABLE = READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
+_IDLE, _PREPARE, _CHECK = phases.IDLE, phases.PREPARE, phases.CHECK
+_PHASE, _FLUSH = sources.PHASE, sources.FLUSH
+
+
+# Idle, prepare, poll
+
+
+def begin_tick(loop: "Scheduler") -> Any:
+    """Run the phases idle, prepare and poll; return the events of the wait."""
+    if loop._tick_observed or loop._has_phase_callbacks:
+        loop._run_first_phases()
+    if not has_work(loop):
+        timeout = time_to_deadline(loop)
+        # Both may drop the last reference to an object, whose finalizer may schedule work.
+        return poll(loop, 0.0 if has_work(loop) else timeout)
+    events, loop._deferred_events = loop._deferred_events, None
+    if loop._stopping or (events is None and loop.poller.must_poll()):
+        return poll(loop, 0.0)
+    loop.stats.polls_skipped += 1
+    if loop.timers.earliest != _NEVER:  # a timer without delay is due by the time that was read when it was set
+        collect_due(loop, loop._clock.last)
+    return _NO_EVENTS if events is None else events
+
+
+def has_work(loop: "Scheduler") -> bool:
+    """Return whether there is work to do now, so that a wait must not block."""
+    # First the calls that run Python code, in which a signal handler or a finalizer may schedule work.
+    if loop._has_phase_callbacks and loop.phase_callbacks.has(_IDLE):
+        return True
+    if loop._policy is not None and loop._policy.holds_callbacks():
+        return True
+    return bool(
+        loop.ready._count
+        or loop.inbox._woken
+        or loop.microtasks.pending
+        or loop._immediates
+        or loop._flushes
+        or loop._closing
+        or loop._deferred_events is not None
+    )
+
+
+def time_to_deadline(loop: "Scheduler") -> float:
+    """Return how long the wait may take, in seconds; negative for no limit."""
+    if loop._stopping:
+        return 0.0
+    loop._contexts.forget()
+    deadline = loop.timers.next_deadline()
+    if deadline == _NEVER:
+        return -1.0
+    return min(max(deadline - loop._clock.now(), 0.0), LONGEST_WAIT)
+
+
+def poll(loop: "Scheduler", timeout: float) -> Any:
+    """Wait for events, and collect them and the timers that are due; nothing is run."""
+    loop._waiting = True  # for other threads; an interruption leaves it set until the next wait, which is soon
+    events = loop._wait(timeout)
+    loop._waiting = False
+    loop.stats.events += len(events)
+    if loop.timers.earliest != _NEVER:
+        collect_due(loop, loop._clock.now())
+    return events
+
+
+def collect_due(loop: "Scheduler", now: float) -> None:
+    """Collect the timers that are due at `now`; one that is due within one step of the clock is due now."""
+    limit = now + loop._clock.resolution
+    if loop.timers.earliest < limit:
+        due = loop.timers.pop_due(limit)
+        loop.stats.timers_fired += len(due)
+        if loop._sampler is not None:
+            for timer in due:
+                loop._sampler.note_late(now - timer._when)
+        # Added to, not replaced: a host may have left out `process_ready`, a callback may run a nested tick.
+        loop._due = loop._due + due if loop._due else due
+
+
+# Pending, io, check, timers, close
+
+
+def run_phases(loop: "Scheduler") -> None:
+    """Run the phases after the wait that have work to do."""
+    run_pending(loop)
+    if loop._events is not _NO_EVENTS:
+        run_io(loop)
+    if loop._immediates or loop._has_phase_callbacks:
+        run_check(loop)
+    if loop._due:
+        run_timers(loop)
+    if loop._flushes:
+        run_flushes(loop)
+    if loop._closing:
+        run_closing(loop)
+
+
+def run_pending(loop: "Scheduler") -> int:
+    """Run the callbacks that were ready when the wait returned."""
+    # May be spurious: the previous tick may have drained this post before the poster set the flag.
+    if loop.inbox._woken:
+        loop._empty_inbox()
+    if loop.microtasks.pending:
+        loop._runner.run_microtasks()
+    count = loop.ready._count
+    for _ in range(count):
+        runnable = loop.ready.pop_as_is()
+        if runnable is None:
+            break  # a callback has run the loop itself, or closed it
+        loop._runner.run_alone(runnable)
+        runnable = None  # what goes with it may schedule
+        if loop.microtasks.pending:
+            loop._runner.run_microtasks()
+        if loop.unflushed > loop.flush_limit:
+            flush_early(loop)
+    loop._contexts.forget()  # between two ticks nothing keeps the variables of callbacks that have run
+    return count
+
+
+def run_io(loop: "Scheduler") -> int:
+    """Dispatch the events of the wait."""
+    events, loop._events = loop._events, _NO_EVENTS
+    if loop.completions is not None:
+        return run_completions(loop, events)
+    tick = loop.readiness.tick
+    # While callbacks are ready, a tick that has received much defers the rest of its events: see RECEIVE_BUDGET.
+    enough = _NO_BUDGET if loop.ready._count else loop.bytes_received + _RECEIVE_BUDGET
+    count = 0
+    for position, (fd, bits) in enumerate(events, 1):
+        count += run_ready(loop, fd, bits, tick)
+        if loop.unflushed > loop.flush_limit:
+            flush_early(loop)
+        if loop.bytes_received >= enough and loop.ready._count:
+            count += defer_events(loop, events, position, tick)
+            break
+    return count
+
+
+def run_ready(loop: "Scheduler", fd: int, bits: int, tick: int) -> int:
+    """Run the reader and the writer that an event is for, unless they were registered after the wait."""
+    entry = loop.readiness.lookup(fd)
+    if entry is None:
+        return 0
+    count = 0
+    # Not readers and writers that were registered in this tick, or in a nested tick of one of its callbacks.
+    if bits & _READABLE and entry.reader is not None and entry.reader_tick < tick:
+        loop._runner.run(entry.reader)
+        count += 1
+    if bits & _WRITABLE and entry.writer is not None and entry.writer_tick < tick:
+        loop._runner.run(entry.writer)
+        count += 1
+    return count
+
+
+def defer_events(loop: "Scheduler", events: Sequence[Any], position: int, tick: int) -> int:
+    """Defer the events behind `position` to the next tick, except those for the program's own callbacks.
+
+    Sockets tolerate an event that is no longer true, the program's callbacks need not. Those run now.
+    """
+    later = []
+    kept = []
+    for event in events[position:]:
+        entry = loop.readiness.lookup(event[0])
+        if entry is not None and (isinstance(entry.reader, Handle) or isinstance(entry.writer, Handle)):
+            kept.append(event)
+        else:
+            later.append(event)
+    loop._deferred_events = later or None
+    count = 0
+    for fd, bits in kept:
+        count += run_ready(loop, fd, bits, tick)
+    return count
+
+
+def run_completions(loop: "Scheduler", events: Sequence[Any]) -> int:
+    """Dispatch the completions of the wait."""
+    tick = loop.readiness.tick
+    count = position = 0
+    if events:  # else this tick did not wait, and the last wait's completions are still due
+        loop.completions.handed = None
+    try:
+        for operation, result, more in events:
+            position += 1
+            count += run_completion(loop, operation, result, more, tick)
+            if loop.unflushed > loop.flush_limit:
+                flush_early(loop)
+    except BaseException:
+        # Unlike readiness, a completion is reported only once.
+        loop.completions.late.extend(events[position:])
+        raise
+    return count
+
+
+def run_completion(loop: "Scheduler", operation: Operation, result: Any, more: bool, tick: int) -> int:
+    """Run the target of an operation that has completed."""
+    operation.result, operation.pending = result, more
+    if operation.target is not None:
+        loop._runner.run(operation.target)
+        return 1
+    return run_ready(loop, operation.fd, loop.completions.polls.take(operation), tick)
+
+
+def run_check(loop: "Scheduler") -> int:
+    """Run the immediates that were set before this phase, then the callbacks attached to it."""
+    immediates, loop._immediates = loop._immediates, []
+    position = 0
+    try:
+        for runnable in immediates:
+            position += 1
+            loop._runner.run(runnable)
+    except BaseException:
+        for runnable in immediates[position:]:
+            loop.ready.push(runnable)
+        raise
+    return position + run_phase_callbacks(loop, _CHECK)
+
+
+def run_phase_callbacks(loop: "Scheduler", phase: str) -> int:
+    """Run the callbacks that the program has attached to a phase."""
+    if not loop._has_phase_callbacks:
+        return 0
+    handles = loop.phase_callbacks.live(phase)
+    loop._has_phase_callbacks = bool(loop.phase_callbacks)
+    outer, loop._source = loop._source, _PHASE
+    for handle in handles:
+        loop._runner.run(handle)
+    loop._source = outer
+    return len(handles)
+
+
+def run_timers(loop: "Scheduler") -> int:
+    """Run the timers that were due when the wait returned."""
+    due: list[Any] = loop._due
+    loop._due = []
+    try:
+        for position in range(len(due)):
+            runnable = due[position]
+            due[position] = None  # freed as soon as it has run, not after thousands of others
+            loop._runner.run(runnable)
+    except BaseException:
+        for runnable in due:
+            if runnable is not None:
+                loop.ready.push(runnable)
+        raise
+    runnable = None  # or a traceback keeps what ran
+    return len(due)
+
+
+def run_flushes(loop: "Scheduler") -> None:
+    """Send what transports have held back until the end of the tick."""
+    loop.unflushed = 0
+    flushes, loop._flushes = loop._flushes, []
+    try:
+        for runnable in flushes:
+            loop._runner.run(runnable)
+    except BaseException:
+        loop._flushes = flushes + loop._flushes  # running one of them a second time does nothing
+        raise
+
+
+def flush_early(loop: "Scheduler") -> None:
+    """Flush between two callbacks the writes held back for the end of the tick: they have become too large."""
+    outer, loop._source = loop._source, _FLUSH
+    run_flushes(loop)
+    loop._source = outer
+
+
+def run_closing(loop: "Scheduler") -> int:
+    """Close the descriptors that were given up in this tick."""
+    closing, loop._closing = loop._closing, []
+    count = 0
+    for resource in closing:
+        count += 1
+        try:
+            resource.close()
+        except (SystemExit, KeyboardInterrupt):
+            loop._closing = closing[count:] + loop._closing
+            raise
+        except BaseException as exc:
+            loop.call_exception_handler({"message": f"Closing {resource!r} failed", "exception": exc})
+    return count
+
+
+def defer_timers(loop: "Scheduler") -> None:
+    """Keep the due timers of a tick that ends early: they would not become due again, as events are reported again."""
+    for timer in loop._due:
+        loop.ready.push(timer)
+    loop._due = []
