@@ -19,13 +19,13 @@ from loopcore.errors import (
     LoopcoreError,
     UsageError,
 )
+from loopcore.hook_types import ReadyOrder, TickBudget
 from loopcore.hookspecs import hookimpl
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
 from loopcore.kernel.loop_stats import LoopStatsSnapshot
 from loopcore.kernel.meter import Measurements, Meter
-from loopcore.kernel.order import ReadyOrder, TickBudget
 from loopcore.kernel.task import Task
 from loopcore.kernel.visible import IN_USE
 from loopcore.loop import EventLoop

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
-    from loopcore.kernel.handle import Handle
-    from loopcore.kernel.order import ReadyOrder, TickBudget
-    from loopcore.kernel.scheduler import Scheduler
-    from loopcore.services.executor import Job
+    from loopcore.hook_types import Job, Loop, ReadyOrder, TickBudget
 
 PROJECT = "loopcore"
 """The project name that the pluggy markers and the plugin manager share."""
@@ -78,34 +75,34 @@ GROUPS = {"ticks": TICK_HOOKS, "handles": HOT_HOOKS, "transports": TRANSPORT_HOO
 
 
 @hookspec
-def loopcore_loop_created(loop: "Scheduler", backend: Any) -> None:
+def loopcore_loop_created(loop: "Loop", backend: Any) -> None:
     """A loop was created on `backend`, of either port; it has not run yet. Only plugins given at creation see this."""
 
 
 @hookspec
-def loopcore_run_started(loop: "Scheduler") -> None:
+def loopcore_run_started(loop: "Loop") -> None:
     """The loop starts ticking: `run_forever`, `run_until_complete` or `run` was called."""
 
 
 @hookspec
-def loopcore_run_stopped(loop: "Scheduler") -> None:
+def loopcore_run_stopped(loop: "Loop") -> None:
     """The loop has stopped ticking, also when an exception ended the run."""
 
 
 @hookspec
-def loopcore_loop_closing(loop: "Scheduler") -> None:
+def loopcore_loop_closing(loop: "Loop") -> None:
     """`close` was called on a loop that is open. Everything still works. Signal handlers, the watching of child
     processes, the executor and queued callbacks are dropped next.
     """
 
 
 @hookspec
-def loopcore_loop_closed(loop: "Scheduler") -> None:
+def loopcore_loop_closed(loop: "Loop") -> None:
     """The loop was closed: its queues are empty and its backend is released."""
 
 
 @hookspec
-def loopcore_plugin_registered(loop: "Scheduler", plugin: object) -> None:
+def loopcore_plugin_registered(loop: "Loop", plugin: object) -> None:
     """The plugin was registered with `loop`. Called on `plugin` only, and last: its other hooks are active already.
 
     Here a plugin starts what it needs for a loop, whether the loop is being created (`loopcore_loop_created` comes
@@ -114,7 +111,7 @@ def loopcore_plugin_registered(loop: "Scheduler", plugin: object) -> None:
 
 
 @hookspec
-def loopcore_plugin_unregistered(loop: "Scheduler", plugin: object) -> None:
+def loopcore_plugin_unregistered(loop: "Loop", plugin: object) -> None:
     """The plugin was removed from `loop`, by `unregister` or because one of its hooks raised. Called on `plugin` only.
 
     Here a plugin releases what it holds for the loop. Closing a loop removes no plugin: see `loopcore_loop_closed`.
@@ -123,7 +120,7 @@ def loopcore_plugin_unregistered(loop: "Scheduler", plugin: object) -> None:
 
 
 @hookspec
-def loopcore_fork_child(loop: "Scheduler") -> None:
+def loopcore_fork_child(loop: "Loop") -> None:
     """This process is a child of os.fork, and `loop`, a copy of the parent's, has released the resources they shared.
 
     A plugin does the same: it closes its copies of sockets and files without sending anything to the other end, drops
@@ -134,12 +131,12 @@ def loopcore_fork_child(loop: "Scheduler") -> None:
 
 
 @hookspec
-def loopcore_signal(loop: "Scheduler", signum: int) -> None:
+def loopcore_signal(loop: "Loop", signum: int) -> None:
     """The signal `signum` arrived; its handler, set by `add_signal_handler`, goes on the ready queue next."""
 
 
 @hookspec
-def loopcore_exception(loop: "Scheduler", context: dict[str, Any]) -> None:
+def loopcore_exception(loop: "Loop", context: dict[str, Any]) -> None:
     """An error was reported to the loop's exception handler; `context` is the handler's and must not be changed.
 
     Called before the handler. Thread: the one that reports, usually the loop's own.
@@ -147,7 +144,7 @@ def loopcore_exception(loop: "Scheduler", context: dict[str, Any]) -> None:
 
 
 @hookspec
-def loopcore_slow_callback(loop: "Scheduler", runnable: "asyncio.Handle | asyncio.Task[Any]", seconds: float) -> None:
+def loopcore_slow_callback(loop: "Loop", runnable: "asyncio.Handle | asyncio.Task[Any]", seconds: float) -> None:
     """A callback or task step ran for `slow_callback_duration` seconds or longer.
 
     Called in debug mode; also, while the loop has a meter, for the callbacks that the meter times.
@@ -155,12 +152,12 @@ def loopcore_slow_callback(loop: "Scheduler", runnable: "asyncio.Handle | asynci
 
 
 @hookspec
-def loopcore_starvation(loop: "Scheduler", left: int) -> None:
+def loopcore_starvation(loop: "Loop", left: int) -> None:
     """The next-tick and microtask queues used up their budget after one callback; `left` callbacks are still queued."""
 
 
 @hookspec
-def loopcore_stall_begin(loop: "Scheduler", stall: object) -> None:
+def loopcore_stall_begin(loop: "Loop", stall: object) -> None:
     """A watchdog found the loop stalled: for longer than a threshold it has neither begun a tick nor waited.
 
     Called by a watchdog plugin, in the watchdog's thread, while the loop may be blocked: work that belongs in the loop
@@ -170,7 +167,7 @@ def loopcore_stall_begin(loop: "Scheduler", stall: object) -> None:
 
 
 @hookspec
-def loopcore_stall_end(loop: "Scheduler", stall: object) -> None:
+def loopcore_stall_end(loop: "Loop", stall: object) -> None:
     """The stall is over; `stall` is the object of `loopcore_stall_begin`, now complete. Thread: the watchdog's."""
 
 
@@ -178,17 +175,17 @@ def loopcore_stall_end(loop: "Scheduler", stall: object) -> None:
 
 
 @hookspec
-def loopcore_tick_begin(loop: "Scheduler") -> None:
+def loopcore_tick_begin(loop: "Loop") -> None:
     """A tick begins; its eight phases follow."""
 
 
 @hookspec
-def loopcore_tick_end(loop: "Scheduler") -> None:
+def loopcore_tick_end(loop: "Loop") -> None:
     """The tick is over, also when an exception ended it."""
 
 
 @hookspec
-def loopcore_phase_begin(loop: "Scheduler", phase: str) -> None:
+def loopcore_phase_begin(loop: "Loop", phase: str) -> None:
     """A phase of the tick begins. `phase` is a name from `loopcore.kernel.phases.PHASES`.
 
     Not called for the poll phase in ticks that skip it; the other phases are reported in every tick.
@@ -196,17 +193,17 @@ def loopcore_phase_begin(loop: "Scheduler", phase: str) -> None:
 
 
 @hookspec
-def loopcore_phase_end(loop: "Scheduler", phase: str, count: int) -> None:
+def loopcore_phase_end(loop: "Loop", phase: str, count: int) -> None:
     """A phase has ended, after `count` callbacks (in the poll phase: events; in close: descriptors)."""
 
 
 @hookspec
-def loopcore_poll_begin(loop: "Scheduler", timeout: float | None) -> None:
+def loopcore_poll_begin(loop: "Loop", timeout: float | None) -> None:
     """The loop is about to wait in its backend for at most `timeout` seconds; None means without limit."""
 
 
 @hookspec
-def loopcore_poll_end(loop: "Scheduler", events: int, waited_ns: int) -> None:
+def loopcore_poll_end(loop: "Loop", events: int, waited_ns: int) -> None:
     """The wait has returned with `events` events after `waited_ns` nanoseconds."""
 
 
@@ -214,7 +211,7 @@ def loopcore_poll_end(loop: "Scheduler", events: int, waited_ns: int) -> None:
 
 
 @hookspec
-def loopcore_handle_scheduled(loop: "Scheduler", handle: "Handle", source: str) -> None:
+def loopcore_handle_scheduled(loop: "Loop", handle: "asyncio.Handle", source: str) -> None:
     """A callback was put on a queue.
 
     `source` is one of soon, timer, threadsafe, immediate, next_tick, microtask, phase. Thread: the caller's.
@@ -222,22 +219,22 @@ def loopcore_handle_scheduled(loop: "Scheduler", handle: "Handle", source: str) 
 
 
 @hookspec
-def loopcore_handle_begin(loop: "Scheduler", handle: "Handle") -> None:
+def loopcore_handle_begin(loop: "Loop", handle: "asyncio.Handle") -> None:
     """A callback is about to run: a Handle, or one half of a transport. Task steps have separate hooks."""
 
 
 @hookspec
-def loopcore_handle_end(loop: "Scheduler", handle: "Handle") -> None:
+def loopcore_handle_end(loop: "Loop", handle: "asyncio.Handle") -> None:
     """The callback that `loopcore_handle_begin` announced has run."""
 
 
 @hookspec
-def loopcore_task_spawned(loop: "Scheduler", task: "asyncio.Task[Any]") -> None:
+def loopcore_task_spawned(loop: "Loop", task: "asyncio.Task[Any]") -> None:
     """A task was created. `loopcore_task_woken` comes next, or, if it starts eagerly, its first step."""
 
 
 @hookspec
-def loopcore_task_woken(loop: "Scheduler", task: "asyncio.Task[Any]", future: "asyncio.Future[Any] | None") -> None:
+def loopcore_task_woken(loop: "Loop", task: "asyncio.Task[Any]", future: "asyncio.Future[Any] | None") -> None:
     """A task was put on the ready queue: `future`, which it awaits, is done.
 
     Called where the future is completed, so the code that runs now woke the task. None means no future: the first
@@ -246,17 +243,17 @@ def loopcore_task_woken(loop: "Scheduler", task: "asyncio.Task[Any]", future: "a
 
 
 @hookspec
-def loopcore_task_step_begin(loop: "Scheduler", task: "asyncio.Task[Any]") -> None:
+def loopcore_task_step_begin(loop: "Loop", task: "asyncio.Task[Any]") -> None:
     """A task is about to run until its next suspension."""
 
 
 @hookspec
-def loopcore_task_step_end(loop: "Scheduler", task: "asyncio.Task[Any]") -> None:
+def loopcore_task_step_end(loop: "Loop", task: "asyncio.Task[Any]") -> None:
     """The step of a task is over: it waits for something, is on the ready queue again, or is done."""
 
 
 @hookspec
-def loopcore_task_done(loop: "Scheduler", task: "asyncio.Task[Any]") -> None:
+def loopcore_task_done(loop: "Loop", task: "asyncio.Task[Any]") -> None:
     """A task has a result or an exception, or was cancelled. Called before its done callbacks."""
 
 
@@ -264,7 +261,7 @@ def loopcore_task_done(loop: "Scheduler", task: "asyncio.Task[Any]") -> None:
 
 
 @hookspec
-def loopcore_transport_opened(loop: "Scheduler", transport: "asyncio.BaseTransport") -> None:
+def loopcore_transport_opened(loop: "Loop", transport: "asyncio.BaseTransport") -> None:
     """A transport is open: `connection_made` of its protocol was called.
 
     Every kind is reported: sockets, datagrams, pipes, child processes (and each of their pipes), TLS. The transport
@@ -273,7 +270,7 @@ def loopcore_transport_opened(loop: "Scheduler", transport: "asyncio.BaseTranspo
 
 
 @hookspec
-def loopcore_transport_closed(loop: "Scheduler", transport: "asyncio.BaseTransport", exc: BaseException | None) -> None:
+def loopcore_transport_closed(loop: "Loop", transport: "asyncio.BaseTransport", exc: BaseException | None) -> None:
     """A transport that was reported as opened has ended, with `exc` or normally; `connection_lost` comes next.
 
     A transport that was never closed and that nothing refers to any more is reported in the tick after it was found,
@@ -283,14 +280,14 @@ def loopcore_transport_closed(loop: "Scheduler", transport: "asyncio.BaseTranspo
 
 
 @hookspec
-def loopcore_transport_paused(loop: "Scheduler", transport: "asyncio.BaseTransport", direction: str) -> None:
+def loopcore_transport_paused(loop: "Loop", transport: "asyncio.BaseTransport", direction: str) -> None:
     """`direction` is "reading": the program called `pause_reading`; or "writing": more than the high-water mark is
     waiting to be sent, and the protocol's `pause_writing` comes next.
     """
 
 
 @hookspec
-def loopcore_transport_resumed(loop: "Scheduler", transport: "asyncio.BaseTransport", direction: str) -> None:
+def loopcore_transport_resumed(loop: "Loop", transport: "asyncio.BaseTransport", direction: str) -> None:
     """The opposite of `loopcore_transport_paused`: `resume_reading` was called, or `resume_writing` comes next."""
 
 
@@ -298,17 +295,17 @@ def loopcore_transport_resumed(loop: "Scheduler", transport: "asyncio.BaseTransp
 
 
 @hookspec
-def loopcore_job_submitted(loop: "Scheduler", job: "Job") -> None:
+def loopcore_job_submitted(loop: "Loop", job: "Job") -> None:
     """A function is handed to an executor, by `run_in_executor`, `asyncio.to_thread` or the resolver."""
 
 
 @hookspec
-def loopcore_job_started(loop: "Scheduler", job: "Job") -> None:
+def loopcore_job_started(loop: "Loop", job: "Job") -> None:
     """A thread of the pool begins to run the job. Thread: that one. Only called for executors that are thread pools."""
 
 
 @hookspec
-def loopcore_job_finished(loop: "Scheduler", job: "Job") -> None:
+def loopcore_job_finished(loop: "Loop", job: "Job") -> None:
     """The job is over: it has run, or was cancelled before it began (`started_ns` is 0), or was refused.
 
     Thread: the one that ran it, before the result leaves it. For executors that are not thread pools, where loopcore
@@ -320,7 +317,7 @@ def loopcore_job_finished(loop: "Scheduler", job: "Job") -> None:
 
 
 @hookspec(firstresult=True)
-def loopcore_make_ready_queue(loop: "Scheduler") -> "ReadyOrder | None":
+def loopcore_make_ready_queue(loop: "Loop") -> "ReadyOrder | None":
     """Return the object that decides in which order ready callbacks run; None leaves it first in, first out.
 
     Called once, when the plugin is registered, which may be before the loop has ever run. When the plugin is removed,
@@ -329,7 +326,7 @@ def loopcore_make_ready_queue(loop: "Scheduler") -> "ReadyOrder | None":
 
 
 @hookspec(firstresult=True)
-def loopcore_make_tick_budget(loop: "Scheduler") -> "TickBudget | None":
+def loopcore_make_tick_budget(loop: "Loop") -> "TickBudget | None":
     """Return how much a tick may run before the loop polls again; None means all that was ready after the last wait.
 
     Called once, when the plugin is registered. Ticks that the budget ends are counted (`budget_yields`).
@@ -337,7 +334,7 @@ def loopcore_make_tick_budget(loop: "Scheduler") -> "TickBudget | None":
 
 
 @hookspec(firstresult=True)
-def loopcore_poll_timeout(loop: "Scheduler", proposed: float | None) -> float | None:
+def loopcore_poll_timeout(loop: "Loop", proposed: float | None) -> float | None:
     """Return a shorter timeout, in seconds, for the next wait; None leaves it unchanged.
 
     `proposed` is the longest that the loop would wait, None for without limit. A longer timeout has no effect.
@@ -346,9 +343,7 @@ def loopcore_poll_timeout(loop: "Scheduler", proposed: float | None) -> float | 
 
 
 @hookspec(firstresult=True)
-def loopcore_admit_connection(
-    loop: "Scheduler", server: "asyncio.AbstractServer", sock: "socket.socket"
-) -> bool | None:
+def loopcore_admit_connection(loop: "Loop", server: "asyncio.AbstractServer", sock: "socket.socket") -> bool | None:
     """Return False to have an accepted connection reset at once; it is counted (`connections_refused`).
 
     Called for each connection that a server of the loop accepts, before anything is created for it. `sock` may only be

@@ -55,17 +55,6 @@ def other_sources() -> Iterator[Source]:
             yield read_source(path)
 
 
-def long_functions(sources: Iterable[Source], limit: int = 60) -> list[str]:
-    complaints = []
-    for source in sources:
-        for node in ast.walk(source.tree):
-            if isinstance(node, FUNCTIONS):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > limit:
-                    complaints.append(f"{source.path}:{node.lineno}: {node.name} has {lines} lines, limit {limit}")
-    return complaints
-
-
 def missing_docstrings(sources: Iterable[Source]) -> list[str]:
     return [f"{source.path}: no module docstring" for source in sources if not ast.get_docstring(source.tree)]
 
@@ -144,27 +133,6 @@ def is_compiled(module: str) -> bool:
     """Whether `module`, of one of the packages, has a header."""
     package, *rest = module.split(".")
     return package in PACKAGES and PACKAGES[package].joinpath(*rest).with_suffix(".pxd").exists()
-
-
-def public_methods(tree: ast.AST) -> dict[str, list[str]]:
-    """The public methods that each class defines itself; hooks and tests are not for callers, and do not count."""
-    return {
-        node.name: sorted({m.name for m in node.body if isinstance(m, FUNCTIONS) and not m.name.startswith(INWARD)})
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
-
-
-INWARD = ("_", "loopcore_", "test_")
-
-
-def wide_classes(sources: Iterable[Source], limit: int = 20, except_for: frozenset[str] = frozenset()) -> list[str]:
-    return [
-        f"{source.path}: {name} has {len(methods)} public methods, limit {limit}"
-        for source in sources
-        for name, methods in public_methods(source.tree).items()
-        if len(methods) > limit and name not in except_for
-    ]
 
 
 LOGIC = (ast.IfExp, ast.BoolOp, ast.Compare, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

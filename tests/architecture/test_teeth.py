@@ -29,11 +29,6 @@ def importable(monkeypatch: pytest.MonkeyPatch):
     return load
 
 
-def test_long_function_is_noticed():
-    assert rules.long_functions([sample("def f():\n" + "    x = 1\n" * 60)])
-    assert not rules.long_functions([sample("def f():\n" + "    x = 1\n" * 59)])
-
-
 def test_type_that_is_looked_up_by_name_is_noticed():
     source = sample("from loopcore.kernel.handle import Handle\nhit = type(x) is Handle\n")
     assert rules.types_by_name(source, "cimport cython\n")
@@ -69,13 +64,6 @@ def test_relative_import_is_noticed():
 def test_index_from_the_end_is_noticed():
     assert rules.negative_indices([sample("x = items[-1]")])
     assert not rules.negative_indices([sample("x = items[1] + items[n - 1]")])
-
-
-def test_wide_class_is_noticed():
-    body = "".join(f"    def m{i}(self): pass\n" for i in range(21))
-    wide = sample("class Wide:\n" + body)
-    assert rules.wide_classes([wide])
-    assert not rules.wide_classes([wide], except_for=frozenset({"Wide"}))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ callback: it records the entries handed over in `OrderedQueue`, and runs those t
 starve I/O: a tick still ends, and the loop polls again.
 """
 
-from typing import Protocol
-
 from loopcore.errors import UsageError
+from loopcore.hook_types import ReadyOrder, TickBudget
 from loopcore.kernel.runnable import Runnable
 
 try:
@@ -25,44 +24,6 @@ else:
 
 _CLOCK_STRIDE = 8
 _VERY_MANY = 1 << 30
-
-
-class ReadyOrder(Protocol):
-    """Decides the order of ready callbacks. A plugin makes one in `loopcore_make_ready_queue`. Thread: the loop's own.
-
-    At the beginning of a tick's pending phase the loop pushes the entries that have become ready, in order of arrival.
-    It then pops one, runs it, and pops the next. Entries pushed in a tick are also popped in it, unless a tick budget
-    ends the phase earlier; then the next tick pushes in addition to those that are left.
-
-    An entry is an `asyncio.Handle`, an `asyncio.Task`, or (rarely) an internal step of a transport. A cancelled entry
-    is popped like any other. If either method raises, or `pop` returns an entry that it was not given, the plugin is
-    removed, and the entries it held go back to the ready queue.
-    """
-
-    def push(self, runnable: Runnable, /) -> None:
-        """Take `runnable`, which is not in the order yet."""
-
-    def pop(self) -> Runnable | None:
-        """Return the entry to run next. None means that none is left; if some are, the loop runs the oldest one."""
-
-
-class TickBudget(Protocol):
-    """Limits a tick's pending phase. A plugin makes one in `loopcore_make_tick_budget`.
-
-    Callbacks that do not fit run in the next tick, which polls first. At least one callback runs, and a running
-    callback is not interrupted. Both limits are read at the beginning of each pending phase, so a budget may change.
-    """
-
-    @property
-    def callbacks(self) -> int | None:
-        """The maximum number of callbacks; None for no limit."""
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds after which no further callback is started; None for no limit.
-
-        The clock is read after each callback while they are long compared to this limit, otherwise after every eighth.
-        """
 
 
 class OrderedQueue:
