@@ -18,11 +18,3 @@ cdef inline object make_task(Scheduler loop, object coro, object name, object co
     if _VISIBLE:
         return make_visible_task(loop, coro, name, context)
     return make_plain_task(loop, coro, name, context)
-
-
-# The ordinary call of `create_task`, as scheduler.py implements it; `loop` is a Scheduler.
-cdef inline object create_plainly(object loop, object coro, object name, object context):
-    cdef Scheduler scheduler = <Scheduler>loop
-    if scheduler._slow_path_flags or scheduler._task_factory is not None or not scheduler._own_tasks:
-        return scheduler._create_by_rule(coro, name, context, {})
-    return make_task(scheduler, coro, name, context)

@@ -27,8 +27,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.kernel.future import make_future
-    from cython.cimports.loopcore.kernel.scheduler import create_plainly, make_task
-    from cython.cimports.loopcore.native.creating import open_create_task
+    from cython.cimports.loopcore.kernel.scheduler import make_task
 else:
     from loopcore.kernel.future import make_future
     from loopcore.kernel.task import make_task
@@ -121,7 +120,3 @@ class Scheduler(Reactor):
     def get_task_factory(self) -> Any:
         """Return the task factory, or None."""
         return self._task_factory
-
-
-CREATES_PLAINLY = bool(cython.compiled and open_create_task(Scheduler, create_plainly))
-"""Whether an ordinary call of `create_task` makes no dict for its unused keyword arguments."""
