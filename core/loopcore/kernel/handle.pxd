@@ -48,8 +48,7 @@ cdef class TimerKeeper:
 # 112 bytes, and 16 for the collector: with 8 more, each timer would take 144.
 cdef class TimerHandle(Handle):
     cdef public double _when
-    cdef int _place
-    cdef public bint _scheduled
+    cdef long long _sequence
     cdef TimerKeeper _keeper
 
     @cython.locals(keeper=TimerKeeper)

@@ -235,7 +235,7 @@ class TimerKeeper:
 class TimerHandle(Handle):
     """A callback that is due at a deadline; returned by `call_later` and `call_at`."""
 
-    __slots__ = ("_when", "_place", "_scheduled", "_keeper")
+    __slots__ = ("_when", "_sequence", "_keeper")
 
     def __init__(
         self,
@@ -245,17 +245,20 @@ class TimerHandle(Handle):
         loop: HandleOwner,
         context: Context | None = None,
     ) -> None:
-        if getattr(self, "_scheduled", False):
+        if getattr(self, "_scheduled", False):  # interpreted, `_keeper` may be unset
             raise RuntimeError(f"{self!r} is set: cancel it and make another, in place of calling its __init__ again")
         Handle.__init__(self, callback, args, loop, context)
         self._when: float = when
-        self._place: int = 0
-        self._scheduled: bool = False
-        self._keeper: TimerKeeper | None = None
+        self._sequence: int = 0
+        self._keeper: TimerKeeper | None = None  # while the timer is set
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return asyncio.TimerHandle
+
+    @property
+    def _scheduled(self) -> bool:
+        return self._keeper is not None
 
     def when(self) -> float:
         """Return the deadline, in seconds of the loop's clock."""
@@ -265,7 +268,7 @@ class TimerHandle(Handle):
         if self._cancelled:
             return
         keeper = self._keeper
-        if not self._scheduled or keeper is None:
+        if keeper is None:
             self._loop._timer_handle_cancelled(self)
             Handle.cancel(self)
             return
@@ -470,8 +473,7 @@ def make_timer(
     timer._source_traceback = None
     timer._repr = None
     timer._when = when
-    timer._place = 0
-    timer._scheduled = False
+    timer._sequence = 0
     timer._keeper = None
     return timer
 

@@ -4,9 +4,6 @@ Other threads append, the loop's thread drains, and the backend is woken once pe
 that finds the flag clear sets it and wakes the loop; the loop clears it *before* it drains, so a callback that arrives
 meanwhile wakes the loop again. A wake too many is harmless, a wake too few would hang.
 
-Compiled and with the GIL, callbacks for a running loop are pushed on its ready queue at once (docs/adr/0014), unless
-others wait here already, which must not be overtaken. Flag and order are the same: first the queue, then the flag.
-
 Safe without a lock: `deque.append` and `deque.popleft` are atomic, also on free-threaded builds, where each is a full
 barrier as well: if a poster appends and then finds the flag set, the loop sees its callback after it clears the flag.
 """
@@ -19,21 +16,13 @@ from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import POSTS_BEFORE_YIELD, YIELD_SECONDS
 from loopcore.kernel.ready import ReadyQueue
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.tracking import UNTRACKS, track
-
 _POSTS_BEFORE_YIELD = POSTS_BEFORE_YIELD  # compiled, a C integer
 
 
 class Inbox:
     """A queue with many writers and one reader."""
 
-    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_draining", "_posts_since_wake", "wakes")
+    __slots__ = ("_handles", "_append", "_popleft", "_wake", "_woken", "_posts_since_wake", "wakes")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._handles: deque[Handle] = deque()
@@ -42,8 +31,6 @@ class Inbox:
         self._wake: Callable[[], None] = wake
         self._woken: bool = False
         """Set while there may be callbacks that the loop has not seen; the loop needs to check only this flag."""
-        self._draining: bool = False
-        """Set while `drain_into` runs: the callback that it is moving is in neither queue."""
         self._posts_since_wake: int = 0
         """Roughly, the posts since the flag was set: threads that count at the same time may lose some."""
         self.wakes: int = 0
@@ -53,19 +40,10 @@ class Inbox:
         return len(self._handles)
 
     def post(self, handle: Handle, running: bool) -> None:
-        """Append `handle`, and call `tell`. Thread: any; also from a signal handler."""
-        self._append(handle)
-        self.tell(running)
+        """Append `handle`, and wake the loop, unless it was woken since it last drained.
 
-    def is_clear(self) -> bool:
-        """Return whether no callback waits here that could be overtaken. Thread: any that holds the GIL."""
-        return not self._draining and len(self._handles) == 0
-
-    def tell(self, running: bool) -> None:
-        """Wake the loop, unless it was woken since it last drained. Thread: any; also from a signal handler.
-
-        If the loop is `running`, yield the GIL to it after every `_POSTS_BEFORE_YIELD` posts that it has not seen yet
-        (docs/adr/0014).
+        If the loop is `running`, yield the GIL to it after every POSTS_BEFORE_YIELD posts that it has not seen yet
+        (docs/adr/0014). Thread: any; also from a signal handler.
         """
         if self._woken:
             self._posts_since_wake += 1
@@ -95,33 +73,20 @@ class Inbox:
         self._woken = False
         batch: list[Handle] = []
         for _ in range(len(self._handles)):  # no more: others may post faster than this loop takes
-            handle = self._popleft()
-            if cython.compiled:
-                track(handle)
-            batch.append(handle)
+            batch.append(self._popleft())
         return batch
 
     def drain_into(self, ready: ReadyQueue) -> int:
         """Push the posted callbacks on the ready queue, in order; return their number. Thread: the loop's own."""
         self._woken = False
         count = len(self._handles)
-        self._draining = True
         try:
             for _ in range(count):
                 ready.push(self._popleft())
         except BaseException:
             self._woken = True  # for the callbacks that are left
             raise
-        finally:
-            self._draining = False
         return count
-
-    def track_all(self) -> None:
-        """Make the collector track every handle in here: from now on only this queue keeps them. Compiled only."""
-        if UNTRACKS:
-            handles = list(self._handles)  # in one step: a poster holds the GIL
-            for handle in handles:
-                track(handle)
 
     def discard(self) -> None:
         """Cancel the posted callbacks, for a closed loop, which will not drain them. Thread: any, several at a time."""

@@ -25,7 +25,6 @@ cdef class ReadyQueue:
 
     cpdef object push(self, Runnable runnable)
     cpdef object report_to(self, CallbackSampler sampler)
-    cdef bint has_room(self) except -1
     cdef int _prepare_for(self, Runnable runnable) except -1
     @cython.locals(runnable=Runnable)
     cpdef Runnable pop(self)
@@ -67,16 +66,3 @@ cdef inline Runnable pop_first(ReadyQueue ready):
     if ready._count == 0 and ready._is_large:
         ready._shrink()
     return runnable
-
-
-@cython.final
-cdef class MicrotaskQueues:
-    cdef public Py_ssize_t budget
-    cdef object _next_ticks
-    cdef object _microtasks
-    cdef bint _at_microtasks
-
-    cpdef object push_next_tick(self, Handle handle)
-    cpdef object push_microtask(self, Handle handle)
-    cpdef object pop(self)
-    cpdef object clear(self)

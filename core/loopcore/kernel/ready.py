@@ -1,14 +1,11 @@
-"""The queues of a loop's own thread: ready callbacks, and those that run before everything else.
+"""The ready queue: what runs next.
 
 A tick runs as many entries of ReadyQueue as were in it when the wait returned, so entries that they schedule belong to
-the next tick. MicrotaskQueues is checked after every single callback.
+the next tick.
 
 `push` may be called in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that
-the garbage collector runs. So neither makes a call between reading its indices and writing them. For the same reason
-another thread may push, compiled and while it holds the GIL; and `pop` may run in the middle of its `push`.
+the garbage collector runs. So neither makes a call between reading its indices and writing them.
 """
-
-from collections import deque
 
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.meter import CallbackSampler
@@ -79,12 +76,6 @@ class ReadyQueue:
         """Report each pushed entry to `sampler`; None ends it."""
         self._sampler = sampler
         self._limit = self._mask if sampler is None else -1
-
-    def has_room(self) -> bool:
-        """Make room for one entry; return whether `push` only needs to write it, which is false under a meter."""
-        while self._count > self._mask:
-            self._grow()
-        return self._count <= self._limit
 
     def _prepare_for(self, runnable: Runnable) -> None:
         if self._sampler is not None:
@@ -178,45 +169,3 @@ class ReadyQueue:
         self._is_large = self._mask >= LARGE_RING
         self._limit = self._mask if self._sampler is None else -1
         self._first = 0
-
-
-class MicrotaskQueues:
-    """The next-tick queue and the microtask queue, which run after the current callback, before the next one.
-
-    Node's rule: all next-ticks, then all microtasks, and again until both are empty; callbacks that either adds to the
-    same queue belong to the same round, so a next-tick set by a microtask waits for the last microtask. Unlike Node's,
-    a turn ends after `budget` callbacks and the rest waits for the next callback, so a recursive `next_tick` cannot
-    block I/O for ever.
-    """
-
-    __slots__ = ("budget", "_next_ticks", "_microtasks", "_at_microtasks")
-
-    def __init__(self, budget: int) -> None:
-        self.budget: int = budget
-        self._next_ticks: deque[Handle] = deque()
-        self._microtasks: deque[Handle] = deque()
-        self._at_microtasks: bool = False
-
-    def __len__(self) -> int:
-        return len(self._next_ticks) + len(self._microtasks)
-
-    def push_next_tick(self, handle: Handle) -> None:
-        """Run `handle` after the current callback."""
-        self._next_ticks.append(handle)
-
-    def push_microtask(self, handle: Handle) -> None:
-        """Run `handle` after the current callback and every next-tick."""
-        self._microtasks.append(handle)
-
-    def pop(self) -> Handle | None:
-        """Remove and return the next callback, or None if both queues are empty."""
-        if self._next_ticks and not (self._at_microtasks and self._microtasks):
-            self._at_microtasks = False
-            return self._next_ticks.popleft()
-        self._at_microtasks = len(self._microtasks) > 0
-        return self._microtasks.popleft() if self._at_microtasks else None
-
-    def clear(self) -> None:
-        """Drop all callbacks."""
-        self._next_ticks.clear()
-        self._microtasks.clear()

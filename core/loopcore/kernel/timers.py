@@ -1,16 +1,16 @@
 """Timers: which callbacks are due, and how long the backend may sleep.
 
-A heap ordered by (deadline, sequence): equal deadlines fire in the order in which they were set, which asyncio leaves
-open. A cancelled timer stays in the heap until it surfaces. When more than half of the heap is cancelled, it is
-rebuilt, so it holds at most twice the live timers (and a few).
+A binary heap ordered by (deadline, sequence): equal deadlines fire in the order in which they were set, which asyncio
+leaves open. A timer that was just set waits in a list and enters the heap when the loop asks for due timers or for the
+next deadline. Most timeouts are cancelled before that and never enter it. Many new timers at once are sorted into a
+*run* instead, from which the first is taken in constant time; the first of all is that of the run or of the heap. A
+timer that is cancelled later stays until it surfaces, or until more than half of all timers are cancelled: then both
+are rebuilt, so they hold at most twice the live timers (and a few).
 
-Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire. The heap is
-`native/deadlines.pxd`, compiled, and heapq, interpreted (docs/adr/0005). Compiled, timers are *fresh* until the loop
-asks for due timers or for the next deadline: they are in a list in the order in which they were set, and a cancelled
-one leaves the list at once. Then they go into the heap or, if there are many, are sorted into a *run* (docs/adr/0005).
-Lists keep all timers alive.
+Not a timer wheel: deadlines are sparse, and most timers are cancelled long before they fire (docs/adr/0005).
 
-Releasing a timer may drop the last reference to its context, and so run a finalizer that sets and cancels timers.
+Only the loop's own questions change heap and run. Setting a timer appends to the list, and cancelling one counts it. So
+a finalizer or a signal handler may set and cancel timers at any moment, also while these are being changed.
 """
 
 from loopcore.kernel.handle import TimerHandle, TimerKeeper
@@ -20,365 +20,218 @@ try:
 except ImportError:
     from loopcore import _cython as cython
 
-if cython.compiled:
-    from cython.cimports.loopcore.native.deadlines import (
-        Deadlines,
-        add_to_run,
-        advance_run,
-        count_deadlines,
-        count_run,
-        cut_deadlines,
-        cut_run,
-        first_deadline,
-        first_of_run,
-        free_deadlines,
-        free_run,
-        keep_deadline,
-        keep_of_run,
-        make_deadlines,
-        make_run,
-        pop_deadline,
-        push_deadline,
-        reserve_deadline,
-        run_deadline,
-        run_is_first,
-        run_sequence,
-        sort_run,
-        timer_at,
-        trim_run,
-    )
-    from cython.cimports.loopcore.native.ring import put_item, take_item, take_last
-else:
-    from loopcore.native.interpreted_deadlines import (
-        Deadlines,
-        count_deadlines,
-        cut_deadlines,
-        first_deadline,
-        free_deadlines,
-        keep_deadline,
-        make_deadlines,
-        pop_deadline,
-        push_deadline,
-        reserve_deadline,
-        split_deadlines,
-        timer_at,
-        timers_of,
-    )
-
 COMPACT_ABOVE = 64
-"""Heaps smaller than this are not worth a rebuild."""
+"""Fewer timers than this are not worth a rebuild."""
 
-SORT_ABOVE = 256
-"""From this number on, fresh timers are sorted into a separate run."""
+SORT_FROM = 256
+"""From this number on, new timers are sorted into the run."""
 
 _FEW = COMPACT_ABOVE
-_MANY = SORT_ABOVE
+_MANY = SORT_FROM
 _NEVER = float("inf")
 
 
 class TimerHeap(TimerKeeper):
     """Every timer that was set and has not fired. Times are in seconds of the loop's clock."""
 
-    __slots__ = (
-        "earliest",
-        "_fresh",
-        "_fresh_count",
-        "_holes",
-        "_run",
-        "_timers",
-        "_heap",
-        "_next_sequence",
-        "cancelled_count",
-    )
+    __slots__ = ("earliest", "_new", "_new_limit", "_heap", "_run", "_last_sequence", "cancelled_count")
 
     def __init__(self) -> None:
         TimerKeeper.__init__(self)
         self.earliest: float = _NEVER
         """No timer is due before this time; infinity if there is none. Read in every tick."""
-        # The first `_fresh_count` entries are timers, or None in place of cancelled ones; the rest is None.
-        self._fresh: list[TimerHandle | None] = []
-        self._fresh_count: int = 0
-        self._holes: int = 0
-        self._run: list[TimerHandle | None] = []
-        self._timers: list[TimerHandle] = []  # the heap's; `_place` is -1 - the index. Interpreted, tuples keep them
-        if not cython.compiled:
-            self._heap: Deadlines = make_deadlines()
-        self._next_sequence: int = 0
+        self._new: list[TimerHandle] = []
+        self._new_limit: int = 2 * _FEW
+        self._heap: list[TimerHandle] = []
+        self._run: list[TimerHandle] = []  # the first is the last entry
+        self._last_sequence: int = 0
         self.cancelled_count: int = 0
         """How many of the timers in here are cancelled."""
 
-    def __cinit__(self) -> None:
-        # Compiled only, like `__dealloc__`: the attributes that are not Python objects.
-        self._heap = make_deadlines()
-        self.earliest = _NEVER  # nothing is popped from a heap whose `__init__` never ran
-
-    def __dealloc__(self) -> None:
-        free_deadlines(self._heap)
-
     def __len__(self) -> int:
-        return self._sorted_count() + self._fresh_count - self._holes
+        return len(self._new) + self._settled()
+
+    def _settled(self) -> int:
+        return len(self._heap) + len(self._run)
 
     def push(self, timer: TimerHandle) -> None:
-        """Add a timer. Raises ValueError for one that is already set: it has a single place."""
-        if timer._scheduled:
+        """Add a timer. Raises ValueError for one that is already set."""
+        if timer._keeper is not None:
             raise ValueError(f"{timer!r} is set already")
+        if len(self._new) >= self._new_limit:
+            self._drop_cancelled()
+        self._new.append(timer)
+        self._last_sequence += 1
+        timer._sequence = self._last_sequence
         timer._keeper = self
-        if cython.compiled:
-            if self._fresh_count == len(self._fresh):
-                self._fresh.append(None)
-            put_item(self._fresh, self._fresh_count, timer)
-            timer._place = self._fresh_count
-            self._fresh_count += 1
-        else:
-            self._next_sequence += 1
-            push_deadline(self._heap, timer._when, self._next_sequence, timer)
-        timer._scheduled = True
         if timer._when < self.earliest:
             self.earliest = timer._when
 
     def note_cancelled(self, timer: TimerHandle) -> None:
-        """Release a timer that is being cancelled, or count it; rebuild the heap when most of it is cancelled."""
-        if not timer._scheduled or timer._keeper is not self:  # `_place` is valid in the timer's own heap only
-            return
-        if cython.compiled and timer._place >= 0:
-            self._drop_fresh(timer)
-            return
-        self.cancelled_count += 1
-        if self._is_mostly_cancelled():
-            self._compact(timer)
+        """Count a timer that is being cancelled."""
+        if timer._keeper is self:
+            self.cancelled_count += 1
 
     def next_deadline(self) -> float:
         """Return the earliest deadline of a timer that is not cancelled, or infinity. Called before a wait."""
         while True:
-            if self._fresh_count:
-                self._sort_in()
-            if self.earliest == _NEVER:
-                return _NEVER
-            timer = self._first()
-            if not timer._cancelled:
-                return timer._when
-            self._pop()
-            del timer  # before the next one is read: a finalizer may set an earlier one, or rebuild the heap
+            if self._new:
+                self._move_new()
+            if self.cancelled_count > _FEW and self.cancelled_count * 2 > self._settled():
+                self._compact()
+            first = self._first()
+            if first is not None and first._cancelled:
+                del first  # released by `_pop`, before the next one is read: a finalizer may set an earlier one
+                self._pop()
+                continue
+            self.earliest = _NEVER if first is None else first._when
+            if not self._new:  # otherwise a finalizer has set a timer meanwhile
+                return self.earliest
 
     def pop_due(self, limit: float) -> list[TimerHandle]:
         """Remove and return the timers with a deadline before `limit`, in the order in which they fire."""
         due: list[TimerHandle] = []
-        timer: TimerHandle | None = None
         try:
-            while self.earliest < limit:
-                timer = None
-                if self._fresh_count:
-                    self._sort_in()  # none of them may be due
-                    continue
-                timer = self._pop()
-                if not timer._cancelled:
-                    due.append(timer)
+            while self.next_deadline() < limit:
+                # Before it is removed: if memory is short, no timer is lost.
+                due.append(self._first())  # type: ignore[arg-type]
+                self._pop()
         except MemoryError:
-            if timer is not None and not timer._cancelled:
-                self.push(timer)
             if not due:
                 raise
-            # These fire now. The others are due in the next tick.
-        if cython.compiled:
-            self._trim()
-        if self._is_mostly_cancelled():
-            self._compact(None)
+            # These fire now, the others in the next tick.
         return due
 
     def clear(self) -> None:
         """Forget every timer."""
-        if not cython.compiled and not self._heap:
-            return
-        # Created first: an allocation may run the collector, and a finalizer that sets a timer.
-        fresh: list[TimerHandle | None] = []
-        run: list[TimerHandle | None] = []
-        timers: list[TimerHandle] = []
-        dropped = (self._fresh, self._run, self._timers if cython.compiled else timers_of(self._heap))
-        for several in dropped:
-            for timer in several:
-                if timer is not None:
-                    timer._scheduled = False
+        new: list[TimerHandle] = []
+        heap: list[TimerHandle] = []
+        run: list[TimerHandle] = []
+        dropped = [*self._new, *self._heap, *self._run]  # released at the end of this function, which may set timers
+        self._new, self._heap, self._run = new, heap, run
         self.earliest = _NEVER
         self.cancelled_count = 0
-        cut_deadlines(self._heap, 0)
-        if cython.compiled:
-            free_run(self._heap)
-        self._fresh_count = self._holes = 0
-        self._fresh = fresh  # destroying the old lists, at the end of this function, may set timers
-        self._run = run
-        self._timers = timers
+        for timer in dropped:
+            timer._keeper = None
 
-    def _sorted_count(self) -> int:
-        count: int = count_deadlines(self._heap)
-        return count + count_run(self._heap) if cython.compiled else count
+    def _drop_cancelled(self) -> None:
+        # For a callback that sets and cancels timers without end, while the loop asks for nothing.
+        count = len(self._new)  # a finalizer may set more meanwhile
+        live = live_of(self._new[:count])
+        self._new[:count] = live
+        self._new_limit = 2 * (len(live) + _FEW)
+        self.cancelled_count -= count - len(live)
 
-    def _is_mostly_cancelled(self) -> bool:
-        count = self._sorted_count()
-        return count > _FEW and self.cancelled_count * 2 > count
-
-    # Fresh timers: compiled only
-
-    def _drop_fresh(self, timer: TimerHandle) -> None:
-        timer._scheduled = False
-        take_item(self._fresh, timer._place)  # the caller has a reference, so the timer is not freed here
-        self._holes += 1
-        while self._fresh_count and self._fresh[self._fresh_count - 1] is None:
-            self._fresh_count -= 1
-            self._holes -= 1
-        if self._fresh_count == 0:
-            self.earliest = first_deadline(self._heap)
-        elif self._holes > _FEW and self._holes * 2 > self._fresh_count:
-            self._close_holes()
-
-    def _close_holes(self) -> None:
-        kept = 0
-        for position in range(self._fresh_count):
-            timer = self._fresh[position]
-            if timer is not None:
-                timer._place = kept
-                put_item(self._fresh, kept, take_item(self._fresh, position))
-                kept += 1
-        self._fresh_count = kept
-        self._holes = 0
-
-    def _sort_in(self) -> None:
-        """Move all fresh timers into the heap, or into a run."""
-        count = self._fresh_count - self._holes
-        if count >= _MANY and count >= count_run(self._heap):
-            self._make_run()
+    def _move_new(self) -> None:
+        if len(self._new) >= _MANY and len(self._new) >= len(self._run):
+            self._sort_new()
         else:
-            for position in range(self._fresh_count):
-                timer = self._fresh[position]
-                if timer is not None:
-                    self._next_sequence += 1
-                    self._put_into_heap(timer, timer._when, self._next_sequence)
-                    take_item(self._fresh, position)
-                    self._holes += 1
-            self._fresh_count = self._holes = 0
-        self.earliest = first_deadline(self._heap)
-        if len(self._fresh) > _MANY:
-            self._fresh.clear()  # it holds only None; creating a new list could run the collector, and a finalizer
+            self._new.reverse()  # the last is taken first; timers that were set in order rise least
+            while self._new:
+                self._heap.append(None)  # type: ignore[arg-type]  # first: if memory is short, no timer is lost
+                timer = self._new.pop()
+                if timer._cancelled:
+                    self._heap.pop()
+                    timer._keeper = None
+                    self.cancelled_count -= 1
+                else:
+                    self._rise(timer, len(self._heap) - 1)
+                del timer
+        self._new_limit = 2 * _FEW
 
-    def _make_run(self) -> None:
-        fresh: list[TimerHandle | None] = []  # created first, see `clear`
-        while count_run(self._heap):
-            position = first_of_run(self._heap)
-            timer: TimerHandle = self._run[position]
-            self._put_into_heap(timer, run_deadline(self._heap, position), run_sequence(self._heap, position))
-            advance_run(self._heap)
-            take_item(self._run, position)
-        make_run(self._heap, self._fresh_count - self._holes)
-        for position in range(self._fresh_count):
-            new = self._fresh[position]
-            if new is not None:
-                new._place = -1
-                add_to_run(self._heap, new._when, new)
-        sort_run(self._heap, self._fresh, self._next_sequence + 1)
-        self._next_sequence += self._fresh_count
-        self._run = self._fresh
-        self._fresh = fresh
-        self._fresh_count = self._holes = 0
-
-    def _put_into_heap(self, timer: TimerHandle, when: float, sequence: int) -> None:
-        reserve_deadline(self._heap)
-        self._timers.append(timer)
-        timer._place = -len(self._timers)
-        push_deadline(self._heap, when, sequence, timer)
-
-    def _first(self) -> TimerHandle:
-        if cython.compiled and run_is_first(self._heap):
-            timer: TimerHandle = self._run[first_of_run(self._heap)]
-        else:
-            timer = timer_at(self._heap, 0)
-        return timer
-
-    def _pop(self) -> TimerHandle:
-        if cython.compiled and run_is_first(self._heap):
-            timer: TimerHandle = take_item(self._run, advance_run(self._heap))
-            timer._scheduled = False
-        else:
-            timer = pop_deadline(self._heap)
-            self._leave(timer)
-        if timer._cancelled:
-            self.cancelled_count -= 1
-        self.earliest = first_deadline(self._heap)
-        return timer
-
-    def _leave(self, timer: TimerHandle) -> None:
-        if cython.compiled:
-            last: TimerHandle = take_last(self._timers)
-            if last is not timer:
-                self._timers[-1 - timer._place] = last
-                last._place = timer._place
-        timer._scheduled = False
-
-    def _trim(self) -> None:
-        # By halves: moving the rest costs no more than removing the first half did.
-        first = first_of_run(self._heap)
-        if first == 0:
-            return
-        if count_run(self._heap) == 0:
-            free_run(self._heap)
-            self._run.clear()
-        elif first > _MANY and first > count_run(self._heap):
-            trim_run(self._heap, self._run)
-
-    def _compact(self, cancelling: TimerHandle | None) -> None:
-        # The timer being cancelled is not marked yet: it counts as cancelled, and is removed with the others.
+    def _sort_new(self) -> None:
+        new: list[TimerHandle] = self._new
+        self._new = []
         try:
-            self._rebuild(cancelling)
+            run = [*reversed(self._run), *new]
+            run.sort(key=deadline_of)  # equal deadlines keep their order
         except MemoryError:
-            pass  # nothing has changed: the heap keeps its size until the next cancellation
+            self._new[:0] = new
+            raise
+        run.reverse()
+        self._run = run
 
-    def _rebuild(self, cancelling: TimerHandle | None) -> None:
-        if not cython.compiled:
-            # Finalizers and signal handlers may run between any two lines here, and set or cancel timers.
-            gone: list[TimerHandle] = []
-            sequence, cancelled = self._next_sequence, self.cancelled_count
-            live = split_deadlines(self._heap, cancelling, gone)
-            earliest = first_deadline(live)
-            if self._next_sequence != sequence or self.cancelled_count != cancelled:
-                return  # the next cancellation tries again
-            self._heap = live
-            self.earliest = earliest
-            self.cancelled_count = 0
-            for timer in gone:
-                timer._scheduled = False
-            return
-        dropped: list[TimerHandle | None] = [None] * self._sorted_count()
-        if len(dropped) < self._sorted_count():
-            return  # a finalizer set timers while the list was created; the next cancellation tries again
-        # From here to the last line nothing is allocated and nothing is freed: nothing fails, and no finalizer runs.
-        kept = found = 0
-        for position in range(count_deadlines(self._heap)):
-            timer = timer_at(self._heap, position)
-            if timer._cancelled or timer is cancelling:
-                put_item(dropped, found, timer)
-                found += 1
-            else:
-                keep_deadline(self._heap, kept, position)
-                kept += 1
-        cut_deadlines(self._heap, kept)
-        for position in range(found):
-            timer = dropped[position]  # type: ignore[assignment]  # the first `found` are set
-            self._leave(timer)
-        self._compact_run(cancelling, dropped, found)
-        if self._fresh_count == 0:
-            self.earliest = first_deadline(self._heap)
-        self.cancelled_count = 0
+    def _first(self) -> TimerHandle | None:
+        if not self._run:
+            return self._heap[0] if self._heap else None
+        first = self._run[len(self._run) - 1]
+        if self._heap:
+            other = self._heap[0]
+            if fires_before(other, first):
+                return other
+        return first
 
-    def _compact_run(self, cancelling: TimerHandle | None, dropped: list[TimerHandle | None], found: int) -> None:
-        kept = first_of_run(self._heap)
-        for position in range(kept, kept + count_run(self._heap)):
-            timer: TimerHandle = take_item(self._run, position)
-            if timer._cancelled or timer is cancelling:
-                timer._scheduled = False
-                put_item(dropped, found, timer)
-                found += 1
-            else:
-                put_item(self._run, kept, timer)
-                keep_of_run(self._heap, kept, position)
-                kept += 1
-        cut_run(self._heap, kept)
-        if len(self._run):
-            trim_run(self._heap, self._run)
+    def _pop(self) -> None:
+        timer = self._first()
+        if self._run and self._run[len(self._run) - 1] is timer:
+            self._run.pop()
+        else:
+            last = self._heap.pop()
+            if self._heap:
+                self._sink(last, 0)
+        timer._keeper = None  # type: ignore[union-attr]  # there is one
+        if timer._cancelled:  # type: ignore[union-attr]
+            self.cancelled_count -= 1
+
+    def _compact(self) -> None:
+        try:
+            heap, run = live_of(self._heap), live_of(self._run)
+        except MemoryError:
+            return  # nothing has changed: the next call tries again
+        self.cancelled_count -= self._settled() - len(heap) - len(run)
+        self._heap, self._run = heap, run
+        for place in range(len(heap) // 2, 0, -1):
+            self._sink(heap[place - 1], place - 1)
+
+    def _rise(self, timer: TimerHandle, place: int) -> None:
+        """Put `timer` at the free `place`, or above it."""
+        heap: list[TimerHandle] = self._heap
+        while place > 0:
+            above = heap[(place - 1) >> 1]
+            if not fires_before(timer, above):
+                break
+            heap[place] = above
+            place = (place - 1) >> 1
+        heap[place] = timer
+
+    def _sink(self, timer: TimerHandle, place: int) -> None:
+        """Put `timer` at the free `place`, or below it."""
+        heap: list[TimerHandle] = self._heap
+        count = len(heap)
+        while True:
+            below = 2 * place + 1
+            if below >= count:
+                break
+            first = heap[below]
+            if below + 1 < count:
+                second = heap[below + 1]
+                if fires_before(second, first):
+                    first = second
+                    below += 1
+            if not fires_before(first, timer):
+                break
+            heap[place] = first
+            place = below
+        heap[place] = timer
+
+
+@cython.nonecheck(False)  # type: ignore[untyped-decorator]
+def fires_before(one: TimerHandle, other: TimerHandle) -> bool:
+    """Return whether `one` is before `other` in the heap."""
+    return one._when < other._when or (one._when == other._when and one._sequence < other._sequence)
+
+
+def live_of(timers: list[TimerHandle]) -> list[TimerHandle]:
+    """Return the timers that are not cancelled, in the same order; the others are not set any more."""
+    live: list[TimerHandle] = []
+    for timer in timers:
+        if timer._cancelled:
+            timer._keeper = None
+        else:
+            live.append(timer)
+    return live
+
+
+def deadline_of(timer: TimerHandle) -> float:
+    """Return the key by which timers are sorted."""
+    return timer._when

@@ -122,7 +122,7 @@ def test_a_class_that_has_its_own_is_asked(loop: Loop) -> None:
     assert asked == [None, "mine"]
 
 
-def test_the_signature_is_told() -> None:
+def test_the_signature_names_what_asyncio_takes() -> None:
     assert list(inspect.signature(Scheduler.create_task).parameters) == ["self", "coro", "name", "context", "kwargs"]
     assert "TypeError" in (Scheduler.create_task.__doc__ or "")
 
