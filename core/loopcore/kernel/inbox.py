@@ -45,6 +45,7 @@ class Inbox:
         If the loop is `running`, yield the GIL to it after every POSTS_BEFORE_YIELD posts that it has not seen yet
         (docs/adr/0014). Thread: any; also from a signal handler.
         """
+        self._append(handle)
         if self._woken:
             self._posts_since_wake += 1
             if running and self._posts_since_wake & (_POSTS_BEFORE_YIELD - 1) == 0:
