@@ -18,6 +18,7 @@ cdef class EpollBackend(DirectPort):
     cdef list _events
     cdef public bint _waiting
     cdef int _owner
+    cdef bint _is_closed
 
     cpdef object wait(self, object timeout)
     cdef object _take_row(self, object fd)

@@ -82,7 +82,7 @@ class EpollBackend(DirectPort):
 
     __slots__ = (
         "_waker", "_wake_fd", "_registered", "_interests", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch",
-        "_events", "_waiting", "_owner",
+        "_events", "_waiting", "_owner", "_is_closed",
     )  # fmt: skip
 
     name = "epoll"
@@ -111,6 +111,7 @@ class EpollBackend(DirectPort):
         self._fd: int = self._epoll.fileno()  # -1 when closed
         self._waiting: bool = False
         self._owner: int = os.getpid()
+        self._is_closed: bool = False
 
     def __cinit__(self) -> None:
         # Compiled only, once for each backend: a wait uses the list without holding a reference.
@@ -274,6 +275,8 @@ class EpollBackend(DirectPort):
         haunted = self._epoll
         self._epoll = fresh
         self._fd = fresh.fileno()
+        if self._is_closed:  # between the check and the assignment
+            self._fd = -1
         haunted.close()
         for fd in [*self._registered]:  # a finalizer may unregister
             try:
@@ -294,6 +297,7 @@ class EpollBackend(DirectPort):
             self._sift = True
 
     def close(self) -> None:
+        self._is_closed = True
         self._fd = -1  # first: the error for a number that is then not in the table depends on it
         self._registered.clear()
         if self._waiting and os.getpid() == self._owner:

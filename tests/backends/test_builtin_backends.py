@@ -96,6 +96,32 @@ def test_ghost_is_not_reported_either_while_descriptors_are_short(closing, monke
 
 
 @needs_epoll
+def test_close_while_a_ghost_is_removed_is_not_lost(closing, monkeypatch):
+    """Another thread, or a finalizer, may close at any moment of a wait (issue 32)."""
+    backend, other, _ = haunted(closing)
+    other.send(b"x")
+    instance = select.epoll
+
+    class Closing:
+        def __init__(self):
+            self._instance = instance()
+
+        def __getattr__(self, name):
+            return getattr(self._instance, name)
+
+        def fileno(self):
+            backend.close()
+            return self._instance.fileno()
+
+    with monkeypatch.context() as changed:
+        changed.setattr(select, "epoll", Closing)
+        with pytest.raises(BackendClosedError):
+            backend.wait(0.0)
+    with pytest.raises(BackendClosedError):
+        backend.register(other.fileno(), READ)
+
+
+@needs_epoll
 def test_number_of_a_ghost_can_be_registered_again(closing, make_pair):
     backend, _, number = haunted(closing)
     pair = make_pair()

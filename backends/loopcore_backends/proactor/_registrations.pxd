@@ -14,7 +14,7 @@ cdef class Registrations:
 
     cpdef Association associate(self, object fd)
     cpdef object note(self, Association association)
-    @cython.locals(association=Association, oldest=Association)
+    @cython.locals(association=Association, oldest=Association, place=Py_ssize_t)
     cpdef object update(self)
     cpdef object drop(self, Association association)
     cpdef object clear(self)

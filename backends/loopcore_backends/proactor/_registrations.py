@@ -69,10 +69,11 @@ class Registrations:
         self._waits += 1
         dirty = self._dirty
         while dirty:
-            association = dirty[len(dirty) - 1]
+            place = len(dirty) - 1
+            association = dirty[place]
+            association.dirty = False  # first: what a finalizer submits meanwhile is noted behind this one
             self._adjust(association)
-            association.dirty = False
-            dirty.pop()
+            del dirty[place]
         idle = self._idle
         while idle:
             oldest = next(iter(idle))

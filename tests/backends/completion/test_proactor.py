@@ -54,6 +54,24 @@ def port(counting):
     made.close()
 
 
+def test_operation_submitted_while_another_is_registered_is_watched_as_well(port, counting, make_pair, monkeypatch):
+    """A finalizer or a signal handler may submit at any moment of a wait (issue 32)."""
+    (one, _), (two, peer) = make_pair(), make_pair()
+    late = Receive(two.fileno(), 100)
+    register = counting.register
+
+    def register_and_submit(fd, interest):
+        register(fd, interest)
+        if fd == one.fileno():
+            port.submit(late)
+
+    monkeypatch.setattr(counting, "register", register_and_submit)
+    port.submit(Receive(one.fileno(), 100))
+    port.wait(0.0)
+    peer.send(b"x")
+    assert [(operation, result) for operation, result, _ in port.wait(5.0)] == [(late, b"x")]
+
+
 def test_it_stands_on_what_it_is_told():
     for over in ("poll", "select", SelectBackend()):
         port = ProactorBackend(over=over)

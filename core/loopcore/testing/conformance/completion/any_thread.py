@@ -101,14 +101,17 @@ class CompletionFromAnywhere(Level):
             pass
         assert came == b"".join(b"%d," % number for number in range(200))
 
-    def test_finalizer_may_submit_inside_a_wait(self, ledger: Ledger, make_pair: PairMaker) -> None:
+    @pytest.mark.parametrize("begun", [True, False])
+    def test_finalizer_may_submit_inside_a_wait(self, ledger: Ledger, make_pair: PairMaker, begun: bool) -> None:
+        """Also in the wait that begins the operations submitted before."""
         pairs = [make_pair() for _ in range(5)]
         one, other = make_pair()
         for allocations in range(1, 60, 3):
             receives = [Receive(each.fileno(), 100) for each, _ in pairs]
             late = Receive(one.fileno(), 100)
             ledger.submit(*receives)
-            ledger.wait(0.0)
+            if begun:
+                ledger.wait(0.0)
             for _, peer in [*pairs, (one, other)]:
                 peer.send(b"x")
             with collected_inside(partial(ledger.submit, late), allocations):
