@@ -19,7 +19,9 @@ Two interpreters get the pure build under `auto`, with a message: PyPy, which ru
 CPython's C API and so gains nothing (`require` fails), and free-threaded CPython, whose GIL is enabled again by an
 extension that was not made for it (`require` compiles).
 
-All modules are compiled or none is: a compiled module calls the others at the C level.
+All modules are compiled or none is: a compiled module calls the others at the C level. What Cython adds to every module
+is compiled once, as `loopcore._cyutility`. Each finished module prints a line, `[12/67] kernel.task`; pip shows it
+under `-v`.
 
 `LOOPCORE_BUILD_CACHE` names a folder in which compiled modules are kept for the next build from the same sources with
 the same Python, Cython, compiler and flags. CI sets it, because it installs loopcore many times.
@@ -38,6 +40,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -84,14 +87,29 @@ FREE_THREADED: Final = (
 SELDOM: Final = """\
 static void __Pyx_AddTraceback(const char *, int, int, const char *) __attribute__((cold));
 struct _object; void _Py_Dealloc(struct _object *) __attribute__((cold));
+#ifndef __clang__
+#define CYTHON_SMALL_CODE __attribute__((cold, optimize("O1")))
+#endif
 """
-"""Declares as cold the functions called on each way out of an error and for each last reference."""
+"""Declares as cold the functions called on each way out of an error and for each last reference.
+
+Functions that Cython marks as small code run once, when a module is imported; with -O3 they take 13 % of the time.
+"""
+UTILITY: Final = "loopcore/_cyutility.c"
+"""Functions that every module needs (arguments, imports, types), by Cython. Written into each, they cost a sixth."""
 MACROS: Final = [
     ("CYTHON_CLINE_IN_TRACEBACK", "0"),
     ("LOOPCORE_TASK_SIZE", str(asyncio.Task.__basicsize__)),
 ]
 HEAP_TYPES: Final = {"loopcore/kernel/visible.py": [("CYTHON_USE_TYPE_SPECS", "1")]}
 """Modules whose classes have to be made at run time: CPython wants that of a class derived from asyncio's."""
+HOT: Final = (
+    "loopcore/kernel/",
+    "loopcore/transports/",
+    "loopcore_backends/epoll.py",
+    "loopcore_backends/uring/ring.py",
+)
+"""The modules, and folders of modules, that tasks and data pass through."""
 CAUGHT: Final = re.compile(r"__Pyx_GetException\(&(\w+), &(\w+), &(\w+)\)")
 """Where translated code catches an exception: it takes the type, the value and the traceback."""
 APPENDED: Final = """\
@@ -124,6 +142,11 @@ def hot_modules(source: Path) -> list[Path]:
             if module.is_file() and module.stem != "__init__":
                 found.append(module.relative_to(base))
     return found
+
+
+def dotted(module: str) -> str:
+    """Return the name by which the source `loopcore/kernel/task.py` is imported: `loopcore.kernel.task`."""
+    return module.rpartition(".")[0].replace("/", ".")
 
 
 def root_of(source: Path, module: Path) -> Path:
@@ -224,14 +247,23 @@ def compile_modules(source: Path, modules: list[Path], scratch: Path) -> list[Pa
 
 
 def run_compiler(tree: Path, out: Path, modules: list[Path]) -> None:
-    """Compile in a child process. Raises CompileError, after printing all output of Cython and the compiler."""
+    """Compile in a child process, whose lines of progress are printed as they come.
+
+    Raises CompileError, after printing what Cython and the compiler complained of.
+    """
     command = [sys.executable, os.path.abspath(__file__), "--out", str(out), *map(str, modules)]
     # A front end that isolates builds may extend sys.path in any way; the child needs the same packages.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    child = subprocess.run(
-        command, check=False, cwd=tree, env=environment, capture_output=True, text=True, errors="replace"
-    )
-    output = child.stdout + child.stderr
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
+        child = subprocess.Popen(
+            command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=complaints, text=True, errors="replace"
+        )
+        with child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                print(line, end="", flush=True)
+        complaints.seek(0)
+        output = complaints.read()
     if child.returncode != 0:
         print(output, file=sys.stderr)
         raise CompileError(last_words(output))
@@ -307,7 +339,7 @@ class CompileHook(BuildHookInterface):
     @staticmethod
     def _sweep(source: Path) -> None:
         """Remove extensions that an earlier editable install compiled in place; a stale extension hides its source."""
-        for module in hot_modules(source):
+        for module in (*hot_modules(source), Path(UTILITY)):
             path = root_of(source, module) / module
             for pattern in (f"{path.stem}.*.so", f"{path.stem}.*.pyd"):
                 for extension in path.parent.glob(pattern):
@@ -348,12 +380,12 @@ def check_compiler(scratch: Path) -> None:
     command.run()
 
 
-def compiler_flags(scratch: Path) -> list[str]:
-    """Return the flags for the C compiler; the header that it includes is written into `scratch`.
+def compiler_flags(scratch: Path, module: str) -> list[str]:
+    """Return the C compiler's flags for `module`; the header that it includes is written into `scratch`.
 
     The cost of an operation depends on how much code it touches (docs/adr/0002): calls into the interpreter go
     there directly, and error paths, which Cython writes into the middle of each function, are moved aside.
-    The optimisation level is -O3, unless CFLAGS sets another.
+    Unless CFLAGS sets a level, it is -O3 for hot modules, and -O1, which takes half the time, for the others.
     """
     if os.name == "nt":
         return ["/O2"]
@@ -361,7 +393,8 @@ def compiler_flags(scratch: Path) -> list[str]:
     if any(flag.startswith("-fsanitize") for flag in asked):
         return []  # a sanitizer's report names lines, and its code optimises slowly: CFLAGS sets the level
     # -g0 undoes the -g that many Pythons pass on: debug information triples the size of a wheel.
-    optimised = ["-g0"] if any(flag.startswith("-O") for flag in asked) else ["-O3", "-g0"]
+    level = "-O3" if module.startswith(HOT) else "-O1"
+    optimised = ["-g0"] if any(flag.startswith("-O") for flag in asked) else [level, "-g0"]
     if sys.platform != "linux":
         return optimised
     header = scratch / "loopcore_seldom.h"
@@ -394,40 +427,57 @@ def free_once(translated: str) -> str:
     return translated.replace(APPENDED, APPENDED.replace("Py_DECREF(x)", "if (result == 0) Py_DECREF(x)"))
 
 
-def build(modules: list[str], out: Path) -> None:
-    """Translate and compile `modules` (paths relative to the current folder) into `out`. Runs in the child process."""
+def build_module(module: str, out: Path) -> str:
+    """Translate and compile `module`, a path relative to the current folder, into `out`; return why that failed."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
-    check_compiler(out.parent / "probe")
-    workers = min(os.cpu_count() or 1, len(modules))
-    extensions = [
-        Extension(
-            module.removesuffix(".py").replace("/", ".").replace(os.sep, "."),
-            [module],
-            extra_compile_args=compiler_flags(out.parent),
-            define_macros=[*MACROS, *HEAP_TYPES.get(module.replace(os.sep, "/"), [])],
-        )
-        for module in modules
-    ]
-    translated = cythonize(
-        extensions,
-        nthreads=workers if sys.platform == "linux" else 0,  # elsewhere Cython would have to spawn interpreters
-        include_path=["."],
-        compiler_directives=DIRECTIVES,
-        show_all_warnings=False,
+    extension = Extension(
+        dotted(module),
+        [module],
+        extra_compile_args=compiler_flags(out.parent, module),
+        define_macros=[*MACROS, *HEAP_TYPES.get(module, [])],
     )
-    for extension in translated:
-        source = Path(extension.sources[0])
+    try:
+        (translated,) = cythonize(
+            [extension],
+            quiet=True,
+            include_path=["."],
+            compiler_directives=DIRECTIVES,
+            show_all_warnings=False,
+            shared_utility_qualified_name=dotted(UTILITY),
+        )
+        source = Path(translated.sources[0])
         mended = free_once(allow_no_traceback(source.read_text(encoding="utf-8")))
         source.write_text(mended, encoding="utf-8")
-    command = build_ext(Distribution({"name": "loopcore", "ext_modules": translated}))
-    command.build_lib = str(out)
-    command.build_temp = str(out.parent / "objects")
-    command.parallel = workers
-    command.ensure_finalized()
-    command.run()
+        command = build_ext(Distribution({"name": "loopcore", "ext_modules": [translated]}))
+        command.build_lib = str(out)
+        command.build_temp = str(out.parent / "objects")
+        command.ensure_finalized()
+        command.run()
+    except Exception as error:
+        # The tools have already reported what is wrong with which source; where they raised it does not matter.
+        if not type(error).__name__.endswith(("CompileError", "LinkError")):
+            raise
+        return str(error)
+    return ""
+
+
+def build(modules: list[str], out: Path) -> None:
+    """Compile `modules` into `out`, on all processors. Runs in the child process, which ends if a module fails."""
+    check_compiler(out.parent / "probe")
+    # The largest first, so that the last ones keep no processor waiting.
+    ordered = [UTILITY, *sorted(modules, key=os.path.getsize, reverse=True)]
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(ordered))) as pool:
+        waiting = {pool.submit(build_module, module, out): module for module in ordered}
+        for number, done in enumerate(as_completed(waiting), 1):
+            failure = done.result()
+            if failure:
+                pool.shutdown(wait=False, cancel_futures=True)
+                sys.exit(failure)
+            shown = dotted(waiting[done]).removeprefix("loopcore").lstrip("._")
+            print(f"[{number}/{len(ordered)}] {shown}", flush=True)
 
 
 if __name__ == "__main__":
@@ -436,7 +486,7 @@ if __name__ == "__main__":
     parser.add_argument("modules", nargs="+")
     arguments = parser.parse_args()
     try:
-        build(arguments.modules, arguments.out)
+        build([module.replace(os.sep, "/") for module in arguments.modules], arguments.out)
     except Exception as error:
         # The tools have already reported what is wrong with which source; where they raised it does not matter.
         if not isinstance(error, ImportError) and not type(error).__name__.endswith(("CompileError", "LinkError")):

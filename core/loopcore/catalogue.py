@@ -6,7 +6,6 @@ metadata of the installed distributions. Code is imported only when it is asked 
 Thread: any.
 """
 
-import difflib
 from collections.abc import Callable, Collection
 from typing import Any, Final, NamedTuple
 
@@ -81,6 +80,8 @@ class Catalogue:
         """Raise UsageError if `name` is neither declared nor known: most likely a typo."""
         if name in self._known or self.declarations(name):
             return
+        import difflib  # for a message only
+
         close = difflib.get_close_matches(name.lower(), {*self.names(), *self._known}, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise UsageError(f"there is no {self._noun} {name!r}{hint}; {self._what_exists()}")

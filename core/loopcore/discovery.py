@@ -27,7 +27,6 @@ from loopcore.catalogue import AUTO, Catalogue, Declaration, path_of
 from loopcore.completion import CompletionBackend
 from loopcore.environment import PLUGIN_VARIABLE, read
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
-from loopcore.plugin_options import convert_options, parse_wishes
 from loopcore.port_check import check_factory
 
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
@@ -199,6 +198,8 @@ def load_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
 
 def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) -> Callable[[], object]:
     """Return the factory that `load_plugin` calls. Raises UsageError for every mistake found before it is called."""
+    from loopcore.plugin_options import convert_options  # here, as pathlib takes a while: most programs have no plugins
+
     declaration = PLUGINS.find(name)
     target = PLUGINS.load(declaration)
     who = f"plugin {name!r} ({declaration})"
@@ -222,6 +223,8 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
 def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object]]]:
     """Return (name, factory) for each plugin in `text`, else in LOOPCORE_PLUGINS, in that order."""
     if text is not None:
+        from loopcore.plugin_options import parse_wishes
+
         return [(name, find_plugin(name, options)) for name, options in parse_wishes(text)]
     text = read(PLUGIN_VARIABLE)
     if not text:

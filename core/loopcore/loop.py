@@ -18,13 +18,12 @@ from asyncio import events as asyncio_events
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from subprocess import PIPE
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock
 from loopcore.completion import CompletionBackend
 from loopcore.discovery import load_plugins, take_backend
-from loopcore.endpoints.assembly import assemble
 from loopcore.environment import apply_settings, debug_is_asked_for, no_settings_in_environ, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults
 from loopcore.kernel.own_tasks import OwnTasks
@@ -43,6 +42,9 @@ from loopcore.services.signals import RUNS_LISTEN, Signals
 from loopcore.services.socket_future import SocketFuture
 from loopcore.services.sockops import SockOps
 
+if TYPE_CHECKING:
+    from loopcore.endpoints.assembly import Endpoints
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -53,6 +55,16 @@ def leave_running_loop() -> None:
         asyncio_events._set_running_loop(None)
     except MemoryError:
         asyncio_events._set_running_loop(None)  # a second attempt is nearly sure to succeed
+
+
+def endpoints_of(loop: "EventLoop") -> "Endpoints":
+    """Return the endpoints of `loop`.
+
+    They and the transports are a third of what loopcore imports, so they are imported at the first connection.
+    """
+    from loopcore.endpoints.assembly import assemble
+
+    return assemble(loop, resolver=loop, sockops=loop, children=loop._children, files=loop._files)
 
 
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
@@ -103,7 +115,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     _sockops = part(lambda own: SockOps(own, own, own._transports))
     _children = part(Children)
     _files = part(lambda own: SendFiles(own, own._sockops))
-    _endpoints = part(lambda own: assemble(own, resolver=own, sockops=own, children=own._children, files=own._files))
+    _endpoints = part(endpoints_of)
 
     @property
     def _closed(self) -> bool:

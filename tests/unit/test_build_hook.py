@@ -69,17 +69,59 @@ def test_a_blank_variable_counts_as_unset(hook: Any, monkeypatch: pytest.MonkeyP
 
 def test_flags_for_a_sanitizer_are_left_as_they_are(hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CFLAGS", "-g -O1 -fsanitize=address")
-    assert hook.compiler_flags(tmp_path) == []
+    assert hook.compiler_flags(tmp_path, "loopcore/kernel/task.py") == []
     monkeypatch.delenv("CFLAGS")
-    assert hook.compiler_flags(tmp_path) != []
+    assert hook.compiler_flags(tmp_path, "loopcore/kernel/task.py") != []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the compiler is told in other words")
 def test_cflags_may_say_how_far_to_optimise(hook: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CFLAGS", raising=False)
-    assert "-O3" in hook.compiler_flags(tmp_path)
-    monkeypatch.setenv("CFLAGS", "-O1")
-    assert "-O3" not in hook.compiler_flags(tmp_path)
+    assert "-O3" in hook.compiler_flags(tmp_path, "loopcore/kernel/task.py")
+    assert "-O1" in hook.compiler_flags(tmp_path, "loopcore/sync/ring.py")
+    monkeypatch.setenv("CFLAGS", "-O2")
+    assert not {"-O1", "-O3"} & set(hook.compiler_flags(tmp_path, "loopcore/kernel/task.py"))
+
+
+def test_every_hot_module_exists(hook: Any) -> None:
+    modules = [module.as_posix() for module in hook.hot_modules(Path(hook.__file__).parents[1])]
+    assert [prefix for prefix in hook.HOT if not any(module.startswith(prefix) for module in modules)] == []
+
+
+def test_the_build_names_each_module_as_it_is_finished(
+    hook: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "in" / "loopcore" / "kernel"
+    package.mkdir(parents=True)
+    for name in ("one", "two"):
+        (package / f"{name}.py").write_text("def answer():\n    return 42\n", encoding="utf-8")
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    pytest.importorskip("Cython")
+    pytest.importorskip("setuptools")
+    monkeypatch.setenv("CFLAGS", "-O0")
+    modules = [Path("loopcore", "kernel", f"{name}.py") for name in ("one", "two")]
+    hook.run_compiler(tmp_path / "in", tmp_path / "out", modules)
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["[1/3]", "[2/3]", "[3/3]"]
+    assert {line.split()[1] for line in lines} == {"cyutility", "kernel.one", "kernel.two"}
+    built = {path.name.partition(".")[0] for path in (tmp_path / "out").rglob("*.*") if path.suffix in (".so", ".pyd")}
+    assert built == {"_cyutility", "one", "two"}
+
+
+def test_a_failed_build_gives_the_reason_in_one_line(
+    hook: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "in" / "loopcore"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "wrong.py").write_text("def answer(:\n", encoding="utf-8")
+    pytest.importorskip("Cython")
+    pytest.importorskip("setuptools")
+    monkeypatch.setenv("CFLAGS", "-O0")
+    with pytest.raises(hook.CompileError, match=r"^loopcore/wrong\.py:1:11: "):
+        hook.run_compiler(tmp_path / "in", tmp_path / "out", [Path("loopcore", "wrong.py")])
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_caught_exception_may_have_no_traceback(hook: Any) -> None:

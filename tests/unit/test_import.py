@@ -1,0 +1,32 @@
+"""What `import loopcore` imports: only what every program needs."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+import loopcore
+
+LATER = ("loopcore.endpoints", "loopcore.transports", "loopcore.streams", "loopcore.plugin_options")
+"""What waits for the first connection, or for plugins."""
+
+
+def imported_by(program: str) -> set[str]:
+    command = [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules)"]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.parametrize("program", ["import loopcore", "import asyncio, loopcore; loopcore.run(asyncio.sleep(0))"])
+def test_what_connects_is_not_imported_before_the_first_connection(program: str) -> None:
+    assert [name for name in imported_by(program) if name.startswith(LATER)] == []
+
+
+def test_the_first_server_imports_it() -> None:
+    async def main() -> None:
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        server.close()
+        await server.wait_closed()
+
+    loopcore.run(main())
+    assert "loopcore.endpoints.assembly" in sys.modules
