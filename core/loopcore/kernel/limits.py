@@ -19,7 +19,7 @@ uses mmap(2) (docs/adr/0011)."""
 
 RECEIVE_BUDGET = 64 * 1024
 """Bytes after which a tick defers its remaining events to the next one, if callbacks are ready: received data is used
-while it is in the processor's cache (docs/adr/0003). Compiled, over a readiness port."""
+while it is in the processor's cache (docs/adr/0003). Over a readiness port."""
 
 CLOCK_TICKS = 8
 """Ticks without a poll between two readings of the clock, after those in the first few such ticks."""
