@@ -2,7 +2,6 @@ cimport cython
 
 from loopcore.direct cimport listed
 from loopcore.kernel.completions cimport Completions
-from loopcore.kernel.contexts cimport is_left
 from loopcore.kernel.current cimport TaskQueues
 from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.meter cimport CallbackSampler
@@ -33,24 +32,13 @@ cdef int _CLOSE_PHASE
 cdef object _NO_EVENTS
 
 
-# Between two ticks nothing keeps the variables of callbacks that have run.
-@cython.nonecheck(False)
-cdef inline int settle_contexts(Dispatcher dispatcher) except -1:
-    if is_left(dispatcher._contexts):
-        if dispatcher._leave_deferred:
-            dispatcher._leave_current_task()  # dropping a variable may run a finalizer that looks
-        dispatcher._contexts.forget()
-    return 0
-
-
-# Whether the pending phase has anything to do, contexts to settle included.
+# Whether the pending phase has anything to do.
 @cython.nonecheck(False)
 cdef inline bint is_pending(Dispatcher dispatcher) noexcept:
     return (
         dispatcher.ready._count > 0
         or dispatcher.inbox._woken
         or dispatcher._microtasks_pending
-        or is_left(dispatcher._contexts)
     )
 
 

@@ -15,7 +15,7 @@ from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import flags, phases, sources
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.current import TaskQueues
-from loopcore.kernel.handle import Handle, TimerHandle
+from loopcore.kernel.handle import TimerHandle
 from loopcore.kernel.limits import FLUSH_LIMIT, RECEIVE_BUDGET, RECEIVE_LIMIT
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
@@ -35,11 +35,8 @@ if cython.compiled:
         defer_events,
         is_pending,
         run_event,
-        settle_contexts,
         try_phases,
     )
-    from cython.cimports.loopcore.kernel.handle import run_handle, run_timer
-    from cython.cimports.loopcore.kernel.ready import pop_first
     from cython.cimports.loopcore.native.cpython import raise_pending
     from cython.cimports.loopcore.native.ring import empty
 
@@ -169,7 +166,7 @@ class Dispatcher(TaskQueues):
             self._run_microtasks()
         count = self.ready._count
         for _ in range(count):
-            runnable = pop_first(self.ready) if cython.compiled else self.ready.pop()
+            runnable = self.ready.pop()
             if runnable is None:
                 break  # a callback has run the loop itself, or closed it
             # `_run_one`, inlined: this is where a loop spends its time.
@@ -178,9 +175,7 @@ class Dispatcher(TaskQueues):
             if self._leave_deferred and (not self._steps_task or goes_with_the_next(self)):
                 self._leave_current_task()
             if self._observed:
-                self._run_observed(runnable._as_public_handle(), self._source)
-            elif cython.compiled and type(runnable) is Handle:
-                run_handle(runnable, self._contexts)
+                self._run_observed(runnable, self._source)
             else:
                 runnable._run()
             runnable = None  # what goes with it may schedule
@@ -188,8 +183,6 @@ class Dispatcher(TaskQueues):
                 self._run_microtasks()
             if self.unflushed > self.flush_limit:
                 self._flush_early()
-        if cython.compiled:
-            settle_contexts(self)
         return count
 
     def _run_io(self) -> int:
@@ -321,8 +314,6 @@ class Dispatcher(TaskQueues):
             self._leave_current_task()
         if self._observed:
             self._run_observed(runnable, self._source)
-        elif cython.compiled and type(runnable) is TimerHandle:
-            run_timer(runnable, self._contexts)
         else:
             runnable._run()
         if self._microtasks_pending:

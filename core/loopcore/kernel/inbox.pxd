@@ -21,11 +21,9 @@ cdef class Inbox:
     cdef bint is_clear(self) except -1
     cdef object tell(self, bint running)
     cpdef object interrupt(self)
-    @cython.locals(batch=list, handle=Handle, _=Py_ssize_t)
+    @cython.locals(batch=list, _=Py_ssize_t)
     cpdef list take(self)
     @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
     cpdef Py_ssize_t drain_into(self, ReadyQueue ready) except -1
-    @cython.locals(handles=list, handle=Handle)
-    cdef int track_all(self) except -1
     @cython.locals(handle=Handle)
     cpdef object discard(self)

@@ -19,14 +19,6 @@ from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import POSTS_BEFORE_YIELD, YIELD_SECONDS
 from loopcore.kernel.ready import ReadyQueue
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.tracking import UNTRACKS, track
-
 _POSTS_BEFORE_YIELD = POSTS_BEFORE_YIELD  # compiled, a C integer
 
 
@@ -95,10 +87,7 @@ class Inbox:
         self._woken = False
         batch: list[Handle] = []
         for _ in range(len(self._handles)):  # no more: others may post faster than this loop takes
-            handle = self._popleft()
-            if cython.compiled:
-                track(handle)
-            batch.append(handle)
+            batch.append(self._popleft())
         return batch
 
     def drain_into(self, ready: ReadyQueue) -> int:
@@ -115,13 +104,6 @@ class Inbox:
         finally:
             self._draining = False
         return count
-
-    def track_all(self) -> None:
-        """Make the collector track every handle in here: from now on only this queue keeps them. Compiled only."""
-        if UNTRACKS:
-            handles = list(self._handles)  # in one step: a poster holds the GIL
-            for handle in handles:
-                track(handle)
 
     def discard(self) -> None:
         """Cancel the posted callbacks, for a closed loop, which will not drain them. Thread: any, several at a time."""

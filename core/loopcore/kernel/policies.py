@@ -17,14 +17,6 @@ from loopcore.kernel.probes import Probes
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.sources import READY
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.kernel.dispatch import settle_contexts
-
 _CLOSED = flags.CLOSED
 _PENDING_PHASE = 3
 _VERY_MANY = 1 << 30
@@ -84,8 +76,6 @@ class PolicyDispatcher(Dispatcher):
             self._run_one(runnable)
             ran += 1
         runnable = None  # as in _run_pending
-        if cython.compiled:
-            settle_contexts(self)
         return ran
 
     def _begin_by_policy(self) -> int:

@@ -1,6 +1,5 @@
 cimport cython
 
-from loopcore.kernel.contexts cimport ContextPool
 from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.inbox cimport Inbox
 from loopcore.kernel.loop_stats cimport LoopStats
@@ -15,6 +14,7 @@ cdef int _DEBUG
 cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS
 cdef int _THREADSAFE
+cdef bint _PUSHES_DIRECTLY
 
 
 cdef class Queues:
@@ -47,7 +47,6 @@ cdef class Queues:
     cdef list _immediates
     cdef list _flushes
     cdef list _closing
-    cdef ContextPool _contexts
     cdef object __weakref__
 
     cdef double _now(self) except? -1

@@ -4,6 +4,7 @@ The part of a loop with `call_soon` and the other scheduling methods. In the ord
 `_slow_path_flags`, which is zero then: the loop runs, it is not in debug mode, and no plugin watches handles.
 """
 
+import sysconfig
 import threading
 from collections.abc import Callable
 from contextvars import Context
@@ -11,7 +12,6 @@ from typing import Any
 
 from loopcore.clock import Clock, MonotonicClock
 from loopcore.kernel import flags
-from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.limits import MICROTASK_BUDGET
@@ -31,21 +31,17 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.contexts import template_of
-    from cython.cimports.loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer, new_handle
-    from cython.cimports.loopcore.kernel.ready import push_last
-    from cython.cimports.loopcore.native.cpython import get_ident, monotonic
-    from cython.cimports.loopcore.native.tracking import UNTRACKS, track
+    from cython.cimports.loopcore._native.interpreter import get_ident, monotonic
+    from cython.cimports.loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer
 else:
-    from threading import get_ident
-    from time import monotonic
-
+    from loopcore._native.interpreter import get_ident, monotonic
     from loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer
-    from loopcore.native.interpreted import push_last
 
 _CLOSED, _IDLE, _DEBUG = flags.CLOSED, flags.IDLE, flags.DEBUG
 _WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
 _THREADSAFE = THREADSAFE
+_PUSHES_DIRECTLY = bool(cython.compiled) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+"""Whether another thread may push on the ready queue: compiled, `push` is one step under the GIL."""
 
 
 class Queues:
@@ -81,7 +77,6 @@ class Queues:
         "_immediates",
         "_flushes",
         "_closing",
-        "_contexts",
         "__weakref__",
     )
 
@@ -131,7 +126,6 @@ class Queues:
         self.inbox = Inbox.__new__(Inbox)
         self.microtasks = MicrotaskQueues(MICROTASK_BUDGET)
         self.stats = LoopStats()
-        self._contexts: ContextPool = ContextPool()
         self._flushes = []
 
     def get_debug(self) -> bool:
@@ -177,11 +171,9 @@ class Queues:
         """
         if self._slow_path_flags:
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
-        elif cython.compiled:
-            handle = new_handle(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
-        push_last(self.ready, handle)
+        self.ready.push(handle)
         return handle
 
     def call_later(
@@ -211,8 +203,6 @@ class Queues:
         """
         if self._slow_path_flags & ~_IDLE:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
-        elif cython.compiled and not self._slow_path_flags:
-            handle = new_handle(callback, args, self, context, self._contexts)
         else:
             handle = make_handle(callback, args, self, context)
         allow_cancel_in_threads(handle)
@@ -225,7 +215,7 @@ class Queues:
         return handle
 
     def _post(self, handle: Handle) -> None:
-        direct = cython.compiled and UNTRACKS and self._sampler is None and self.ready.has_room()
+        direct = _PUSHES_DIRECTLY and self._sampler is None and self.ready.has_room()
         if direct and not self._slow_path_flags and self.inbox.is_clear():
             # The GIL is held from the test of `_slow_path_flags` to the end of the push: the loop runs, and its queue
             # is consistent.
@@ -282,8 +272,6 @@ class Queues:
         """Do as `call_soon`, for the parts of the loop: compiled code calls it without unpacking arguments."""
         if self._slow_path_flags:
             self.call_soon(callback, *args, context=context)
-        elif cython.compiled:
-            self.ready.push(new_handle(callback, args, self, context, self._contexts))
         else:
             self.ready.push(make_handle(callback, args, self, context))
 
@@ -319,8 +307,7 @@ class Queues:
             if self.watching:
                 announce_handle(self, timer, "timer")
         else:
-            shares = cython.compiled and context is None
-            timer = make_timer(when, callback, args, self, template_of(self._contexts) if shares else context, shares)
+            timer = make_timer(when, callback, args, self, context)
         self.timers.push(timer)
         return timer
 
@@ -363,8 +350,6 @@ class Queues:
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
 
     def _note_late(self, handle: Handle) -> None:
-        if cython.compiled:
-            track(handle)  # the run has ended, maybe during the call
         if self._slow_path_flags & _CLOSED:
             # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
             self.inbox.discard()
@@ -372,14 +357,10 @@ class Queues:
                 self._check_closed()
 
     def _rest(self) -> None:
-        """Note that a run has ended: the collector must see every handle that only the loop refers to."""
+        """Note that a run has ended."""
         self._thread_id = None
         self._owner = 0
         self._slow_path_flags |= _IDLE
-        if cython.compiled and self.probes is not None:  # otherwise its constructor has not run
-            self.ready.track_all()
-            self.inbox.track_all()
-            self._contexts.end()
 
     def _empty_inbox_while_idle(self) -> None:
         # no tick drains them, and callbacks scheduled later must not overtake them

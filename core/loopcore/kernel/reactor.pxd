@@ -67,6 +67,4 @@ cdef inline bint is_at_rest(Reactor reactor) noexcept:
         or reactor._leave_deferred
         or reactor._stopping
         or reactor.timers.earliest != _NEVER
-        or reactor._contexts._template is not None
-        or reactor._contexts._spare is not None
     )

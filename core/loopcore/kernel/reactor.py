@@ -46,9 +46,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore._native.interpreter import get_ident
     from cython.cimports.loopcore.direct import how_many, wait_in
     from cython.cimports.loopcore.kernel.reactor import is_at_rest
-    from cython.cimports.loopcore.native.cpython import get_ident
 else:
     from threading import get_ident
 
@@ -106,8 +106,6 @@ class Reactor(PolicyDispatcher):
             if self._sampler is not None:
                 self._sampler.resume()
             self.probes.cold("loopcore_run_started", loop=self)
-            if cython.compiled:
-                self._contexts.begin()
             with as_running_loop(self):
                 while True:
                     self._events = self._begin_tick()
@@ -275,8 +273,6 @@ class Reactor(PolicyDispatcher):
         """Return how long the wait may take, in seconds; negative for no limit."""
         if self._stopping:
             return 0.0
-        if cython.compiled:
-            self._contexts.forget()
         deadline = self.timers.next_deadline()
         if deadline == _NEVER:
             return -1.0

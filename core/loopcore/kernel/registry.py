@@ -19,18 +19,10 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
 _DIRECT = sys.version_info < (3, 14)
 
 LISTS_BY_ITSELF = _DIRECT and "t" not in getattr(sys, "abiflags", "")
 """Whether compiled tasks can be in a separate list. Not without the GIL, which keeps that list consistent."""
-
-LEAVES_TASKS = _DIRECT and bool(cython.compiled)
-"""Whether a task may stay the current one of its loop until another task replaces it."""
 
 _tasks = asyncio_tasks
 _futures = asyncio_futures
@@ -101,13 +93,10 @@ def as_running_loop(loop: Any) -> Iterator[None]:
             enter_task(host, task)
 
 
-def replace_left(loop: Any, task: Any) -> None:
-    """Make `task` the current one in place of a task that was left without `leave_task`."""
-    _running[loop] = task
-
-
 def enlist(task: Any) -> None:
     """Make `task` visible to `asyncio.all_tasks`, by a weak reference."""
+    if task._registration:
+        return  # `__init__` was called again
     if not _DIRECT:
         if not task._is_seen:
             _tasks._register_task(task)

@@ -15,7 +15,6 @@ from loopcore.completion import CompletionBackend
 from loopcore.kernel.future import Future
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.reactor import Reactor
-from loopcore.kernel.registry import LEAVES_TASKS
 from loopcore.kernel.task import Task
 from loopcore.kernel.visible import IN_USE
 from loopcore.kernel.visible import Task as VisibleTask
@@ -59,7 +58,6 @@ class Scheduler(Reactor):
         self._task_class: Any = _TASK
         self._task_factory: Any = None
         self._own_tasks: bool = not INTERPRETED
-        self._task_type = Task if LEAVES_TASKS else None
 
     def use_classes(self, future_class: Any, task_class: Any) -> None:
         """Make futures and tasks of these classes; for example asyncio's, for a tool that insists on them.

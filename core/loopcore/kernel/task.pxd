@@ -1,18 +1,17 @@
 cimport cython
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF
 
-from loopcore.kernel.future cimport Future, deliver, empty_future, seen
+from loopcore._native.interpreter cimport send_or_throw
+from loopcore.kernel.future cimport Future, seen
 from loopcore.kernel.reactor cimport Reactor
-from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere, enter_task, replace_left
-from loopcore.native.cpython cimport PYGEN_ERROR, PYGEN_RETURN, PySendResult, send
-from loopcore.native.task_freelist cimport use_freelist
+from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere
 from loopcore.native.tasks cimport list_task, unlist_task
-from loopcore.native.tracking cimport untrack
 
 cdef int _PENDING
 cdef int _CANCELLED
 cdef int _FINISHED
+cdef int _RETURNED
+cdef int _YIELDED
 cdef bint _LISTS
 cdef object _COROUTINE
 
@@ -25,21 +24,19 @@ cdef class Task(Future):
     cdef public object _fut_waiter
     cdef object _thrown
     cdef Py_ssize_t _registration
-    cdef bint _returned
+    cdef int _how
     cdef public bint _must_cancel
     cdef public bint _is_seen
     cdef public bint _log_destroy_pending
     cdef public int _num_cancels_requested
 
-    @cython.locals(thread=cython.p_void)
     cdef object _run(self)
     cpdef object _as_seen(self)
     cdef int _give_up(self) except -1
     cdef int _schedule_step(self) except -1
-    @cython.locals(by_tick=bint)
-    cdef int _step(self) except -1
+    cdef int _step(self, object context) except -1
     cdef object _take_thrown(self)
-    cdef int _advance(self, object thrown) except -1
+    cdef int _advance(self, object thrown, object context) except -1
     @cython.locals(future=Future)
     cdef int _wait_for(self, object yielded) except -1
     cdef int _suspend_on(self, object future) except -1
@@ -58,118 +55,8 @@ cpdef Task make_task(Reactor loop, object coro, object name, object context)
 cdef Task make_step(Reactor loop, object coro, object context, object shown)
 
 
-cdef extern from *:
-    """
-    /* Reset the attributes of a task that a future does not have. */
-    #define loopcore_empty_task(task) \
-        do { \
-            loopcore_let_go((task)->_coro); \
-            loopcore_let_go((task)->_context); \
-            loopcore_let_go((task)->_name); \
-            loopcore_let_go((task)->_fut_waiter); \
-            loopcore_let_go((task)->_thrown); \
-            (task)->_number = 0; \
-            (task)->_is_seen = (task)->_returned = (task)->_must_cancel = (task)->_log_destroy_pending = 0; \
-            (task)->_num_cancels_requested = 0; \
-        } while (0)
-    """
-    void empty_task "loopcore_empty_task" (Task task) noexcept
-
-
-# As `end_future`, for `make_task`.
-@cython.nonecheck(False)
-cdef inline bint end_task(PyObject *ended) noexcept:
-    task = <Task>ended
-    if task._registration:
-        return False
-    if not task._is_seen and (task._log_traceback_flag or (task._status == _PENDING and task._log_destroy_pending)):
-        return False
-    untrack(task)
-    empty_task(task)
-    empty_future(task)
-    return True
-
-
-# `deliver`, in the turn of a task that has ended: this turn is not a step of it.
-cdef inline int deliver_ended(Task task) except -1:
-    cdef Reactor reactor = task._reactor
-    if reactor is not None:  # otherwise `__init__` was called again, for a loop that is not loopcore's
-        reactor._steps_task = False
-        if reactor._leave_deferred:
-            reactor._leave_current_task()
-    return deliver(task)
-
-
-cdef inline object set_class_up():
-    use_freelist(Task, end_task)
-
-
-# Here and below, attributes are not copied into local variables: those would take and give back references.
-
-
-@cython.nonecheck(False)
-cdef inline bint went_well(Future future) noexcept:
-    return future._status == _FINISHED and future._exception is None
-
-
-# Whether the next step throws no exception, as nearly all steps; if so, release the future that the task waited for.
-@cython.nonecheck(False)
-cdef inline bint needs_no_throw(Task task) noexcept:
-    if task._thrown is not None or task._must_cancel:
-        return False
-    if task._fut_waiter is not None:
-        if type(task._fut_waiter) is not Future or not went_well(<Future>task._fut_waiter):
-            return False
-        task._fut_waiter = None
-    return True
-
-
-# `enter_task` for a step of the pending phase: another task may have been left as the current one.
-@cython.nonecheck(False)
-cdef inline object enter_after(Task task):
-    task._reactor._steps_task = False
-    if not task._reactor._leave_deferred:
-        return enter_task(task._loop, task)
-    task._reactor._leave_deferred = False
-    replace_left(task._loop, task)
-    return None
-
-
-@cython.nonecheck(False)
-cdef inline bint may_stay(Reactor reactor) noexcept:
-    return not reactor._observed and not reactor._tick_observed  # the step may have turned observers on
-
-
-@cython.nonecheck(False)
-cdef inline void defer_leave_task(Task task) noexcept:
-    task._reactor._leave_deferred = True
-    task._reactor._left = <PyObject *>task
-
-
-# Whether the task may be left as the current one: it is not done, or has no result or exception to keep alive.
-@cython.nonecheck(False)
-cdef inline bint can_defer_leave(Task task) noexcept:
-    return task._status == _PENDING or (task._result is None and task._exception is None and task._status == _FINISHED)
-
-
-# A step without an exception to throw: like `advance` in loopcore/native/interpreted.py and the code after it, by
-# PyIter_Send. No StopIteration is raised and caught, and no exception handler is set up: `_advance` handles exceptions.
-@cython.nonecheck(False)
-cdef inline int resume(Task task) except -1:
-    cdef PyObject *outcome = NULL
-    cdef PySendResult status = send(task._coro, None, &outcome)
-    if status == PYGEN_ERROR:
-        task._advance(None)
-        return 0
-    yielded = <object>outcome
-    Py_DECREF(yielded)
-    if status == PYGEN_RETURN:
-        task._finish(yielded)
-    elif yielded is None:
-        task._schedule_step()
-    else:
-        task._wait_for(yielded)
-    return 0
+cdef inline object advance(Task task, object thrown, object context):
+    return send_or_throw(task._coro, thrown, context, &task._how)
 
 
 # The counterparts of `enlist` and `delist` in registry.py, for the list in loopcore/native/tasks.pxd.
