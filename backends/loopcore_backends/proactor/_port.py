@@ -70,7 +70,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import get_ident
+    from cython.cimports.loopcore._native.interpreter import get_ident
 else:
     from threading import get_ident
 

@@ -5,29 +5,22 @@ from typing import Any
 from loopcore.kernel.formatting import drop_own_frames
 from loopcore.kernel.future import Future
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.kernel.failure import is_of_a_program
-
 _FINISHED = 2
+
+OWN_CLASSES: set[type] = {Future}
+"""loopcore's classes of futures, which override nothing."""
+
+_OWN_CLASSES = OWN_CLASSES
 
 
 def takes_waiters(future: Any) -> bool:
     """Return whether a task may be the waiter of a loopcore future: its class does not override `add_done_callback`."""
-    if cython.compiled and not is_of_a_program(future):
-        return True
-    return type(future).add_done_callback is Future.add_done_callback
+    return type(future) in _OWN_CLASSES or type(future).add_done_callback is Future.add_done_callback
 
 
 def has_own_result(future: Any) -> bool:
     """Return whether the class of a loopcore future does not override `result`."""
-    if cython.compiled and not is_of_a_program(future):
-        return True
-    return type(future).result is Future.result
+    return type(future) in _OWN_CLASSES or type(future).result is Future.result
 
 
 def failure_of(waiter: Any) -> BaseException | None:

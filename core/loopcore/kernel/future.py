@@ -37,25 +37,10 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.future import (
-        deliver,
-        handle_of_due,
-        leave_to_handle,
-        notify_directly,
-        notify_first,
-        own_first,
-        own_given_up,
-        set_class_up,
-        share_first,
-    )
-    from cython.cimports.loopcore.kernel.ready import push_last
-    from cython.cimports.loopcore.native.cpython import copy_context
-    from cython.cimports.loopcore.native.stopping import stop_with
-    from cython.cimports.loopcore.native.task_freelist import has_free_object, pop_free_object
+    from cython.cimports.loopcore._native.interpreter import copy_context, stop_with
+    from cython.cimports.loopcore.kernel.future import set_class_up
 else:
-    from contextvars import copy_context
-
-    from loopcore.native.interpreted import push_last
+    from loopcore._native.interpreter import copy_context, stop_with
 
 _PENDING, _CANCELLED, _FINISHED = 0, 1, 2
 _CLOSED = flags.CLOSED
@@ -70,11 +55,9 @@ class Future(Runnable):
 
     __slots__ = (
         "_loop",
-        "_reactor",
+        "_scheduler",
         "_status",
         "_log_traceback_flag",
-        "_waiter_shares",
-        "_is_due",
         "_asyncio_future_blocking",
         "_result",
         "_exception",
@@ -94,10 +77,8 @@ class Future(Runnable):
             raise RuntimeError(f"{type(self).__name__} object is already initialized")
         if loop is None:
             loop = events.get_event_loop()
-        if cython.compiled and self._is_due:
-            leave_to_handle(self)
         self._loop: Any = loop
-        self._reactor: Any = loop if isinstance(loop, Scheduler) else None
+        self._scheduler: Any = loop if isinstance(loop, Scheduler) else None
         self._status: int = _PENDING
         self._asyncio_future_blocking: bool = False
         self._log_traceback_flag: bool = False
@@ -106,13 +87,11 @@ class Future(Runnable):
         self._exception_traceback: TracebackType | None = None
         self._waiter: Any = None
         self._waiter_context: Context | None = None
-        self._waiter_shares: bool = False  # whether the waiter shares its context until it is due (docs/adr/0006)
-        self._is_due: bool = self._is_due if cython.compiled else False  # in the ready queue (docs/adr/0007)
         self._callback_list: list[tuple[Any, Context | None]] | None = None
         self._cancel_message: Any = None
         self._source_traceback: traceback.StackSummary | None = None
         # The task of visible.py that programs see, until it is done; None for everything else.
-        self._shown: Any = self._shown if cython.compiled else getattr(self, "_shown", None)
+        self._shown: Any = self._shown
         if loop.get_debug():
             self._source_traceback = extract_stack()
 
@@ -142,9 +121,7 @@ class Future(Runnable):
     @property
     def _callbacks(self) -> list[tuple[Any, Context | None]] | None:
         entries: list[tuple[Any, Context | None]] = []
-        if cython.compiled:
-            own_first(self)
-        if self._waiter is not None and self._status == _PENDING:  # otherwise the callback is due
+        if self._waiter is not None:
             entries.append((self._waiter, self._waiter_context))
         entries += self._callback_list or []
         return [(callback._wakeup if context is None else callback, context) for callback, context in entries] or None
@@ -157,8 +134,8 @@ class Future(Runnable):
     def _check_change(self) -> None:
         self._check_initialized()
         # Before any change: the future stays pending, where asyncio's would be done without waking its waiters.
-        if self._reactor is not None and self._reactor._slow_path_flags:
-            self._reactor._check_caller()
+        if self._scheduler is not None and self._scheduler._slow_path_flags:
+            self._scheduler._check_caller()
 
     def _check_initialized(self) -> None:
         if self._loop is None:
@@ -265,7 +242,7 @@ class Future(Runnable):
         self._check_initialized()
         if self._status != _PENDING:
             self._loop.call_soon(fn, seen(self), context=context)
-        elif not cython.compiled or context is not None or not share_first(self, fn):
+        else:
             self._add_callback(fn, copy_context() if context is None else context)
 
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
@@ -280,7 +257,6 @@ class Future(Runnable):
         first = self._waiter
         if self._waiter_context is not None and first == fn and self._waiter is first and self._status == _PENDING:
             self._waiter = self._waiter_context = None
-            self._waiter_shares = False
             removed = 1
         for entry in self._callback_list or ():
             if entry[0] == fn:
@@ -306,37 +282,27 @@ class Future(Runnable):
 
     def _notify(self, callback: Any, context: Context | None) -> int:
         if context is not None:
-            if not cython.compiled or not notify_directly(self, callback, context):
-                self._loop.call_soon(callback, seen(self), context=context)
+            self._loop.call_soon(callback, seen(self), context=context)
             return 0
-        if self._reactor._slow_path_flags & _CLOSED:
-            self._reactor._check_closed()  # raises, because the waiting task would never be woken (issue 32)
-        push_last(self._reactor.ready, callback)  # a task: this is how one task hands over to another
+        if self._scheduler._slow_path_flags & _CLOSED:
+            self._scheduler._check_closed()  # raises, because the waiting task would never be woken (issue 32)
+        self._scheduler.ready.push(callback)  # a task: this is how one task hands over to another
         if self._shown is not None:
             unlink(self._shown, seen(callback))
-        if self._reactor.watching:
-            self._reactor.probes.fire("loopcore_task_woken", self._loop, seen(callback), seen(self))
+        if self._scheduler.watching:
+            self._scheduler.probes.fire("loopcore_task_woken", self._loop, seen(callback), seen(self))
         return 0
 
     def _schedule_callbacks(self) -> None:
         first, context = self._waiter, self._waiter_context
-        if first is not None and (not cython.compiled or not notify_first(self)):
+        if first is not None:
             self._waiter = self._waiter_context = None  # first: an allocation may run a collection, and code that looks
-            self._notify(first, own_given_up(self, context) if cython.compiled else context)
+            self._notify(first, context)
         callbacks = self._callback_list
         if callbacks is not None:
             self._callback_list = None
             for callback, context in callbacks:
                 self._notify(callback, context)
-
-    def _run(self) -> None:
-        if cython.compiled and self._is_due:
-            deliver(self)
-        else:
-            Runnable._run(self)  # a Python subclass may be the target of an operation
-
-    def _as_public_handle(self) -> Runnable:
-        return handle_of_due(self) if cython.compiled else self
 
     def __iter__(self) -> "FutureIterator":
         return _iterate(self)
@@ -381,10 +347,8 @@ class FutureIterator:
             return future
         self._future = None
         result = future._outcome()
-        if cython.compiled:
-            stop_with(result)
-            raise StopIteration
-        raise StopIteration(result)
+        stop_with(result)
+        raise StopIteration
 
     def send(self, value: Any) -> Any:
         """Continue; the value sent is ignored, as in asyncio."""
@@ -415,9 +379,9 @@ def _iterate(future: Future) -> "FutureIterator":
 
 
 def make_future(loop: Scheduler) -> Future:
-    """Create a Future as its constructor does outside debug mode, without the cost of that call. Compiled only."""
-    future: Future = pop_free_object() if has_free_object() else Future.__new__(Future)
-    future._loop = future._reactor = loop  # the other attributes are already zero or None
+    """Create a Future as its constructor does outside debug mode, without the cost of that call."""
+    future: Future = Future.__new__(Future)
+    future._loop = future._scheduler = loop  # the other attributes are already zero or None
     return future
 
 

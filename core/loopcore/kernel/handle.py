@@ -11,11 +11,9 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextvars import Context
-from contextvars import copy_context as python_copy_context
 from threading import RLock
 from typing import Any, Protocol
 
-from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.formatting import describe_callback, extract_stack
 from loopcore.kernel.runnable import Runnable
 
@@ -25,21 +23,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.contexts import release_context, template_of
-    from cython.cimports.loopcore.kernel.handle import (
-        acquire_context_of,
-        borrowed,
-        empty_handle,
-        own_context,
-        release_context_of,
-    )
-    from cython.cimports.loopcore.native.contexts import call_in_context
-    from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
-    from cython.cimports.loopcore.native.handle_freelist import free_handle_count, pop_free_handle, push_free_handle
-    from cython.cimports.loopcore.native.tracking import has_other_references, track, untrack
+    from cython.cimports.loopcore._native.interpreter import call_in_context, copy_context
 else:
-    copy_context = python_copy_context
-
+    from loopcore._native.interpreter import call_in_context, copy_context
 
 _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
 """The marker by which old libraries, and mocks, declare a function a coroutine function."""
@@ -69,10 +55,9 @@ class Handle(Runnable):
     __slots__ = (
         "_callback",
         "_args",
-        "_kept_context",
+        "_context",
         "_loop",
         "_cancelled",
-        "_shares_context",
         "_takes_turns",
         "_source_traceback",
         "_repr",
@@ -80,18 +65,13 @@ class Handle(Runnable):
     )
 
     def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: HandleOwner,
-        context: Context | None = None,
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None = None
     ) -> None:
         self._callback: Callable[..., object] | None = callback
         self._args: tuple[Any, ...] | None = args
-        self._kept_context: Context = copy_context() if context is None else context
+        self._context: Context = copy_context() if context is None else context
         self._loop: HandleOwner = loop
         self._cancelled: bool = False
-        self._shares_context: bool = False
         self._takes_turns: bool = False
         self._source_traceback: traceback.StackSummary | None = None
         self._repr: str | None = None
@@ -125,38 +105,15 @@ class Handle(Runnable):
                 pass
 
     def _call(self) -> None:
-        if cython.compiled:
-            if self._shares_context:
-                self._stop_sharing()
-            callback, args = self._callback, self._args  # the handle may drop them while they run
-            if call_in_context(cython.NULL, self._kept_context, borrowed(callback), borrowed(args)):
-                self._fail()
-        else:
-            try:
-                self._kept_context.run(self._callback, *self._args)  # type: ignore[arg-type, misc]
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as exc:
-                self._report(exc)
-            # A traceback keeps the frames below, and they keep this frame: it must not refer to the handle.
-            del self
-
-    def _as_public_handle(self) -> Runnable:
-        if cython.compiled:
-            track(self)  # untracked until it runs
-        return self
-
-    def _fail(self) -> None:
-        # Compiled only, with the callback's exception pending: the ordinary path sets up no exception handler.
-        track(self)  # the exception may end the run, and then no code checks for other references
-        try:
-            raise_pending()
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            self._report(exc)
+        callback, args = self._callback, self._args  # the handle may drop them while they run
+        error = call_in_context(self._context, callback, args)
+        if error is not None:
+            self._report(error)
+        del self  # interpreted, a traceback keeps this frame
 
     def _report(self, exc: BaseException) -> None:
+        if isinstance(exc, (SystemExit, KeyboardInterrupt)):
+            raise exc
         what = describe_callback(self._callback, self._args, self._loop.get_debug())
         context: dict[str, Any] = {"message": f"Exception in callback {what}", "exception": exc, "handle": self}
         if self._source_traceback:
@@ -189,17 +146,6 @@ class Handle(Runnable):
     def get_context(self) -> Context:
         """Return the context that the callback runs in."""
         return self._context
-
-    @property
-    def _context(self) -> Context:
-        if cython.compiled and self._shares_context:
-            self._stop_sharing()
-        return self._kept_context
-
-    def _stop_sharing(self) -> None:
-        # Compiled only. Until now the context was one that is never entered, and that other timers may share.
-        self._kept_context = own_context(self)
-        self._shares_context = False
 
     def _describe(self) -> list[str]:
         info = [type(self).__name__]
@@ -315,52 +261,15 @@ def make_handle(
     callback: Callable[..., object], args: tuple[Any, ...], loop: HandleOwner, context: Context | None
 ) -> Handle:
     """Make a Handle as its constructor does outside debug mode, without the cost of a constructor call."""
-    if cython.compiled:
-        own: Context = copy_context() if context is None else context
-        handle: Handle = new_handle(callback, args, loop, own, None)  # type: ignore[arg-type]
-        track(handle)
-        return handle
     handle = Handle.__new__(Handle)
     handle._callback = callback
     handle._args = args
-    handle._kept_context = copy_context() if context is None else context
+    handle._context = copy_context() if context is None else context
     handle._loop = loop
     handle._cancelled = False
-    handle._shares_context = False
     handle._takes_turns = False
     handle._source_traceback = None
     handle._repr = None
-    return handle
-
-
-def new_handle(
-    callback: Callable[..., object],
-    args: tuple[Any, ...],
-    loop: HandleOwner,
-    context: Context | None,
-    contexts: ContextPool,
-) -> Handle:
-    """Make a Handle for the ready queue of a running loop, untracked by the collector. Compiled only.
-
-    Code that takes it out of the queue calls `run_handle` or `track`; so does the end of a run (docs/adr/0004). Without
-    a `context` the handle shares one of `contexts` until it runs.
-    """
-    if not cython.compiled:
-        return make_handle(callback, args, loop, context)
-    if free_handle_count:
-        handle: Handle = pop_free_handle()
-    else:
-        handle = Handle.__new__(Handle)
-        untrack(handle)
-    # The other attributes are already zero or None.
-    handle._callback = callback
-    handle._args = args
-    if context is None:
-        handle._kept_context = template_of(contexts)
-        handle._shares_context = True
-    else:
-        handle._kept_context = context
-    handle._loop = loop
     return handle
 
 
@@ -370,105 +279,20 @@ def allow_cancel_in_threads(handle: Handle) -> int:
     return 0
 
 
-def run_entry(runnable: Runnable, contexts: ContextPool) -> int:
-    """Run an entry of a queue of the loop."""
-    if cython.compiled and type(runnable) is Handle:
-        return run_handle(runnable, contexts)
-    if cython.compiled and type(runnable) is TimerHandle:
-        return run_timer(runnable, contexts)
-    runnable._run()
-    return 0
-
-
-def run_handle(handle: Handle, contexts: ContextPool) -> int:
-    """Run a Handle of `new_handle`; recycle it if the caller has the only reference. Compiled only."""
-    if handle._shares_context and not handle._cancelled and not has_other_references(handle):
-        context = acquire_context_of(handle, contexts)
-        callback, args = borrowed(handle._callback), borrowed(handle._args)  # untracked: no other code can drop them
-        if call_in_context(contexts._thread, context, callback, args):
-            handle._kept_context = context  # the report may read it
-            handle._shares_context = False
-            handle._fail()
-        else:
-            release_context(contexts, context)
-    else:
-        handle._run()
-    return use_again(handle)
-
-
-def run_timer(timer: TimerHandle, contexts: ContextPool) -> int:
-    """Run a timer; if the caller has the only reference, in a context that timers reuse. Compiled only."""
-    if timer._shares_context and not timer._cancelled and not has_other_references(timer):
-        context = acquire_context_of(timer, contexts)
-        callback, args = timer._callback, timer._args  # timers are visible to the collector: user code may cancel it
-        if call_in_context(contexts._thread, context, borrowed(callback), borrowed(args)):
-            timer._kept_context = context
-            timer._shares_context = False
-            timer._fail()
-        else:
-            release_context_of(timer, contexts, context)
-    else:
-        timer._run()
-    return 0
-
-
-def use_again(handle: Handle) -> int:
-    """Recycle a Handle that has run if the caller has the only reference (docs/adr/0004). Compiled only."""
-    if has_other_references(handle):
-        track(handle)
-        return 0
-    empty_handle(handle)
-    if handle._source_traceback is not None:
-        handle._source_traceback = None
-    if handle._repr is not None:
-        handle._repr = None
-    push_free_handle(handle)
-    return 0
-
-
-def report_failed(callback: Callable[..., object], argument: object, loop: HandleOwner, context: Context) -> int:
-    """Report the exception of a callback that ran without a Handle. Compiled only, with the exception pending."""
-    try:
-        raise_pending()
-    except (SystemExit, KeyboardInterrupt):
-        raise
-    except BaseException as exc:
-        make_handle(callback, (argument,), loop, context)._report(exc)
-    return 0
-
-
-def set_timer(
-    when: float,
-    callback: Callable[..., object],
-    args: tuple[Any, ...],
-    loop: HandleOwner,
-    context: Context | None,
-    contexts: ContextPool,
-) -> TimerHandle:
-    """Make a TimerHandle for a running loop; without a `context` it shares one of `contexts` until it runs."""
-    shares = bool(cython.compiled) and context is None
-    return make_timer(when, callback, args, loop, template_of(contexts) if shares else context, shares)
-
-
 def make_timer(
     when: float,
     callback: Callable[..., object],
     args: tuple[Any, ...],
     loop: HandleOwner,
     context: Context | None,
-    shares_context: bool,
 ) -> TimerHandle:
-    """Make a TimerHandle as its constructor does outside debug mode, without the cost of a constructor call.
-
-    With `shares_context` the context is shared and is never entered: the timer makes a copy when it runs.
-    """
+    """Make a TimerHandle as its constructor does outside debug mode, without the cost of a constructor call."""
     timer = TimerHandle.__new__(TimerHandle)
     timer._callback = callback
     timer._args = args
-    timer._kept_context = copy_context() if context is None else context
+    timer._context = copy_context() if context is None else context
     timer._loop = loop
     timer._cancelled = False
-    timer._shares_context = shares_context
     timer._takes_turns = False
     timer._source_traceback = None
     timer._repr = None

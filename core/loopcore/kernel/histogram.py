@@ -13,9 +13,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import bit_length
+    from cython.cimports.loopcore._native.interpreter import bit_length
 else:
-    from loopcore.native.interpreted import bit_length
+    from loopcore._native.interpreter import bit_length
 
 _FLOOR_BITS = 6  # the lowest 6 bits of a duration are ignored
 _STEP_BITS = 3  # 2**3 buckets for each doubling

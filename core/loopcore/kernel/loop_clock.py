@@ -8,9 +8,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import monotonic
+    from cython.cimports.loopcore._native.interpreter import monotonic
 else:
-    from time import monotonic
+    from loopcore._native.interpreter import monotonic
 
 
 class LoopClock:

@@ -32,11 +32,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import identity, monotonic_ns, to_ns
+    from cython.cimports.loopcore._native.interpreter import identity, monotonic_ns, to_ns
 else:
-    from time import monotonic_ns
-
-    from loopcore.native.interpreted import identity, to_ns
+    from loopcore._native.interpreter import identity, monotonic_ns, to_ns
 
 WINDOW_RUNS = 16
 """Callbacks that a window times, and callbacks that it stamps, at most."""

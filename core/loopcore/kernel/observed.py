@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel import flags, phases, sources
-from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.probes import as_timeout
 from loopcore.kernel.runnable import Runnable
@@ -66,12 +65,12 @@ class ObservedRunner(CallbackRunner):
 
     __slots__ = ("_loop",)
 
-    def __init__(self, loop: "Scheduler", contexts: ContextPool) -> None:
-        CallbackRunner.__init__(self, loop.stats, loop.microtasks, contexts, loop.probes)
+    def __init__(self, loop: "Scheduler") -> None:
+        CallbackRunner.__init__(self, loop.stats, loop.microtasks, loop.probes)
         self._loop: Scheduler = loop
 
     def _call(self, runnable: Runnable) -> None:
-        self._call_observed(runnable._as_public_handle(), self._loop._source)
+        self._call_observed(runnable, self._loop._source)
 
     def _call_microtask(self, handle: Handle) -> None:
         self._call_observed(handle, _MICROTASK if self._microtasks.at_microtasks else _NEXT_TICK)

@@ -16,11 +16,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import identity, monotonic_ns
+    from cython.cimports.loopcore._native.interpreter import identity, monotonic_ns
 else:
-    from time import monotonic_ns
-
-    from loopcore.native.interpreted import identity
+    from loopcore._native.interpreter import identity, monotonic_ns
 
 _CLOCK_STRIDE = 8
 _VERY_MANY = 1 << 30

@@ -70,7 +70,6 @@ class PendingPolicy:
             loop._runner.run(runnable)
             ran += 1
         runnable = None  # what goes with it may schedule
-        loop._contexts.forget()
         return ran
 
     def drop(self) -> None:

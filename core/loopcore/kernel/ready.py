@@ -4,10 +4,10 @@ A tick runs as many entries of ReadyQueue as were in it when the wait returned, 
 the next tick.
 
 `push` may be called in the middle of another `push` or `pop`: from a Python signal handler, or from a finalizer that
-the garbage collector runs. So neither makes a call between reading its indices and writing them.
+the garbage collector runs. So neither makes a call between reading its indices and writing them. For the same reason
+another thread may push, compiled and while it holds the GIL; and `pop` may run in the middle of its `push`.
 """
 
-from loopcore.kernel.handle import Handle
 from loopcore.kernel.meter import CallbackSampler
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.sources import READY
@@ -18,11 +18,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.ready import pop_first, push_last, take_runnable
-    from cython.cimports.loopcore.native.ring import put_item
-    from cython.cimports.loopcore.native.tracking import track
+    from cython import cast
 else:
-    from loopcore.native.interpreted import track
+    from loopcore._cython import cast
 
 SMALL_RING = 64
 """Entries of a new ring; a power of two, as is every ring's size."""
@@ -53,10 +51,6 @@ class ReadyQueue:
         self._is_large: bool = False
         self._sampler: CallbackSampler | None = None
 
-    def __cinit__(self) -> None:
-        self._ring = [None] * SMALL_RING  # compiled only: `push` writes into it without a check
-        self._mask = self._limit = SMALL_RING - 1
-
     def __len__(self) -> int:
         return self._count
 
@@ -64,9 +58,6 @@ class ReadyQueue:
         """Put `runnable` at the end. Raises TypeError for None."""
         if runnable is None:  # compiled, None would pass for a Runnable
             raise TypeError("push() takes what is to be run, not None")
-        if cython.compiled:
-            push_last(self, runnable)
-            return
         if self._count > self._limit:
             self._prepare_for(runnable)
         self._ring[(self._first + self._count) & self._mask] = runnable
@@ -85,13 +76,6 @@ class ReadyQueue:
 
     def pop(self) -> Runnable | None:
         """Remove and return the oldest entry, or None if the queue is empty."""
-        runnable = self.pop_as_is()
-        return None if runnable is None else runnable._as_public_handle()
-
-    def pop_as_is(self) -> Runnable | None:
-        """Do as `pop`, for a caller that runs the entry, or calls `_as_public_handle` on it."""
-        if cython.compiled:
-            return pop_first(self)  # type: ignore[no-any-return]
         if self._count == 0:
             return None
         runnable = self._ring[self._first]
@@ -100,7 +84,7 @@ class ReadyQueue:
         self._count -= 1
         if self._count == 0 and self._is_large:
             self._shrink()
-        return runnable
+        return cast(Runnable, runnable)  # type: ignore[no-any-return]  # a check would walk through its bases
 
     def _shrink(self) -> None:
         small: list[Runnable | None] = [None] * SMALL_RING
@@ -116,30 +100,13 @@ class ReadyQueue:
                 taken.append(runnable)
         return taken
 
-    def put_in_place_of(self, entry: Runnable, other: Runnable) -> bool:
-        """Replace `entry` in the queue by `other`; return whether it was found. Compiled only."""
-        for position in range(self._count):
-            place = (self._first + position) & self._mask
-            if self._ring[place] is entry:
-                self._ring[place] = other
-                return True
-        return False
-
     def clear(self) -> None:
         """Drop all entries, and those that are pushed while entries are destroyed."""
         while self._count:
-            if cython.compiled:
-                self.track_all()
+            for runnable in self._ring:
+                if runnable is not None:
+                    runnable._give_up()
             self._replace([None] * SMALL_RING)
-
-    def track_all(self) -> None:
-        """Make the collector track every handle in here: from now on only this queue keeps them. Compiled only."""
-        for position in range(self._count):
-            runnable: Runnable | None = self._ring[(self._first + position) & self._mask]
-            if type(runnable) is Handle:
-                track(runnable)
-            elif runnable is not None:
-                runnable._give_up()
 
     def _replace(self, small: "list[Runnable | None]") -> None:
         # Destroying an entry may push another (a coroutine that is closed), so the indices must be right before that.
@@ -157,13 +124,9 @@ class ReadyQueue:
         size = self._mask + 1
         first = self._first
         grown: list[Runnable | None] = [None] * (2 * size)
-        if not cython.compiled:
-            grown[:size] = [*ring[first:], *ring[:first]]  # without a loop, in which a finalizer could push or pop
+        grown[:size] = [*ring[first:], *ring[:first]]  # without a loop, in which a finalizer could push or pop
         if self._ring is not ring or self._first != first or self._count <= self._mask:
             return  # the ring was grown or emptied while the list was made: the caller checks again
-        if cython.compiled:
-            for position in range(size):
-                put_item(grown, position, take_runnable(ring, (first + position) & self._mask))
         self._ring = grown
         self._mask = 2 * size - 1
         self._is_large = self._mask >= LARGE_RING

@@ -95,6 +95,8 @@ def as_running_loop(loop: Any) -> Iterator[None]:
 
 def enlist(task: Any) -> None:
     """Make `task` visible to `asyncio.all_tasks`, by a weak reference."""
+    if task._registration:
+        return  # `__init__` was called again
     if not _DIRECT:
         if not task._is_seen:
             _tasks._register_task(task)

@@ -1,6 +1,5 @@
 cdef class Runnable:
     cdef object _run(self)
-    cdef Runnable _as_public_handle(self)
     cpdef object _as_seen(self)
     cdef int _give_up(self) except -1
     cdef bint _takes_note(self, object result) except -1

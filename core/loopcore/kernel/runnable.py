@@ -38,10 +38,6 @@ class Runnable:
         # A copy would be a second task of the same coroutine, or a second future that never ends.
         raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
-    def _as_public_handle(self) -> "Runnable":
-        """Return the object that others see and run instead. Called after this one has left the ready queue."""
-        return self
-
     def _as_seen(self) -> Any:
         """Return the object that programs and hooks know as this one."""
         return self

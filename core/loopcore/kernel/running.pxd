@@ -1,6 +1,5 @@
 cimport cython
 
-from loopcore.kernel.contexts cimport ContextPool
 from loopcore.kernel.handle cimport Handle
 from loopcore.kernel.loop_stats cimport LoopStats
 from loopcore.kernel.microtasks cimport MicrotaskQueues
@@ -10,7 +9,6 @@ from loopcore.kernel.runnable cimport Runnable
 cdef class CallbackRunner:
     cdef LoopStats _stats
     cdef MicrotaskQueues _microtasks
-    cdef ContextPool _contexts
     cdef object _probes
 
     cdef int run(self, Runnable runnable) except -1

@@ -5,7 +5,6 @@ is observed has another runner, `loopcore.kernel.observed.ObservedRunner`. It is
 the runner here does not test for them.
 """
 
-from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.loop_stats import LoopStats
 from loopcore.kernel.microtasks import MicrotaskQueues
@@ -13,26 +12,15 @@ from loopcore.kernel.probes import Probes
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import own_logger
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.kernel.handle import run_entry
-else:
-    from loopcore.kernel.handle import run_entry
-
 
 class CallbackRunner:
     """Runs the callbacks of one loop. Thread: the loop's own."""
 
-    __slots__ = ("_stats", "_microtasks", "_contexts", "_probes")
+    __slots__ = ("_stats", "_microtasks", "_probes")
 
-    def __init__(self, stats: LoopStats, microtasks: MicrotaskQueues, contexts: ContextPool, probes: Probes) -> None:
+    def __init__(self, stats: LoopStats, microtasks: MicrotaskQueues, probes: Probes) -> None:
         self._stats: LoopStats = stats
         self._microtasks: MicrotaskQueues = microtasks
-        self._contexts: ContextPool = contexts
         self._probes: Probes = probes
 
     def run(self, runnable: Runnable) -> None:
@@ -61,7 +49,7 @@ class CallbackRunner:
             self._report_starvation()
 
     def _call(self, runnable: Runnable) -> None:
-        run_entry(runnable, self._contexts)
+        runnable._run()
 
     def _call_microtask(self, handle: Handle) -> None:
         handle._run()

@@ -1,7 +1,6 @@
 cimport cython
 
 from loopcore.kernel.completions cimport Completions
-from loopcore.kernel.contexts cimport ContextPool
 from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.inbox cimport Inbox
 from loopcore.kernel.loop_clock cimport LoopClock
@@ -51,14 +50,12 @@ cdef class Scheduler:
     cdef int _slow_path_flags
     cdef bint _observed
     cdef bint _tick_observed
-    cdef bint _has_own_call_soon
     cdef bint _has_phase_callbacks
     cdef bint _stopping
     cdef bint _waiting
     cdef readonly object _thread_id
     cdef unsigned long _owner
     cdef LoopClock _clock
-    cdef ContextPool _contexts
     cdef CallbackRunner _runner
     cdef CallbackSampler _sampler
     cdef object _policy
@@ -86,7 +83,6 @@ cdef class Scheduler:
     cdef object _empty_inbox(self)
     cdef int _empty_inbox_while_idle(self) except -1
     cdef object _create_by_rule(self, object coro, object name, object context, dict options)
-    cdef object _rest(self)
     cdef int _drop_all(self) except -1
     cdef int _check_initialized(self) except -1
     cdef int _run_first_phases(self) except -1

@@ -21,7 +21,6 @@ from loopcore.backend import ReadinessBackend
 from loopcore.clock import Clock, MonotonicClock
 from loopcore.completion import CompletionBackend
 from loopcore.kernel import flags, phases
-from loopcore.kernel.contexts import ContextPool
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.limits import FLUSH_LIMIT, MICROTASK_BUDGET, RECEIVE_LIMIT
@@ -49,7 +48,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.kernel.handle import allow_cancel_in_threads, make_handle, new_handle, set_timer
+    from cython.cimports.loopcore._native.interpreter import get_ident
+    from cython.cimports.loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer
     from cython.cimports.loopcore.kernel.observed import begin_tick_observed, run_phases_observed, wait_observed
     from cython.cimports.loopcore.kernel.tick import (
         begin_tick,
@@ -59,11 +59,9 @@ if cython.compiled:
         run_phase_callbacks,
         run_phases,
     )
-    from cython.cimports.loopcore.native.cpython import get_ident
 else:
-    from threading import get_ident
-
-    from loopcore.kernel.handle import allow_cancel_in_threads, make_handle, new_handle, set_timer
+    from loopcore._native.interpreter import get_ident
+    from loopcore.kernel.handle import allow_cancel_in_threads, make_handle, make_timer
     from loopcore.kernel.observed import begin_tick_observed, run_phases_observed, wait_observed
     from loopcore.kernel.tick import (
         begin_tick,
@@ -90,8 +88,8 @@ class Scheduler:
         "ready", "timers", "inbox", "microtasks", "phase_callbacks", "probes", "stats", "poller", "readiness",
         "completions", "tasks", "slow_callback_duration", "flush_limit", "receive_limit", "bytes_received",
         "bytes_sent", "unflushed", "watching", "watching_transports", "_slow_path_flags", "_observed",
-        "_tick_observed", "_has_own_call_soon", "_has_phase_callbacks", "_stopping", "_waiting", "_thread_id",
-        "_owner", "_clock", "_contexts", "_runner", "_sampler", "_policy", "_task_factory", "_immediates",
+        "_tick_observed", "_has_phase_callbacks", "_stopping", "_waiting", "_thread_id",
+        "_owner", "_clock", "_runner", "_sampler", "_policy", "_task_factory", "_immediates",
         "_flushes", "_closing", "_events", "_deferred_events", "_due", "_source", "_current_handle",
         "__weakref__",
     )  # fmt: skip
@@ -136,15 +134,12 @@ class Scheduler:
         self._slow_path_flags: int = _IDLE
         self._observed: bool = False  # callbacks are; the runner is an ObservedRunner
         self._tick_observed: bool = False
-        # An override of `call_soon` has to be called for the callbacks of futures.
-        self._has_own_call_soon: bool = type(self).call_soon is Scheduler.call_soon
         self._has_phase_callbacks: bool = False
         self._stopping: bool = False
         self._waiting: bool = False
         self._thread_id: int | None = None
         self._owner: int = 0  # the thread as a C integer, 0 for none: every post from another thread compares it
-        self._contexts: ContextPool = ContextPool()
-        self._runner: CallbackRunner = CallbackRunner(self.stats, self.microtasks, self._contexts, self.probes)
+        self._runner: CallbackRunner = CallbackRunner(self.stats, self.microtasks, self.probes)
         self._sampler: Any = None
         self._policy: Any = None
         self._task_factory: Any = None
@@ -170,7 +165,6 @@ class Scheduler:
         self.inbox = Inbox.__new__(Inbox)
         self.microtasks = MicrotaskQueues(MICROTASK_BUDGET)
         self.stats = LoopStats()
-        self._contexts = ContextPool()
         self._flushes = []
 
     def __reduce__(self) -> Any:
@@ -254,7 +248,7 @@ class Scheduler:
         if self._slow_path_flags:
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
         else:
-            handle = new_handle(callback, args, self, context, self._contexts)
+            handle = make_handle(callback, args, self, context)
         self.ready.push(handle)
         return handle
 
@@ -389,7 +383,7 @@ class Scheduler:
         if self._slow_path_flags:
             self.call_soon(callback, *args, context=context)
         else:
-            self.ready.push(new_handle(callback, args, self, context, self._contexts))
+            self.ready.push(make_handle(callback, args, self, context))
 
     def push(self, runnable: Runnable) -> None:
         """Put `runnable` itself on the ready queue: a task that is due, a step of a transport."""
@@ -436,7 +430,7 @@ class Scheduler:
             if self.watching:
                 announce_handle(self, timer, "timer")
         else:
-            timer = set_timer(when, callback, args, self, context, self._contexts)
+            timer = make_timer(when, callback, args, self, context)
         self.timers.push(timer)
         return timer
 
@@ -508,7 +502,6 @@ class Scheduler:
             if self._sampler is not None:
                 self._sampler.resume()
             self.probes.cold("loopcore_run_started", loop=self)
-            self._contexts.begin()
             with as_running_loop(self):
                 while True:
                     self._events = begin_tick(self)
@@ -524,7 +517,9 @@ class Scheduler:
         finally:
             self._stopping = False
             self._deferred_events = None  # they are reported again
-            self._rest()
+            self._thread_id = None
+            self._owner = 0
+            self._slow_path_flags |= _IDLE
             if self._sampler is not None:
                 self._sampler.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)
@@ -532,15 +527,6 @@ class Scheduler:
     def stop_ticks(self) -> None:
         """Make the current tick the last of this run; between two ticks, the next one."""
         self._stopping = True
-
-    def _rest(self) -> None:
-        """Note that a run has ended: the collector must see every handle that only the loop refers to."""
-        self._thread_id = None
-        self._owner = 0
-        self._slow_path_flags |= _IDLE
-        if self.probes is not None:  # otherwise `__init__` has not run
-            self.ready.track_all()
-            self._contexts.end()
 
     def close_scheduler(self) -> None:
         """Drop the queued callbacks, close the resources of `close_soon`, release the backend. Idempotent."""
@@ -708,7 +694,5 @@ class Scheduler:
         if observed != self._observed:
             self._observed = observed
             self._runner = (
-                ObservedRunner(self, self._contexts)
-                if observed
-                else CallbackRunner(self.stats, self.microtasks, self._contexts, self.probes)
+                ObservedRunner(self) if observed else CallbackRunner(self.stats, self.microtasks, self.probes)
             )

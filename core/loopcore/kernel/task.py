@@ -18,6 +18,7 @@ from types import CoroutineType
 from typing import Any
 
 from loopcore.kernel.exceptions import bad_yield_error
+from loopcore.kernel.failure import OWN_CLASSES
 from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
@@ -31,30 +32,22 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore._native.interpreter import copy_context
     from cython.cimports.loopcore.kernel.failure import failure_of, takes_waiters
     from cython.cimports.loopcore.kernel.future import seen
-    from cython.cimports.loopcore.kernel.ready import push_last
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
-    from cython.cimports.loopcore.kernel.task import (
-        needs_no_throw,
-        resume,
-        set_class_up,
-    )
-    from cython.cimports.loopcore.native.contexts import enter, leave
-    from cython.cimports.loopcore.native.cpython import copy_context, raise_pending
-    from cython.cimports.loopcore.native.task_freelist import has_free_object, pop_free_object
+    from cython.cimports.loopcore.kernel.task import advance
     from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
-    from contextvars import copy_context
-
+    from loopcore._native.interpreter import advance, copy_context
     from loopcore.kernel.failure import failure_of, takes_waiters
     from loopcore.kernel.future import seen
     from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, next_number
-    from loopcore.native.interpreted import advance, push_last
 
 _PENDING = 0
 _CANCELLED = 1
 _FINISHED = 2
+_RETURNED, _YIELDED = 0, 1  # PySendResult's; -1 is an exception
 _LISTS = LISTS_BY_ITSELF
 _COROUTINE = CoroutineType
 
@@ -72,7 +65,7 @@ class Task(Future):
         "_fut_waiter",
         "_thrown",
         "_registration",
-        "_returned",
+        "_how",
         "_must_cancel",
         "_is_seen",
         "_log_destroy_pending",
@@ -91,7 +84,7 @@ class Task(Future):
         Future.__init__(self, loop=loop)
         self._log_destroy_pending: bool = False
         self._is_seen: bool = self._shown is not None  # if so, the task that programs see reports its end
-        self._registration: Any = self._registration if cython.compiled else 0  # from an earlier `__init__`, or 0
+        self._registration: Any = self._registration or 0  # from an earlier `__init__`
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         if context is not None:
@@ -103,12 +96,12 @@ class Task(Future):
         self._number: int = next_number() if name is None and self._shown is None else 0
         self._fut_waiter: Any = None
         self._thrown: BaseException | None = None
-        self._returned: bool = False
+        self._how: int = _YIELDED  # what `advance` has returned
         self._must_cancel: bool = False
         self._num_cancels_requested: int = 0
         enlist(self)
-        if self._reactor is not None:
-            self._reactor.stats.tasks_created += 1
+        if self._scheduler is not None:
+            self._scheduler.stats.tasks_created += 1
         self._announce("loopcore_task_spawned")
         try:
             if eager_start and self._loop.is_running():
@@ -116,8 +109,7 @@ class Task(Future):
             else:
                 self._schedule_step()
         finally:
-            if not cython.compiled:
-                del self
+            del self  # interpreted, a traceback keeps this frame; so below
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -195,18 +187,8 @@ class Task(Future):
     # Running
 
     def _run(self) -> None:
-        if cython.compiled:
-            thread = self._reactor._contexts._thread if self._reactor is not None else cython.NULL
-            enter(thread, self._context)
-            try:
-                self._step()
-            finally:
-                leave(thread, self._context)
-        else:
-            # Interpreted, an exception keeps its coroutine's frame, and that keeps the frames that ran it. If these
-            # kept the task (here, and below), the task and its report would wait for the next garbage collection.
-            self._context.run(self._step)
-            del self
+        self._step(self._context)
+        del self
 
     def _as_seen(self) -> Any:
         return seen(self)
@@ -215,9 +197,9 @@ class Task(Future):
         self._shown = None
 
     def _schedule_step(self) -> None:
-        if self._reactor is not None:
-            push_last(self._reactor.ready, self)
-            if self._reactor.watching:
+        if self._scheduler is not None:
+            self._scheduler.ready.push(self)
+            if self._scheduler.watching:
                 self._announce_woken(None)
         else:
             self._loop.call_soon(self._wakeup, None, context=self._context)
@@ -228,29 +210,24 @@ class Task(Future):
         if future is not None and self._shown is not None and not isinstance(future, Future):
             unlink(future, self._shown)
         try:
-            self._step()
+            self._step(None)
         finally:
             self._announce("loopcore_task_step_end")
-            if not cython.compiled:
-                del self, future
+            del self, future
 
-    def _step(self) -> None:
-        """Run the coroutine until it suspends or ends. The task's context is the current one."""
+    def _step(self, context: Context | None) -> None:
+        """Run the coroutine until it suspends or ends, in `context` or, if that is None, in the current one."""
         if self._status != _PENDING:
             raise asyncio.InvalidStateError(f"step(): already done: {self!r}")
-        thrown = None if cython.compiled and needs_no_throw(self) else self._take_thrown()
-        if self._reactor is not None:
-            self._reactor.stats.task_steps = self._reactor.stats.task_steps + 1  # `+=` would take a reference
+        thrown = self._take_thrown()
+        if self._scheduler is not None:
+            self._scheduler.stats.task_steps = self._scheduler.stats.task_steps + 1  # `+=` would take a reference
         previous = enter_task(self._loop, seen(self))
         try:
-            if cython.compiled and thrown is None:
-                resume(self)
-            else:
-                self._advance(thrown)
+            self._advance(thrown, context)
         finally:
             leave_task(self._loop, previous)
-            if not cython.compiled:
-                del self, thrown
+            del self, thrown
 
     def _take_thrown(self) -> BaseException | None:
         thrown: BaseException | None = self._thrown
@@ -264,37 +241,27 @@ class Task(Future):
             self._must_cancel = False
         return thrown
 
-    def _advance(self, thrown: BaseException | None) -> None:
+    def _advance(self, thrown: BaseException | None, context: Context | None) -> None:
+        outcome = advance(self, thrown, context)
         try:
-            if thrown is not None:
-                yielded = self._coro.throw(thrown)
-            elif cython.compiled:
-                yielded = raise_pending()  # raised by the coroutine in `resume`, which handles the ordinary case
+            if self._how == _YIELDED:
+                if outcome is None:
+                    self._schedule_step()
+                else:
+                    self._wait_for(outcome)
+            elif self._how == _RETURNED:
+                self._finish(outcome)
+            elif isinstance(outcome, CancelledError):
+                self._finish_cancelled(outcome)
             else:
-                yielded = advance(self._coro, self)
-        except StopIteration as stop:
-            self._finish(stop.value)
-        except CancelledError as exc:
-            self._finish_cancelled(exc)
-        except (KeyboardInterrupt, SystemExit) as exc:
-            self._finish_failed(exc)
-            if not cython.compiled:
-                del self, thrown
-            raise
-        except BaseException as exc:
-            self._finish_failed(exc)
-        else:
-            if self._returned:
-                self._finish(yielded)
-            elif yielded is None:
-                self._schedule_step()
-            else:
-                self._wait_for(yielded)
-        if not cython.compiled:
-            del self, thrown
+                self._finish_failed(outcome)
+                if isinstance(outcome, (KeyboardInterrupt, SystemExit)):
+                    raise outcome
+        finally:
+            del self, thrown, outcome
 
     def _wait_for(self, yielded: Any) -> int:
-        if isinstance(yielded, Future) and self._reactor is not None and takes_waiters(yielded):
+        if isinstance(yielded, Future) and self._scheduler is not None and takes_waiters(yielded):
             future = yielded
             if future._asyncio_future_blocking and future._loop is self._loop and future is not self:
                 future._asyncio_future_blocking = False
@@ -354,25 +321,25 @@ class Task(Future):
         # The task is done, with a result or not, and its end has not been reported yet.
         if self._registration:
             delist(self)
-        if self._reactor is not None:
+        if self._scheduler is not None:
             if self._status == _CANCELLED:
-                self._reactor.stats.tasks_cancelled += 1
+                self._scheduler.stats.tasks_cancelled += 1
             elif self._exception is not None:
-                self._reactor.stats.tasks_failed += 1
+                self._scheduler.stats.tasks_failed += 1
             else:
-                self._reactor.stats.tasks_finished += 1
-            if self._reactor.watching:
+                self._scheduler.stats.tasks_finished += 1
+            if self._scheduler.watching:
                 self._announce("loopcore_task_done")
         Future._schedule_callbacks(self)
         self._shown = None
 
     def _announce(self, hook: str) -> None:
-        if self._reactor is not None and self._reactor.watching:
-            self._reactor.probes.fire(hook, self._loop, seen(self))
+        if self._scheduler is not None and self._scheduler.watching:
+            self._scheduler.probes.fire(hook, self._loop, seen(self))
 
     def _announce_woken(self, future: Any) -> None:
         woken_by = seen(future) if isinstance(future, Future) else future
-        self._reactor.probes.fire("loopcore_task_woken", self._loop, seen(self), woken_by)
+        self._scheduler.probes.fire("loopcore_task_woken", self._loop, seen(self), woken_by)
 
     def _start_eagerly(self) -> None:
         try:
@@ -380,8 +347,7 @@ class Task(Future):
         finally:
             if self._status != _PENDING:
                 self._coro = None
-            if not cython.compiled:
-                del self
+            del self
 
     def __repr__(self) -> str:
         return describe_task(self) if self._shown is None else repr(self._shown)
@@ -389,8 +355,8 @@ class Task(Future):
     def __del__(self) -> None:
         if self._registration:
             delist(self)
-            if self._status == _PENDING and self._reactor is not None:
-                self._reactor.stats.tasks_destroyed += 1
+            if self._status == _PENDING and self._scheduler is not None:
+                self._scheduler.stats.tasks_destroyed += 1
         if self._is_seen:
             return
         if self._status == _PENDING and self._log_destroy_pending:
@@ -405,15 +371,15 @@ class Task(Future):
 
 def make_step(loop: Scheduler, coro: Any, context: Context, shown: Any) -> Task:
     """Make the Task that runs the coroutine of `shown`, a task of visible.py. Compiled only."""
-    step: Task = pop_free_object() if has_free_object() else Task.__new__(Task)
-    step._loop = step._reactor = loop  # the other attributes are already zero or None
+    step: Task = Task.__new__(Task)
+    step._loop = step._scheduler = loop  # the other attributes are already zero or None
     step._coro = coro
     step._context = context
     step._shown = shown
     step._is_seen = step._log_destroy_pending = True
     step._registration = 1
     loop.stats.tasks_created += 1
-    push_last(loop.ready, step)
+    loop.ready.push(step)
     return step
 
 
@@ -423,8 +389,8 @@ def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) ->
         raise TypeError(f"a coroutine was expected, got {coro!r}")
     if context is not None:
         check_context(context)
-    task: Task = pop_free_object() if has_free_object() else Task.__new__(Task)
-    task._loop = task._reactor = loop  # the other attributes are already zero or None
+    task: Task = Task.__new__(Task)
+    task._loop = task._scheduler = loop  # the other attributes are already zero or None
     task._coro = coro
     task._context = copy_context() if context is None else context
     if name is None:
@@ -434,11 +400,11 @@ def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) ->
     task._log_destroy_pending = True
     enlist(task)
     loop.stats.tasks_created += 1
-    push_last(loop.ready, task)
+    loop.ready.push(task)
     return task
 
 
-if cython.compiled:
-    set_class_up()
-    if _LISTS:
-        show_tasks(lambda: tasks_listed())  # noqa: PLW0108  # which is C's
+OWN_CLASSES.add(Task)
+
+if cython.compiled and _LISTS:
+    show_tasks(lambda: tasks_listed())  # noqa: PLW0108  # which is C's

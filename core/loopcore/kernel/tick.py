@@ -72,7 +72,6 @@ def time_to_deadline(loop: "Scheduler") -> float:
     """Return how long the wait may take, in seconds; negative for no limit."""
     if loop._stopping:
         return 0.0
-    loop._contexts.forget()
     deadline = loop.timers.next_deadline()
     if deadline == _NEVER:
         return -1.0
@@ -130,7 +129,7 @@ def run_pending(loop: "Scheduler") -> int:
         loop._runner.run_microtasks()
     count = loop.ready._count
     for _ in range(count):
-        runnable = loop.ready.pop_as_is()
+        runnable = loop.ready.pop()
         if runnable is None:
             break  # a callback has run the loop itself, or closed it
         loop._runner.run_alone(runnable)
@@ -139,7 +138,6 @@ def run_pending(loop: "Scheduler") -> int:
             loop._runner.run_microtasks()
         if loop.unflushed > loop.flush_limit:
             flush_early(loop)
-    loop._contexts.forget()  # between two ticks nothing keeps the variables of callbacks that have run
     return count
 
 

@@ -21,7 +21,7 @@ cdef class TimerHeap(TimerKeeper):
     cpdef object push(self, TimerHandle timer)
     @cython.locals(first=TimerHandle)
     cpdef double next_deadline(self) except? -1
-    @cython.locals(due=list)
+    @cython.locals(due=list, first=TimerHandle)
     cpdef list pop_due(self, double limit)
     @cython.locals(new=list, heap=list, run=list, dropped=list, timer=TimerHandle)
     cpdef object clear(self)
@@ -33,8 +33,8 @@ cdef class TimerHeap(TimerKeeper):
     cdef int _sort_new(self) except -1
     @cython.locals(first=TimerHandle, other=TimerHandle)
     cdef TimerHandle _first(self)
-    @cython.locals(timer=TimerHandle, last=TimerHandle)
-    cdef int _pop(self) except -1
+    @cython.locals(last=TimerHandle)
+    cdef int _pop(self, TimerHandle timer) except -1
     @cython.locals(heap=list, run=list, place=Py_ssize_t)
     cdef object _compact(self)
     @cython.locals(heap=list, above=TimerHandle)

@@ -81,8 +81,8 @@ class TimerHeap(TimerKeeper):
                 self._compact()
             first = self._first()
             if first is not None and first._cancelled:
-                del first  # released by `_pop`, before the next one is read: a finalizer may set an earlier one
-                self._pop()
+                self._pop(first)
+                del first  # before the next one is read: a finalizer may set an earlier one
                 continue
             self.earliest = _NEVER if first is None else first._when
             if not self._new:  # otherwise a finalizer has set a timer meanwhile
@@ -94,8 +94,9 @@ class TimerHeap(TimerKeeper):
         try:
             while self.next_deadline() < limit:
                 # Before it is removed: if memory is short, no timer is lost.
-                due.append(self._first())  # type: ignore[arg-type]
-                self._pop()
+                first = self._first()
+                due.append(first)  # type: ignore[arg-type]
+                self._pop(first)  # type: ignore[arg-type]
         except MemoryError:
             if not due:
                 raise
@@ -161,16 +162,16 @@ class TimerHeap(TimerKeeper):
                 return other
         return first
 
-    def _pop(self) -> None:
-        timer = self._first()
+    def _pop(self, timer: TimerHandle) -> None:
+        """Remove the first timer."""
         if self._run and self._run[len(self._run) - 1] is timer:
             self._run.pop()
         else:
             last = self._heap.pop()
             if self._heap:
                 self._sink(last, 0)
-        timer._keeper = None  # type: ignore[union-attr]  # there is one
-        if timer._cancelled:  # type: ignore[union-attr]
+        timer._keeper = None
+        if timer._cancelled:
             self.cancelled_count -= 1
 
     def _compact(self) -> None:

@@ -24,13 +24,14 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore._native.interpreter import copy_context
     from cython.cimports.loopcore.kernel.task import make_step
     from cython.cimports.loopcore.kernel.visible import begin
     from cython.cimports.loopcore.native.asyncio_task import Task as AsyncioTask
-    from cython.cimports.loopcore.native.cpython import copy_context
 else:
     from asyncio import Task as AsyncioTask
-    from contextvars import copy_context
+
+    from loopcore._native.interpreter import copy_context
 
 IN_USE = sys.version_info >= (3, 14) and asyncio.Task is not asyncio.tasks._PyTask
 """Whether tasks are made of these classes; elsewhere (PyPy has no `asyncio.Task` in C) a step is all there is."""

@@ -4,8 +4,6 @@ from cpython.object cimport PyObject
 
 cdef extern from *:
     """
-    #include <time.h>
-
     /* A reference to None, which is not counted where None is immortal. */
     static inline PyObject *
     loopcore_none(void)
@@ -35,17 +33,6 @@ cdef extern from *:
             PyErr_Format(PyExc_SystemError, "%R returned NULL without setting an exception", callable);
         }
         return result;
-    }
-
-    /* PyIter_Send, inlined. */
-    static inline PySendResult
-    loopcore_send(PyObject *iterator, PyObject *value, PyObject **result)
-    {
-        PyAsyncMethods *methods = Py_TYPE(iterator)->tp_as_async;
-        if (methods != NULL && methods->am_send != NULL) {
-            return methods->am_send(iterator, value, result);
-        }
-        return PyIter_Send(iterator, value, result);
     }
 
     /* Enter the context, call, leave: Context.run without the bound method and without building a new
@@ -117,53 +104,6 @@ cdef extern from *:
         return 0;
     }
 
-    /* Seconds on CLOCK_MONOTONIC, the clock of time.monotonic(). */
-    static inline double
-    loopcore_monotonic(void)
-    {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (double)((long long)now.tv_sec * 1000000000 + now.tv_nsec) / 1e9;
-    }
-
-    /* The same clock in nanoseconds: time.monotonic_ns(). */
-    static inline long long
-    loopcore_monotonic_ns(void)
-    {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
-    }
-
-    /* Seconds as nanoseconds: int(seconds * 1e9) without the int. */
-    static inline long long
-    loopcore_to_ns(double seconds)
-    {
-        return (long long)(seconds * 1e9);
-    }
-
-    /* id(), which is an audited call: a number that no other object has while this one lives. */
-    static inline Py_ssize_t
-    loopcore_identity(PyObject *object)
-    {
-        return (Py_ssize_t)object;
-    }
-
-    /* int.bit_length() of a number that is not negative. */
-    static inline int
-    loopcore_bit_length(long long number)
-    {
-    #if defined(__GNUC__) || defined(__clang__)
-        return number ? 64 - __builtin_clzll((unsigned long long)number) : 0;
-    #else
-        int bits = 0;
-        while (number) {
-            number >>= 1;
-            bits++;
-        }
-        return bits;
-    #endif
-    }
     /* Raise the exception that a `noexcept` call has left pending, for code that handles it. */
     static inline PyObject *
     loopcore_raise_pending(void)
@@ -176,16 +116,10 @@ cdef extern from *:
     int call_with "loopcore_call_with" (object callback, object argument) noexcept
     object ask_for_buffer "loopcore_ask_for_buffer" (object get_buffer, object hint)
     int call_method_with "loopcore_call_method_with" (object object, object name, object one, object other) noexcept
-    double monotonic "loopcore_monotonic" () noexcept
-    long long monotonic_ns "loopcore_monotonic_ns" () noexcept
-    long long to_ns "loopcore_to_ns" (double seconds) noexcept
-    Py_ssize_t identity "loopcore_identity" (object object) noexcept
-    int bit_length "loopcore_bit_length" (long long number) noexcept
 
 cdef extern from "Python.h":
     # For exactly bytes.
     Py_ssize_t size_of "PyBytes_GET_SIZE" (object item) noexcept
-    unsigned long get_ident "PyThread_get_thread_ident" () noexcept
     object copy_context "PyContext_CopyCurrent" ()
     int context_enter "PyContext_Enter" (object context) except -1
     int context_exit "PyContext_Exit" (object context) except -1
@@ -195,5 +129,3 @@ cdef extern from "Python.h":
         PYGEN_ERROR
         PYGEN_NEXT
 
-    # PYGEN_ERROR leaves the exception pending, for `raise_pending`.
-    PySendResult send "loopcore_send" (object iterator, object value, PyObject **result) noexcept

@@ -17,7 +17,7 @@ cdef class ImmediateResult:
 
 
 cdef class Sweeper(Runnable):
-    cdef Scheduler _reactor
+    cdef Scheduler _scheduler
 
     cdef object _run(self)
 

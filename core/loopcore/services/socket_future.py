@@ -27,7 +27,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.stopping import stop_with
+    from cython.cimports.loopcore._native.interpreter import stop_with
 
 _PENDING = 0
 
@@ -70,14 +70,14 @@ class ImmediateResult:
 class Sweeper(Runnable):
     """Ends the registrations that are not resumed. Runs at the end of each tick in which there are any."""
 
-    __slots__ = ("_reactor",)
+    __slots__ = ("_scheduler",)
 
     def __init__(self, reactor: Scheduler) -> None:
-        self._reactor: Scheduler = reactor
+        self._scheduler: Scheduler = reactor
 
     def _run(self) -> None:
-        if self._reactor.readiness.sweep():
-            self._reactor.flush_soon(self)
+        if self._scheduler.readiness.sweep():
+            self._scheduler.flush_soon(self)
 
 
 class SocketFuture(Future):
@@ -132,13 +132,13 @@ class SocketFuture(Future):
             elif self._kind == _RECV_INTO:
                 with memoryview(self._argument) as view:
                     drained = result < view.nbytes
-            is_first = self._reactor.readiness.keep_reader(self._fd, self._sock, drained)
+            is_first = self._scheduler.readiness.keep_reader(self._fd, self._sock, drained)
         except MemoryError:
             self._leave()
             return
         self._watching = False
         if is_first:
-            self._reactor.flush_soon(self._sweeper)
+            self._scheduler.flush_soon(self._sweeper)
         self._sock = self._argument = None  # the woken task keeps this future until it waits again
 
     def displaced(self) -> None:
@@ -151,14 +151,14 @@ class SocketFuture(Future):
         if self._watching:
             self._watching = False
             # A transport that replaces this one in the table does not notify it.
-            entry = self._reactor.readiness.lookup(self._fd)
+            entry = self._scheduler.readiness.lookup(self._fd)
             if entry is None:
                 return
             if self._direction == _READING:
                 if entry.reader is self:
-                    self._reactor.readiness.clear_reader(self._fd)
+                    self._scheduler.readiness.clear_reader(self._fd)
             elif entry.writer is self:
-                self._reactor.readiness.clear_writer(self._fd)
+                self._scheduler.readiness.clear_writer(self._fd)
 
     def _cancel(self, msg: Any) -> bool:
         cancelled = Future._cancel(self, msg)
@@ -214,10 +214,10 @@ def begin(
 ) -> SocketFuture:
     """Return a future that is not in the table yet. Only a read of `sock` may keep its registration for the next."""
     future = SocketFuture.__new__(SocketFuture)
-    reactor = sweeper._reactor
+    reactor = sweeper._scheduler
     if cython.compiled and not reactor.get_debug():
         future._loop = reactor  # all other attributes are zero or None
-        future._reactor = reactor
+        future._scheduler = reactor
     else:
         Future.__init__(future, loop=reactor)
     future._set_out(sweeper, fd, direction, kind, sock, argument)

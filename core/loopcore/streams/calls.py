@@ -23,7 +23,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.stopping import stop_with
+    from cython.cimports.loopcore._native.interpreter import stop_with
 
 _PENDING = 0  # the state of a pending future
 _NEW = 0

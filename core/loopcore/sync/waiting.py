@@ -35,7 +35,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.stopping import stop_with
+    from cython.cimports.loopcore._native.interpreter import stop_with
     from cython.cimports.loopcore.sync.waiting import answer_without_exceptions
 
 _current_loop = _get_running_loop

@@ -87,12 +87,11 @@ class ReadinessDatagramDriver(DatagramDriver):
         if not self.reading:
             return
         if cython.compiled:
-            thread = self.scheduler._contexts._thread
-            enter(thread, self.context)
+            enter(self.context)
             try:
                 self._receive()
             finally:
-                leave(thread, self.context)
+                leave(self.context)
         else:
             self.context.run(self._receive)
 
@@ -211,12 +210,11 @@ class ReadinessDatagramDriver(DatagramDriver):
 
     def _refuse(self, exc: OSError) -> None:
         if cython.compiled:
-            thread = self.scheduler._contexts._thread
-            enter(thread, self.context)
+            enter(self.context)
             try:
                 self.sink._refused(exc)
             finally:
-                leave(thread, self.context)
+                leave(self.context)
         else:
             self.context.run(self.sink._refused, exc)
 

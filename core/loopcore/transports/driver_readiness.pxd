@@ -20,7 +20,6 @@ cdef class ReadinessDriver(BufferedStreamDriver):
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
-    @cython.locals(thread=cython.p_void)
     cdef object _run(self)
     cpdef object write(self, object item, Py_ssize_t size)
     cdef int _schedule_flush(self) except -1

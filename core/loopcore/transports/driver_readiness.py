@@ -67,12 +67,11 @@ class ReadinessDriver(BufferedStreamDriver):
         if not self.reading:
             return
         if cython.compiled:
-            thread = self.scheduler._contexts._thread
-            enter(thread, self.context)
+            enter(self.context)
             try:
                 self._receive()
             finally:
-                leave(thread, self.context)
+                leave(self.context)
         else:
             self.context.run(self._receive)
         if self._flush_scheduled:

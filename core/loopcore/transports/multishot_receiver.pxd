@@ -26,7 +26,6 @@ cdef class MultishotReceiver(Runnable):
     cdef object _submit(self)
     @cython.locals(operation=Operation, driver=Driver)
     cpdef object _run(self)
-    @cython.locals(thread=cython.p_void)
     cdef object _hand_over(self, Driver driver, object result)
     cdef object _run_seldom(self, Driver driver, object result)
     cpdef object push_back(self, object result)

@@ -135,12 +135,11 @@ class MultishotReceiver(Runnable):
 
     def _hand_over(self, driver: Driver, result: Any) -> None:
         if cython.compiled:
-            thread = self._scheduler._contexts._thread
-            enter(thread, driver.context)
+            enter(driver.context)
             try:
                 driver._arrived(result)
             finally:
-                leave(thread, driver.context)
+                leave(driver.context)
             driver._answer()
         else:
             driver.context.run(driver._arrived, result)

@@ -1,4 +1,4 @@
-"""The only callback of a future: the future is the entry of the ready queue, which a program cannot notice."""
+"""The only callback of a future: what it sees, and who sees it."""
 
 import asyncio
 import gc

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
 from contextvars import Context, ContextVar, Token, copy_context
 from typing import Any
 
@@ -12,21 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loopcore
-from loopcore.kernel.contexts import share_contexts
 
 Loop = asyncio.AbstractEventLoop
 Program = list[tuple[Any, ...]]
 
 VARIABLES: list[ContextVar[Any]] = [ContextVar(f"variable {number}", default="none") for number in range(2)]
 variable = VARIABLES[0]
-
-
-@pytest.fixture(params=["shared", "copied"], autouse=True)
-def _sharing(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both ways: of a Python whose contexts are known, and of one where they are not."""
-    share_contexts(request.param == "shared")
-    yield
-    share_contexts(True)
 
 
 # Random programs, against asyncio's own loop

@@ -2,36 +2,11 @@
 
 import asyncio
 import gc
-import sys
-import sysconfig
 import weakref
-from collections.abc import Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
-import pytest
-
-from loopcore.kernel import timers
-from loopcore.kernel.contexts import share_contexts
-
 Loop = asyncio.AbstractEventLoop
-
-
-@pytest.fixture(params=["shared", "copied"], autouse=True)
-def _sharing(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both ways: of a Python whose contexts are known, and of one where they are not."""
-    assert share_contexts(False) is False
-    is_known = share_contexts(request.param == "shared")
-    if (
-        not timers.__file__.endswith(".py")
-        and sys.version_info < (3, 15)
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
-    ):
-        assert is_known is (request.param == "shared")
-    else:
-        assert not is_known
-    yield
-    share_contexts(True)
 
 
 variable: ContextVar[Any] = ContextVar("variable", default="none")

@@ -1,0 +1,179 @@
+/* What Python cannot say about the interpreter: steps of coroutines, calls in a context, clocks without an object.
+ *
+ * interpreter.py has the same functions in Python. Public C API only, for Python 3.11 and later. */
+
+#ifndef LOOPCORE_INTERPRETER_H
+#define LOOPCORE_INTERPRETER_H
+
+#include <Python.h>
+#include <time.h>
+
+/* Take the pending exception, with its traceback. */
+static inline PyObject *
+loopcore_raised_exception(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace != NULL) {
+        PyException_SetTraceback(value, trace);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+#endif
+}
+
+/* Call in a context. Return None, or the exception that was raised. */
+static inline PyObject *
+loopcore_call_in_context(PyObject *context, PyObject *callback, PyObject *args)
+{
+    PyObject *result;
+    if (!PyTuple_Check(args)) {
+        PyErr_SetString(PyExc_TypeError, "the arguments of a handle must be a tuple"); /* the program set others */
+        return loopcore_raised_exception();
+    }
+    if (PyContext_Enter(context) < 0) {
+        return loopcore_raised_exception();
+    }
+    result = PyObject_Vectorcall(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
+    if (PyContext_Exit(context) < 0) {
+        Py_CLEAR(result);
+    }
+    if (result == NULL) {
+        return loopcore_raised_exception();
+    }
+    Py_DECREF(result);
+    Py_RETURN_NONE;
+}
+
+/* The value of a pending StopIteration, or NULL with another exception pending. */
+static inline PyObject *
+loopcore_returned_value(void)
+{
+    PyObject *stop, *value;
+    if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
+        return NULL;
+    }
+    stop = loopcore_raised_exception();
+    value = PyObject_GetAttrString(stop, "value");
+    Py_DECREF(stop);
+    return value;
+}
+
+/* Run a coroutine to its next suspension: throw `thrown` into it, or send None if that is None. It runs in `context`,
+ * or in the current one if that is None. Return the object it yielded (`how` is PYGEN_NEXT), its result (PYGEN_RETURN),
+ * or the exception that it raised (PYGEN_ERROR). No StopIteration is made for a result. */
+static inline PyObject *
+loopcore_advance(PyObject *coro, PyObject *thrown, PyObject *context, int *how)
+{
+    PyObject *outcome = NULL;
+    if (context != Py_None && PyContext_Enter(context) < 0) {
+        *how = PYGEN_ERROR;
+        return loopcore_raised_exception();
+    }
+    if (thrown == Py_None) {
+        *how = PyIter_Send(coro, Py_None, &outcome);
+    }
+    else {
+        outcome = PyObject_CallMethod(coro, "throw", "O", thrown);
+        *how = PYGEN_NEXT;
+        if (outcome == NULL) {
+            outcome = loopcore_returned_value();
+            *how = outcome == NULL ? PYGEN_ERROR : PYGEN_RETURN;
+        }
+    }
+    if (context != Py_None && PyContext_Exit(context) < 0) {
+        Py_CLEAR(outcome);
+        *how = PYGEN_ERROR;
+    }
+    return *how == PYGEN_ERROR ? loopcore_raised_exception() : outcome;
+}
+
+/* Leave a StopIteration with `value` pending, for a bare `raise StopIteration`, which Cython compiles to a return of
+ * NULL. None needs no exception: an iterator that returns NULL has ended with None. From Python 3.12 on `await` takes
+ * the value out of an exception, made here as its constructor would, because calling the class takes three times as
+ * long. Before, the interpreter makes one on demand, unless the value would be taken for its arguments or for itself. */
+static inline void
+loopcore_stop_with(PyObject *value)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyTypeObject *type = (PyTypeObject *)PyExc_StopIteration;
+    PyObject *args;
+    PyStopIterationObject *stop;
+    if (value == Py_None) {
+        return;
+    }
+    args = PyTuple_Pack(1, value);
+    stop = args == NULL ? NULL : (PyStopIterationObject *)type->tp_alloc(type, 0);
+    if (stop == NULL) {
+        Py_XDECREF(args);
+        return; /* a MemoryError is pending */
+    }
+    stop->args = args;
+    stop->value = Py_NewRef(value);
+    PyErr_SetRaisedException((PyObject *)stop);
+#else
+    PyObject *stop;
+    if (value == Py_None) {
+        return;
+    }
+    if (!PyTuple_Check(value) && !PyExceptionInstance_Check(value)) {
+        PyErr_SetObject(PyExc_StopIteration, value);
+        return;
+    }
+    stop = PyObject_CallOneArg(PyExc_StopIteration, value);
+    if (stop != NULL) {
+        PyErr_SetObject(PyExc_StopIteration, stop);
+        Py_DECREF(stop);
+    }
+#endif
+}
+
+/* time.monotonic_ns(), in nanoseconds. */
+static inline long long
+loopcore_monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* time.monotonic(), in seconds. */
+static inline double
+loopcore_monotonic(void)
+{
+    return (double)loopcore_monotonic_ns() / 1e9;
+}
+
+/* int(seconds * 1e9). */
+static inline long long
+loopcore_to_ns(double seconds)
+{
+    return (long long)(seconds * 1e9);
+}
+
+/* id(), which is an audited call: a number that no other object has while this one lives. */
+static inline Py_ssize_t
+loopcore_identity(PyObject *object)
+{
+    return (Py_ssize_t)object;
+}
+
+/* int.bit_length() of a number that is not negative. */
+static inline int
+loopcore_bit_length(long long number)
+{
+    unsigned long long left = (unsigned long long)number;
+    int bits = 0;
+    while (left) {
+        left >>= 1;
+        bits++;
+    }
+    return bits;
+}
+
+#endif

@@ -1,0 +1,74 @@
+"""The functions of interpreter.h in Python."""
+
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from threading import get_ident
+from time import monotonic, monotonic_ns
+from typing import Any, Final
+
+__all__ = [
+    "advance",
+    "bit_length",
+    "call_in_context",
+    "copy_context",
+    "get_ident",
+    "identity",
+    "monotonic",
+    "monotonic_ns",
+    "stop_with",
+    "to_ns",
+]
+
+RETURNED: Final = 0
+RAISED: Final = -1
+YIELDED: Final = 1
+
+identity = id
+
+
+def call_in_context(context: Context, callback: Callable[..., object], args: tuple[Any, ...]) -> BaseException | None:
+    """Call in a context. Return None, or the exception that was raised."""
+    try:
+        context.run(callback, *args)
+    except BaseException as error:
+        return error
+    finally:
+        del context, callback, args  # a traceback keeps this frame
+    return None
+
+
+def advance(task: Any, thrown: BaseException | None, context: Context | None) -> Any:
+    """Run the coroutine of `task` to its next suspension: throw `thrown` into it, or send None.
+
+    It runs in `context`, or in the current one if that is None. `task._how` says what is returned: what the coroutine
+    yielded, its result, or the exception that it raised.
+    """
+    coro = task._coro
+    step, value = (coro.send, None) if thrown is None else (coro.throw, thrown)
+    task._how = RAISED
+    try:
+        outcome = step(value) if context is None else context.run(step, value)
+        task._how = YIELDED
+        return outcome
+    except StopIteration as stop:
+        task._how = RETURNED
+        return stop.value
+    except BaseException as error:
+        return error
+    finally:
+        del coro, step, value, task, thrown, context  # a traceback keeps this frame
+
+
+def stop_with(value: Any) -> None:
+    """Raise StopIteration with `value`. A bare `raise StopIteration` has to follow, for the compiled build."""
+    raise StopIteration(value)
+
+
+def to_ns(seconds: float) -> int:
+    """Return `seconds` as whole nanoseconds."""
+    return int(seconds * 1e9)
+
+
+def bit_length(number: int) -> int:
+    """Return the number of bits of `number`, which is not negative."""
+    return number.bit_length()
