@@ -42,7 +42,8 @@ def here() -> str:
 
 
 def hot_modules(names: list[str]) -> list[str]:
-    return [name[:-4] for name in names if name.endswith(".pxd") and f"{name[:-4]}.py" in names]
+    headers = [name[:-4] for name in names if name.endswith(".pxd") and "/_native/" not in name]
+    return [name for name in headers if f"{name}.py" in names]
 
 
 def info_of(interpreter: Path, folder: Path) -> dict[str, object]:

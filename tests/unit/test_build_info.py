@@ -29,6 +29,14 @@ def test_hot_is_what_has_a_header(package: Path):
     assert build_info.hot_sources(package) == {"hotpack.hot": package / "hot.py"}
 
 
+def test_the_python_side_of_a_c_library_is_never_compiled(package: Path):
+    library = package / "_native"
+    library.mkdir()
+    for name in ("sockets.py", "sockets.pxd", "sockets.h"):
+        (library / name).write_text("")
+    assert build_info.hot_sources(package) == {"hotpack.hot": package / "hot.py"}
+
+
 def test_module_without_extension_is_pure(package: Path):
     module = build_info.describe_module("hotpack.hot", package / "hot.py", {})
     assert module == ("hotpack.hot", False, False)

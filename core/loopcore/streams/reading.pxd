@@ -5,11 +5,6 @@ from loopcore.streams.chunks cimport Chunks
 from loopcore.streams.intake cimport Intake
 
 
-cdef int _READ
-cdef int _READEXACTLY
-cdef int _READLINE
-
-
 cdef class Reading(StreamCall):
     cdef Intake _intake
 
@@ -24,7 +19,6 @@ cdef class Read(Reading):
     cdef object _describe(self)
     @cython.locals(intake=Intake, count=Py_ssize_t, size=Py_ssize_t)
     cdef object _advance(self, bint first)
-    cdef object _retire(self)
 
 
 cdef class ReadExactly(Reading):
@@ -33,7 +27,6 @@ cdef class ReadExactly(Reading):
     cdef object _describe(self)
     @cython.locals(intake=Intake, count=Py_ssize_t)
     cdef object _advance(self, bint first)
-    cdef object _retire(self)
 
 
 cdef class ReadUntil(Reading):
@@ -58,12 +51,10 @@ cdef class ReadLine(ReadUntil):
     @cython.locals(intake=Intake, chunks=Chunks)
     cdef object _overrun(self, str message, Py_ssize_t consumed)
     cdef object _ended(self, bytes rest)
-    cdef object _retire(self)
 
 
 cdef class NextLine(ReadLine):
     cdef object _describe(self)
-    cdef object _retire(self)
     cdef object _ended(self, bytes rest)
 
 

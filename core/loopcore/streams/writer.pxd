@@ -10,7 +10,6 @@ from loopcore.transports.lifecycle cimport Connection
 from loopcore.transports.stream cimport StreamTransport
 
 cdef int _OPEN
-cdef int _DRAIN
 cdef int _BEGIN
 cdef int _TICK_PASSED
 cdef int _RESUMED

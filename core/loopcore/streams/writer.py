@@ -23,14 +23,12 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.call_freelist import has_free_call, pop_free_call, push_free_call
     from cython.cimports.loopcore.streams.writer import give_instance_dicts, write_plainly
 else:
     from loopcore.streams import interpreted_calls
 
 _OPEN = 0  # the state of an open transport
 
-_DRAIN = 0  # the only kind of call here whose objects are reused
 
 # The steps of `Drain`.
 _BEGIN = 0
@@ -193,13 +191,11 @@ class Drain(StreamCall):
 
     def _retire(self) -> None:
         self._writer = self._control = None  # type: ignore[assignment]
-        if cython.compiled:
-            push_free_call(_DRAIN, self)
 
 
 def new_drain(writer: StreamWriter, control: WriteControl) -> Any:
     """Return `Drain(writer, control)` without the cost of a constructor call. Compiled only."""
-    call = pop_free_call(_DRAIN) if has_free_call(_DRAIN) else Drain.__new__(Drain)
+    call = Drain.__new__(Drain)
     call._state = 0
     call._step = _BEGIN
     call._writer = writer

@@ -266,3 +266,21 @@ def test_what_cannot_be_waited_for_is_told_why(loop: Loop) -> None:
     assert bad_yield_error("task", loop, foreign) is None
     assert "attached to a different loop" in str(bad_yield_error("task", None, foreign))
     assert str(bad_yield_error(foreign, loop, foreign)).startswith("Task cannot await on itself")
+
+
+def test_a_task_that_is_ready_when_a_run_ends_is_the_current_one_in_the_next(loop: Loop) -> None:
+    tasks: list[asyncio.Task[None]] = []
+    seen: list[Any] = []
+
+    async def look() -> None:
+        seen.append(asyncio.current_task())
+
+    def begin() -> None:
+        loop.stop()
+        tasks.append(loop.create_task(look()))
+
+    loop.call_soon(begin)
+    loop.run_forever()
+    assert seen == []
+    loop.run_until_complete(tasks[0])
+    assert seen == tasks

@@ -58,10 +58,10 @@ def test_what_is_poured_out_is_ready_in_order_and_the_next_one_wakes_again() -> 
 
 @needs_python
 def test_a_loop_does_not_wait_while_the_flag_is_up() -> None:
-    """As an interrupted wait may leave it, whose wake is gone: who posts then wakes nobody."""
+    """An interrupted wait may have used up the wake."""
     backend = ScriptedBackend(VirtualClock())
     scheduler = Scheduler(backend, clock=backend.clock, tasks=OwnTasks())
-    scheduler.inbox.tell(running=False)
+    scheduler.inbox.post(handle(), running=False)
     scheduler.tick()
     assert backend.timeouts in ([], [0.0])
     assert not scheduler.inbox._woken
