@@ -115,13 +115,16 @@ def compile_mode() -> str:
 
 
 def hot_modules(source: Path) -> list[Path]:
-    """Return the modules to compile, relative to the root they are in (`loopcore/kernel/handle.py`)."""
+    """Return the modules to compile, relative to the root they are in (`loopcore/kernel/handle.py`).
+
+    Not those of a folder `_native`: they say in Python what the C library beside them says.
+    """
     found = []
     for root, package in ROOTS.items():
         base = source / root
         for header in sorted((base / package).rglob("*.pxd")):
             module = header.with_suffix(".py")
-            if module.is_file() and module.stem != "__init__":
+            if module.is_file() and module.stem != "__init__" and module.parent.name != "_native":
                 found.append(module.relative_to(base))
     return found
 
@@ -406,6 +409,7 @@ def build(modules: list[str], out: Path) -> None:
         Extension(
             module.removesuffix(".py").replace("/", ".").replace(os.sep, "."),
             [module],
+            include_dirs=["."],
             extra_compile_args=compiler_flags(out.parent),
             define_macros=[*MACROS, *HEAP_TYPES.get(module.replace(os.sep, "/"), [])],
         )

@@ -55,11 +55,11 @@ def read_notes(package: Path = PACKAGE) -> dict[str, Any]:
 
 
 def hot_sources(package: Path = PACKAGE) -> dict[str, Path]:
-    """Return the sources with a `.pxd` next to them, by module name."""
+    """Return the sources with a `.pxd` next to them, by module name, but for those beside the C library."""
     found = {}
     for header in sorted(package.rglob("*.pxd")):
         source = header.with_suffix(".py")
-        if source.is_file() and source.stem != "__init__":
+        if source.is_file() and source.stem != "__init__" and header.parent.name != "_native":
             path = source.relative_to(package.parent).with_suffix("")
             found[".".join(path.parts)] = source
     return found

@@ -29,6 +29,13 @@ def test_hot_is_what_has_a_header(package: Path):
     assert build_info.hot_sources(package) == {"hotpack.hot": package / "hot.py"}
 
 
+def test_python_beside_the_c_library_is_not_hot(package: Path):
+    (package / "_native").mkdir()
+    for name in ("calls.py", "calls.pxd"):
+        (package / "_native" / name).write_text("")
+    assert build_info.hot_sources(package) == {"hotpack.hot": package / "hot.py"}
+
+
 def test_module_without_extension_is_pure(package: Path):
     module = build_info.describe_module("hotpack.hot", package / "hot.py", {})
     assert module == ("hotpack.hot", False, False)

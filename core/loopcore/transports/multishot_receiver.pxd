@@ -26,8 +26,8 @@ cdef class MultishotReceiver(Runnable):
     cdef object _submit(self)
     @cython.locals(operation=Operation, driver=Driver)
     cpdef object _run(self)
-    @cython.locals(thread=cython.p_void)
     cdef object _hand_over(self, Driver driver, object result)
+    cpdef object _deliver(self, Driver driver, object result)
     cdef object _run_seldom(self, Driver driver, object result)
     cpdef object push_back(self, object result)
     cdef bint _is_expected_termination(self, object error) except -1
