@@ -215,11 +215,7 @@ def begin(
     """Return a future that is not in the table yet. Only a read of `sock` may keep its registration for the next."""
     future = SocketFuture.__new__(SocketFuture)
     reactor = sweeper._reactor
-    if cython.compiled and not reactor.get_debug():
-        future._loop = reactor  # all other attributes are zero or None
-        future._reactor = reactor
-    else:
-        Future.__init__(future, loop=reactor)
+    Future.__init__(future, loop=reactor)
     future._set_out(sweeper, fd, direction, kind, sock, argument)
     return future
 

@@ -13,7 +13,7 @@ Thread: the loop's own.
 
 import warnings
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Final
 
 from loopcore.kernel.future import Future
 
@@ -25,6 +25,8 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore.native.stopping import stop_with
 
+_CALLER: Final = 1 if cython.compiled else 2
+"""The stack level of whoever drops an object, in its `__del__`: a compiled one has no frame."""
 _PENDING = 0  # the state of a pending future
 _NEW = 0
 _WAITING = 1
@@ -142,6 +144,6 @@ class StreamCall:
     def __del__(self) -> None:
         if self._state == _NEW:
             text = f"coroutine '{self._describe()}' was never awaited"
-            warnings.warn(text, RuntimeWarning, stacklevel=1 if cython.compiled else 2, source=self)
+            warnings.warn(text, RuntimeWarning, stacklevel=_CALLER, source=self)
         elif self._state == _WAITING:
             self.close()

@@ -5,10 +5,6 @@ from loopcore.streams.chunks cimport Chunks
 from loopcore.streams.intake cimport Intake
 
 
-cdef int _READ
-cdef int _READEXACTLY
-cdef int _READLINE
-
 
 cdef class Reading(StreamCall):
     cdef Intake _intake
@@ -24,7 +20,6 @@ cdef class Read(Reading):
     cdef object _describe(self)
     @cython.locals(intake=Intake, count=Py_ssize_t, size=Py_ssize_t)
     cdef object _advance(self, bint first)
-    cdef object _retire(self)
 
 
 cdef class ReadExactly(Reading):
@@ -33,7 +28,6 @@ cdef class ReadExactly(Reading):
     cdef object _describe(self)
     @cython.locals(intake=Intake, count=Py_ssize_t)
     cdef object _advance(self, bint first)
-    cdef object _retire(self)
 
 
 cdef class ReadUntil(Reading):
@@ -58,20 +52,12 @@ cdef class ReadLine(ReadUntil):
     @cython.locals(intake=Intake, chunks=Chunks)
     cdef object _overrun(self, str message, Py_ssize_t consumed)
     cdef object _ended(self, bytes rest)
-    cdef object _retire(self)
 
 
 cdef class NextLine(ReadLine):
     cdef object _describe(self)
-    cdef object _retire(self)
     cdef object _ended(self, bytes rest)
 
 
-@cython.locals(call=Read)
 cpdef object new_read(Intake intake, Py_ssize_t count)
-
-@cython.locals(call=ReadExactly)
 cpdef object new_readexactly(Intake intake, Py_ssize_t count)
-
-@cython.locals(call=ReadLine)
-cpdef object new_readline(Intake intake)

@@ -13,19 +13,6 @@ from typing import Any, Final
 from loopcore.streams.calls import StreamCall
 from loopcore.streams.intake import Intake
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.call_freelist import has_free_call, pop_free_call, push_free_call
-
-# The kinds of calls whose objects are reused.
-_READ = 0
-_READEXACTLY = 1
-_READLINE = 2
-
 NEWLINE: Final = b"\n"
 FOUND_BEYOND: Final = "Separator is found, but chunk is longer than limit"
 NOT_FOUND: Final = "Separator is not found, and chunk exceed the limit"
@@ -79,11 +66,6 @@ class Read(Reading):
             return self._wait_for_more("read", 1)
         return intake._take(count if count < size else size)
 
-    def _retire(self) -> None:
-        Reading._retire(self)
-        if cython.compiled:
-            push_free_call(_READ, self)
-
 
 class ReadExactly(Reading):
     """`readexactly(count)`: `count` bytes, or IncompleteReadError at the end."""
@@ -112,11 +94,6 @@ class ReadExactly(Reading):
         if intake._eof:
             raise IncompleteReadError(intake._chunks.take_all(), count)
         return self._wait_for_more("readexactly", count)
-
-    def _retire(self) -> None:
-        Reading._retire(self)
-        if cython.compiled:
-            push_free_call(_READEXACTLY, self)
 
 
 class ReadUntil(Reading):
@@ -218,11 +195,6 @@ class ReadLine(ReadUntil):
     def _ended(self, rest: bytes) -> Any:
         return rest
 
-    def _retire(self) -> None:
-        Reading._retire(self)
-        if cython.compiled:
-            push_free_call(_READLINE, self)
-
 
 class NextLine(ReadLine):
     """A step of `async for line in reader`."""
@@ -232,41 +204,17 @@ class NextLine(ReadLine):
     def _describe(self) -> str:
         return "StreamReader.__anext__"
 
-    def _retire(self) -> None:
-        Reading._retire(self)
-
     def _ended(self, rest: bytes) -> Any:
         if not rest:
             raise StopAsyncIteration
         return rest
 
 
-# Without the cost of a constructor call, like `make_future`.
-
-
 def new_read(intake: Intake, count: int) -> Any:
-    """Return `Read(intake, count)`."""
-    call = pop_free_call(_READ) if has_free_call(_READ) else Read.__new__(Read)
-    call._state = 0
-    call._intake = intake
-    call._count = count
-    return call
+    """Return `Read(intake, count)`. Compiled, raises OverflowError for a large count before it makes an object."""
+    return Read(intake, count)
 
 
 def new_readexactly(intake: Intake, count: int) -> Any:
-    """Return `ReadExactly(intake, count)`."""
-    call = pop_free_call(_READEXACTLY) if has_free_call(_READEXACTLY) else ReadExactly.__new__(ReadExactly)
-    call._state = 0
-    call._intake = intake
-    call._count = count
-    return call
-
-
-def new_readline(intake: Intake) -> Any:
-    """Return `ReadLine(intake, NEWLINE)`."""
-    call = pop_free_call(_READLINE) if has_free_call(_READLINE) else ReadLine.__new__(ReadLine)
-    call._state = 0
-    call._intake = intake
-    call._separators = NEWLINE
-    call._offset = 0
-    return call
+    """Return `ReadExactly(intake, count)`, as `new_read`."""
+    return ReadExactly(intake, count)
