@@ -17,6 +17,7 @@ cdef class BufferedStreamDriver(StreamDriver):
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     @cython.locals(queue=list)
     cdef object _append(self, object item)
+    cdef int _schedule_flush(self) except -1
     @cython.locals(sent=Py_ssize_t)
     cdef Py_ssize_t _send_some(self, object item) except -1
     cpdef object shut_down_writing(self)

@@ -61,6 +61,11 @@ class BufferedStreamDriver(StreamDriver):
         if len(queue) % _VECTOR_LIMIT == 0:
             join_last(queue)
 
+    def _schedule_flush(self) -> None:
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.scheduler._flush_soon(self.sink)
+
     def _send_some(self, item: Buffer) -> int:
         """Send some of `item` now if nothing is unsent; return how many bytes were sent."""
         if self.unsent or self.sock is None:

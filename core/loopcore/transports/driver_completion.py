@@ -64,9 +64,7 @@ class CompletionDriver(CompletionReader):
             self._sending.quiet = False
             return
         self.scheduler.unflushed += size
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self.scheduler._flush_soon(self.sink)
+        self._schedule_flush()
 
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent
@@ -88,6 +86,7 @@ class CompletionDriver(CompletionReader):
             if self.unsent:
                 self._submit()
         except (SystemExit, KeyboardInterrupt):
+            self._schedule_flush()  # for what is left
             raise
         except BaseException as exc:
             self.discard()

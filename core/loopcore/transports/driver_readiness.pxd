@@ -18,7 +18,6 @@ cdef class ReadinessDriver(BufferedStreamDriver):
     cdef object _run(self)
     cpdef object _on_readable(self)
     cpdef object write(self, object item, Py_ssize_t size)
-    cdef int _schedule_flush(self) except -1
     @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)

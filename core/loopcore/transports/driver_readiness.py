@@ -98,11 +98,6 @@ class ReadinessDriver(BufferedStreamDriver):
         self.scheduler.unflushed = self.scheduler.unflushed + size
         self._schedule_flush()
 
-    def _schedule_flush(self) -> None:
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self.scheduler._flush_soon(self.sink)
-
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent
         self.flush()
