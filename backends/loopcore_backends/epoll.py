@@ -50,7 +50,7 @@ from loopcore.direct import DirectPort
 from loopcore_backends import _refusals
 from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import Waker, make_waker
-from loopcore_backends.native.interpreted_epoll_wait import LONGEST, MAX_EVENTS
+from loopcore_backends.native.interpreted_epoll_wait import MAX_EVENTS
 
 try:
     import cython
@@ -59,9 +59,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore_backends.epoll import wait_again
-    from cython.cimports.loopcore_backends.native.epoll_ctl import add_row, take_row
 else:
-    from loopcore_backends.native.interpreted_epoll_wait import wait_for_long
+    from loopcore_backends.native.interpreted_epoll_wait import wait_again
 
 NOTES: Final = {
     errno.EPERM: (
@@ -127,8 +126,7 @@ class EpollBackend(DirectPort):
         if fd in self._registered:
             raise _refusals.registered_already(fd)
         try:
-            if not cython.compiled or not add_row(self._fd, fd, interest):
-                self._epoll.register(fd, interest)
+            self._epoll.register(fd, interest)
         except FileExistsError:
             if not isinstance(fd, int) or fd == self._wake_fd:
                 raise
@@ -198,8 +196,7 @@ class EpollBackend(DirectPort):
 
     def _take_row(self, fd: int) -> None:
         try:
-            if not cython.compiled or not take_row(self._fd, fd):
-                self._epoll.unregister(fd)
+            self._epoll.unregister(fd)
         except ValueError:
             self._must_be_open()
             raise
@@ -215,12 +212,7 @@ class EpollBackend(DirectPort):
         try:
             if self._fd < 0:
                 raise _refusals.closed("epoll")
-            if cython.compiled:
-                events: list[ReadyEvent] = wait_again(self, -1.0 if timeout is None else timeout)
-            elif timeout is not None and timeout > LONGEST:
-                events = wait_for_long(self._epoll, timeout, self._batch)
-            else:
-                events = self._epoll.poll(timeout, self._batch)
+            events: list[ReadyEvent] = wait_again(self, -1.0 if timeout is None else timeout)
             if self._sift:
                 events = self._sifted(events)
         finally:

@@ -1,6 +1,5 @@
 """The TLS engine by itself: two of them, and bytes carried by hand."""
 
-import gc
 import itertools
 import ssl
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 
 from loopcore.transports.tls_engine import BATCH_LIMIT, RECORD_LIMIT, TRANSITIONS, TlsEngine
-from tests.interpreter import INTERPRETED
 from tests.transports.tls_support import client_context, server_context, stranger_context
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
@@ -103,32 +101,6 @@ def test_many_small_records_are_read_together(engines: tuple[TlsEngine, TlsEngin
         sealed += client.ciphertext()
     server.receive(sealed)
     assert server.read() == bytes(number % 251 for number in range(2000))
-
-
-def test_memory_that_is_read_into_is_seen_by_nobody_afterwards() -> None:
-    views: list[memoryview] = []
-
-    def collect(*_: object) -> None:
-        views.extend(memoryviews())
-
-    theirs = server_context()
-    theirs._msg_callback = collect  # type: ignore[attr-defined]  # which OpenSSL calls in the middle of a read, too
-    client, server = pair(context=theirs)
-    agree(client, server)
-    put(client, bytes(100_000))
-    carry(client, server)
-    before = memoryviews()
-    views.clear()
-    assert server.read() == bytes(100_000)
-    views = [view for view in views if not any(view is other for other in before)]
-    assert bool(views) != INTERPRETED
-    for view in views:
-        with pytest.raises(ValueError, match="released"):
-            view.readonly
-
-
-def memoryviews() -> list[memoryview]:
-    return [each for each in gc.get_objects() if type(each) is memoryview]
 
 
 def test_a_program_s_own_ssl_object_is_read_by_its_method() -> None:

@@ -1,7 +1,7 @@
 """The Python twin of `epoll_wait.pxd`."""
 
 import select
-from typing import Final
+from typing import Any, Final
 
 from loopcore.backend import ReadyEvent
 
@@ -14,9 +14,10 @@ LONGEST: Final = 2**31 // 1000 - 1
 """Seconds that fit epoll_wait's int of milliseconds anywhere: 24 days. A longer wait ends then, with no event."""
 
 
-def wait_for_long(instance: "select.epoll", timeout: float, batch: int) -> list[ReadyEvent]:
-    """Wait in `instance` for at most `batch` events; a `timeout` of more seconds than it accepts is cut."""
+def wait_again(backend: Any, timeout: float) -> list[ReadyEvent]:
+    """Wait in the epoll instance of `backend`; without limit if `timeout` is negative. A very long one is cut."""
+    instance: select.epoll = backend._epoll
     try:
-        return instance.poll(timeout, batch)
+        return instance.poll(timeout, backend._batch)
     except OverflowError:
-        return instance.poll(LONGEST, batch)
+        return instance.poll(LONGEST, backend._batch)

@@ -11,16 +11,6 @@ from typing import Any, TypeAlias
 
 from loopcore.services.socket_future import ImmediateResult, immediate_result
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.addresses import is_ipv4, is_port
-else:
-    from loopcore.native.interpreted_addresses import is_ipv4, is_port
-
 AddressInfo: TypeAlias = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 
 # Plain numbers: combining the flags of `socket`, which are enumerations, costs as much as the answer.
@@ -34,6 +24,17 @@ _FOUR = AF_INET
 _inet_pton = socket.inet_pton
 
 _KINDS = {int(SOCK_STREAM): (SOCK_STREAM, socket.IPPROTO_TCP), int(SOCK_DGRAM): (SOCK_DGRAM, socket.IPPROTO_UDP)}
+
+
+def is_ipv4(host: Any) -> bool:
+    """Return whether `host` is a str with an IPv4 address in the one spelling that inet_pton(3) accepts."""
+    if type(host) is not str:
+        return False
+    try:
+        _inet_pton(_IPV4, host)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def numeric_host(host: Any, family: int) -> tuple[socket.AddressFamily, str] | None:
@@ -82,7 +83,7 @@ def resolve_literal(host: Any, port: Any, family: int, kind: int, proto: int, fl
     A missing host (the wildcard or loopback addresses) counts as a literal.
     """
     numbers = isinstance(family, int) and isinstance(kind, int) and isinstance(proto, int) and isinstance(flags, int)
-    if numbers and is_port(port) and (flags == 0 or not flags & _OF_CONSEQUENCE):
+    if numbers and type(port) is int and 0 <= port <= 0xFFFF and (flags == 0 or not flags & _OF_CONSEQUENCE):
         if family in (_ANY, _IPV4) and is_ipv4(host):
             known = _KINDS.get(kind)
             if known is not None and (proto == 0 or proto == known[1]):

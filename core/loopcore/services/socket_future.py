@@ -28,6 +28,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import stop_with
+else:
+    from loopcore._native.interpreter import stop_with
 
 _PENDING = 0
 
@@ -61,10 +63,8 @@ class ImmediateResult:
         return self
 
     def __next__(self) -> Any:
-        if cython.compiled:
-            stop_with(self._result)
-            raise StopIteration
-        raise StopIteration(self._result)
+        stop_with(self._result)
+        raise StopIteration
 
 
 class Sweeper(Runnable):
@@ -178,10 +178,8 @@ class SocketFuture(Future):
             self._asyncio_future_blocking = True
             return self
         result = self._outcome()
-        if cython.compiled:
-            stop_with(result)
-            raise StopIteration
-        raise StopIteration(result)
+        stop_with(result)
+        raise StopIteration
 
     def send(self, value: Any) -> Any:
         """Continue; the value sent is ignored, as in a future."""
@@ -215,11 +213,7 @@ def begin(
     """Return a future that is not in the table yet. Only a read of `sock` may keep its registration for the next."""
     future = SocketFuture.__new__(SocketFuture)
     reactor = sweeper._scheduler
-    if cython.compiled and not reactor.get_debug():
-        future._loop = reactor  # all other attributes are zero or None
-        future._scheduler = reactor
-    else:
-        Future.__init__(future, loop=reactor)
+    Future.__init__(future, loop=reactor)
     future._set_out(sweeper, fd, direction, kind, sock, argument)
     return future
 

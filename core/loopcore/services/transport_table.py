@@ -12,14 +12,6 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.cpython.weakref import PyWeakref_NewRef
-
 
 class TransportTable:
     """Maps descriptors to live transports. A transport that was destroyed without a close leaves a dead reference."""
@@ -55,8 +47,7 @@ class TransportTable:
         return [transport for transport in found if transport is not None]
 
     def __setitem__(self, fd: int, transport: Any) -> None:
-        reference: Any = PyWeakref_NewRef(transport, None) if cython.compiled else weakref.ref(transport)
-        self._references[fd] = reference
+        self._references[fd] = weakref.ref(transport)
 
     def __getitem__(self, fd: int) -> Any:
         transport = self.get(fd)

@@ -13,7 +13,7 @@ Thread: the loop's own.
 
 import warnings
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Final
 
 from loopcore.kernel.future import Future
 
@@ -24,7 +24,11 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import stop_with
+else:
+    from loopcore._native.interpreter import stop_with
 
+_CALLER: Final = 1 if cython.compiled else 2
+"""The stack level of whoever drops an object, in its `__del__`: a compiled one has no frame."""
 _PENDING = 0  # the state of a pending future
 _NEW = 0
 _WAITING = 1
@@ -109,10 +113,8 @@ class StreamCall:
         if self._state == _WAITING:
             return self._suspension()
         self._retire()
-        if cython.compiled:
-            stop_with(result)
-            raise StopIteration
-        raise StopIteration(result)
+        stop_with(result)
+        raise StopIteration
 
     def send(self, value: Any) -> Any:
         """Run to the next wait, or to the end and raise StopIteration with the result."""
@@ -142,6 +144,6 @@ class StreamCall:
     def __del__(self) -> None:
         if self._state == _NEW:
             text = f"coroutine '{self._describe()}' was never awaited"
-            warnings.warn(text, RuntimeWarning, stacklevel=1 if cython.compiled else 2, source=self)
+            warnings.warn(text, RuntimeWarning, stacklevel=_CALLER, source=self)
         elif self._state == _WAITING:
             self.close()

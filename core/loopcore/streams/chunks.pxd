@@ -21,3 +21,6 @@ cdef class Chunks:
     cdef object _gather(self)
     @cython.locals(everything=bytes)
     cpdef bytes peek(self)
+
+
+cdef bytes cut(object chunk, Py_ssize_t start, Py_ssize_t end)

@@ -11,16 +11,6 @@ Sizes and positions are in bytes, positions counted from the first unread byte. 
 from collections import deque
 from typing import Any
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.chunks import cut, find
-else:
-    from loopcore.native.interpreted_chunks import cut, find
-
 SMALL = 2048
 """Pieces up to this size are copied into a common bytearray."""
 
@@ -87,7 +77,7 @@ class Chunks:
 
     def _take_several(self, count: int) -> bytes:
         """Remove and return more bytes than the first chunk holds."""
-        parts = []
+        parts: list[bytes | memoryview] = []
         wanted = count
         while wanted:
             head = self._head
@@ -120,7 +110,7 @@ class Chunks:
         """Return the first position of `wanted`, a bytes-like object, at or after `offset`; -1 if there is none."""
         if self._rest is not None:
             self._gather()
-        found: int = find(self._head, wanted, self._start + offset)
+        found: int = self._head.find(wanted, self._start + offset)
         return found if found < 0 else found - self._start
 
     def _gather(self) -> None:
@@ -142,3 +132,11 @@ class Chunks:
             self._gather()
         everything: bytes = cut(self._head, self._start, len(self._head))
         return everything
+
+
+def cut(chunk: bytes | bytearray, start: int, end: int) -> bytes:
+    """Return `chunk[start:end]` as bytes, copied at most once."""
+    if type(chunk) is bytes:
+        return chunk[start:end]
+    with memoryview(chunk) as view:
+        return bytes(view[start:end])

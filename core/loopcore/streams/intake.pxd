@@ -1,8 +1,6 @@
 cimport cython
 
-from loopcore.kernel.current cimport has_itself
-from loopcore.kernel.future cimport Future, make_future
-from loopcore.kernel.scheduler cimport Scheduler
+from loopcore.kernel.future cimport Future
 from loopcore.streams.chunks cimport Chunks
 
 
@@ -17,7 +15,6 @@ cdef class Intake:
     cdef public object _exception
     cdef public object _transport
     cdef object _make_future
-    cdef Scheduler _scheduler
     cdef public object _source_traceback
 
     @cython.locals(chunks=Chunks)
@@ -32,16 +29,3 @@ cdef class Intake:
     cdef object _leave(self, object future)
     @cython.locals(taken=bytes)
     cdef bytes _take(self, Py_ssize_t count)
-
-
-# `loop.create_future()` without a lookup, if that would find loopcore's own method and debug mode is off.
-cdef inline object make_waiter(Intake intake):
-    cdef Scheduler scheduler = intake._scheduler
-    if (
-        scheduler is None
-        or scheduler._slow_path_flags
-        or not scheduler.tasks.are_own
-        or has_itself(scheduler, "create_future")
-    ):
-        return intake._make_future()
-    return make_future(scheduler)

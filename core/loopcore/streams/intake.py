@@ -13,16 +13,7 @@ from typing import Any, Final
 
 from loopcore.kernel.formatting import extract_stack
 from loopcore.kernel.future import Future
-from loopcore.kernel.scheduler import Scheduler
 from loopcore.streams.chunks import Chunks
-
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.streams.intake import make_waiter
 
 DEFAULT_LIMIT: Final = 2**16
 """The default limit of a reader: the longest line, and half of the unread bytes at which the transport is paused."""
@@ -44,7 +35,6 @@ class Intake:
         "_exception",
         "_transport",
         "_make_future",
-        "_scheduler",
         "_source_traceback",
     )
 
@@ -64,8 +54,6 @@ class Intake:
         self._exception: BaseException | None = None
         self._transport: Any = None
         self._make_future: Any = loop.create_future  # bound once; every wait calls it
-        is_plain = getattr(type(loop), "create_future", None) is Scheduler.create_future
-        self._scheduler: Scheduler | None = loop if is_plain else None  # if `create_future` is loopcore's own
         self._source_traceback: Any = extract_stack() if loop.get_debug() else None
 
     @property
@@ -134,7 +122,7 @@ class Intake:
             self._paused = False
             self._transport.resume_reading()
         self._needed = needed
-        future = make_waiter(self) if cython.compiled else self._make_future()
+        future = self._make_future()
         self._waiter = future
         return future
 

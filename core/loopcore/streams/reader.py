@@ -22,9 +22,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.streams.reader import give_instance_dicts
-    from cython.cimports.loopcore.streams.reading import new_read, new_readexactly, new_readline
+    from cython.cimports.loopcore.streams.reading import new_read, new_readexactly
 else:
-    from loopcore.streams import interpreted_calls
     from loopcore.streams.reading import new_read, new_readexactly
 
 
@@ -101,7 +100,7 @@ class StreamReader(Intake):
 
         Raises ValueError if the line is longer than the limit; the part received so far is dropped.
         """
-        call: Coroutine[Any, Any, bytes] = new_readline(self) if cython.compiled else ReadLine(self, NEWLINE)
+        call: Coroutine[Any, Any, bytes] = ReadLine(self, NEWLINE)
         return call
 
     def __aiter__(self) -> "StreamReader":
@@ -147,6 +146,3 @@ class StreamReader(Intake):
 
 if cython.compiled:
     give_instance_dicts()
-else:
-    StreamReader.read = interpreted_calls.read  # type: ignore[method-assign]
-    StreamReader.readexactly = interpreted_calls.readexactly  # type: ignore[method-assign]

@@ -5,6 +5,7 @@ from loopcore.streams.chunks cimport Chunks
 from loopcore.streams.intake cimport Intake
 
 
+
 cdef class Reading(StreamCall):
     cdef Intake _intake
 
@@ -58,11 +59,5 @@ cdef class NextLine(ReadLine):
     cdef object _ended(self, bytes rest)
 
 
-@cython.locals(call=Read)
 cpdef object new_read(Intake intake, Py_ssize_t count)
-
-@cython.locals(call=ReadExactly)
 cpdef object new_readexactly(Intake intake, Py_ssize_t count)
-
-@cython.locals(call=ReadLine)
-cpdef object new_readline(Intake intake)

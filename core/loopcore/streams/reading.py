@@ -210,32 +210,11 @@ class NextLine(ReadLine):
         return rest
 
 
-# Without the cost of a constructor call, like `make_future`.
-
-
 def new_read(intake: Intake, count: int) -> Any:
-    """Return `Read(intake, count)`."""
-    call = Read.__new__(Read)
-    call._state = 0
-    call._intake = intake
-    call._count = count
-    return call
+    """Return `Read(intake, count)`. Compiled, raises OverflowError for a large count before it makes an object."""
+    return Read(intake, count)
 
 
 def new_readexactly(intake: Intake, count: int) -> Any:
-    """Return `ReadExactly(intake, count)`."""
-    call = ReadExactly.__new__(ReadExactly)
-    call._state = 0
-    call._intake = intake
-    call._count = count
-    return call
-
-
-def new_readline(intake: Intake) -> Any:
-    """Return `ReadLine(intake, NEWLINE)`."""
-    call = ReadLine.__new__(ReadLine)
-    call._state = 0
-    call._intake = intake
-    call._separators = NEWLINE
-    call._offset = 0
-    return call
+    """Return `ReadExactly(intake, count)`, as `new_read`."""
+    return ReadExactly(intake, count)

@@ -1,13 +1,11 @@
 cimport cython
 from cpython.object cimport PyObject
 
-from loopcore.kernel.current cimport has_itself
 from loopcore.native.attributes cimport open_dict
 from loopcore.streams.calls cimport StreamCall
 from loopcore.streams.control cimport WriteControl
 from loopcore.streams.intake cimport Intake
 from loopcore.transports.lifecycle cimport Connection
-from loopcore.transports.stream cimport StreamTransport
 
 cdef int _OPEN
 cdef int _BEGIN
@@ -38,18 +36,6 @@ cdef class Drain(StreamCall):
     cdef object _advance(self, bint first)
     cdef object _abandon(self)
     cdef object _retire(self)
-
-
-@cython.locals(call=Drain)
-cdef object new_drain(StreamWriter writer, WriteControl control)
-
-
-# `transport.write(data)` without a lookup, if that would find loopcore's own method; False if a lookup is needed.
-cdef inline bint write_plainly(object transport, object data) except -1:
-    if type(transport) is not StreamTransport or has_itself(transport, "write"):
-        return False
-    StreamTransport.write(<StreamTransport>transport, data)
-    return True
 
 
 cdef inline object give_instance_dicts():

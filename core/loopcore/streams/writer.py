@@ -23,9 +23,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.streams.writer import give_instance_dicts, write_plainly
-else:
-    from loopcore.streams import interpreted_calls
+    from cython.cimports.loopcore.streams.writer import give_instance_dicts
 
 _OPEN = 0  # the state of an open transport
 
@@ -67,8 +65,7 @@ class StreamWriter:
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send `data`; await `drain` afterwards, which waits if the peer is slow. Errors are the transport's."""
-        if not cython.compiled or not write_plainly(self._transport, data):
-            self._transport.write(data)
+        self._transport.write(data)
 
     def writelines(self, data: Iterable[bytes | bytearray | memoryview]) -> None:
         """Send the buffers one after the other. Otherwise like `write`."""
@@ -108,7 +105,7 @@ class StreamWriter:
         control = self._protocol
         if not isinstance(control, WriteControl):
             return drain_over(self)
-        call: Coroutine[Any, Any, None] = new_drain(self, control)
+        call: Coroutine[Any, Any, None] = Drain(self, control)
         return call
 
     def start_tls(
@@ -193,17 +190,5 @@ class Drain(StreamCall):
         self._writer = self._control = None  # type: ignore[assignment]
 
 
-def new_drain(writer: StreamWriter, control: WriteControl) -> Any:
-    """Return `Drain(writer, control)` without the cost of a constructor call. Compiled only."""
-    call = Drain.__new__(Drain)
-    call._state = 0
-    call._step = _BEGIN
-    call._writer = writer
-    call._control = control
-    return call
-
-
 if cython.compiled:
     give_instance_dicts()
-else:
-    StreamWriter.drain = interpreted_calls.drain  # type: ignore[method-assign]

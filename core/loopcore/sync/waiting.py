@@ -37,7 +37,11 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import stop_with
     from cython.cimports.loopcore.sync.waiting import answer_without_exceptions
+else:
+    from loopcore._native.interpreter import stop_with
 
+_CALLER: Final = 1 if cython.compiled else 2
+"""The stack level of whoever drops an object, in its `__del__`: a compiled one has no frame."""
 _current_loop = _get_running_loop
 
 
@@ -139,10 +143,8 @@ class Operation:
         outcome = self._outcome()
         if outcome is _PENDING:
             return self._suspension()
-        if cython.compiled:
-            stop_with(outcome)
-            raise StopIteration
-        raise StopIteration(outcome)
+        stop_with(outcome)
+        raise StopIteration
 
     def send(self, value: Any) -> Any:
         """Resume; called by tasks. `value` is ignored."""
@@ -172,7 +174,7 @@ class Operation:
             self.close()
         elif not self._is_over:
             text = f"an operation of loopcore.sync ({type(self.subject).__name__}) was never awaited: it had no effect"
-            warnings.warn(text, RuntimeWarning, stacklevel=1 if cython.compiled else 2, source=self)
+            warnings.warn(text, RuntimeWarning, stacklevel=_CALLER, source=self)
 
     def take_over(self) -> None:
         """Let the caller use the subject directly. Raises RuntimeError if it is being awaited or was awaited before."""

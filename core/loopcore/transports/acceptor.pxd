@@ -16,7 +16,7 @@ cdef class Acceptor(Runnable):
     cdef public object context
     cdef public object retry
     cdef public object name
-    cdef bint _accepts_natively
+    cdef bint _is_internet
     cdef bint _inherits
 
     cpdef object start(self)
@@ -30,7 +30,7 @@ cdef class Acceptor(Runnable):
     @cython.locals(loop=Scheduler)
     cdef bint _admit(self, object connection) except -1
     @cython.locals(loop=Scheduler)
-    cdef object _open(self, object connection, dict extra)
+    cpdef object _open(self, object connection, dict extra)
     cpdef object _rest(self, object exc)
 
 

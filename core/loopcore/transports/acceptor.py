@@ -10,6 +10,7 @@ the process or system (no descriptors, no memory) is reported, and accepting res
 """
 
 import errno
+import os
 import socket
 import struct
 from asyncio.trsock import TransportSocket
@@ -18,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
-from loopcore.native.interpreted_accepting import accept_one as accept_any
 from loopcore.operations import Accept
 from loopcore.transports.accepted import AcceptedSocket, real_socket
 from loopcore.transports.clients import note_no_delay
@@ -30,10 +30,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.accepting import accept_one, peer_of
-    from cython.cimports.loopcore.native.cpython import context_enter, context_exit
+    from cython.cimports.loopcore.native.cpython import run_in_context
 else:
-    from loopcore.native.interpreted_accepting import accept_one
+    from loopcore.native.interpreted import run_in_context
 
 if TYPE_CHECKING:
     from loopcore.transports.server import Server
@@ -61,7 +60,7 @@ class Acceptor(Runnable):
         "context",
         "retry",
         "name",
-        "_accepts_natively",
+        "_is_internet",
         "_inherits",
     )
 
@@ -76,7 +75,7 @@ class Acceptor(Runnable):
         self.context: Context = copy_context()
         self.retry: Any = None
         self.name: InheritedSockname | None = inherited_sockname(sock)
-        self._accepts_natively: bool = cython.compiled and sock.family in INTERNET
+        self._is_internet: bool = sock.family in INTERNET
         self._inherits: bool = False
         """Whether connections were seen to inherit TCP_NODELAY from the listening socket."""
         disable_nagle(sock)
@@ -111,10 +110,7 @@ class Acceptor(Runnable):
             if server._sockets is None:  # closed by the protocol of the connection before
                 return
             try:
-                if self._accepts_natively:
-                    accepted = accept_one(self.sock, self.fd)
-                else:
-                    accepted = accept_any(self.sock, self.fd)
+                accepted = accept_one(self.sock)
             except OSError as exc:
                 self._rest(exc)
                 return
@@ -124,7 +120,7 @@ class Acceptor(Runnable):
 
     def _socket_of(self, fd: int) -> Any:
         """Return a socket for `fd`, or an AcceptedSocket, which makes its socket on demand."""
-        if self._accepts_natively and self._inherits:
+        if self._is_internet and self._inherits:
             return AcceptedSocket(fd, self.kind)
         return socket.socket(*self.kind, fileno=fd)
 
@@ -137,15 +133,7 @@ class Acceptor(Runnable):
         if not self._inherits:
             self._inherits = has_no_delay(connection)
         note_no_delay(self.server, self._inherits)
-        context = self.context.copy()
-        if cython.compiled:
-            context_enter(context)
-            try:
-                self._open(connection, extra)
-            finally:
-                context_exit(context)
-        else:
-            context.run(self._open, connection, extra)
+        run_in_context(self.context.copy(), self._open, (connection, extra))
 
     def _admit(self, connection: socket.socket) -> bool:
         """Ask the admission policy, if there is one; reset the connection if it is rejected."""
@@ -245,15 +233,27 @@ class CompletionAcceptor(Acceptor):
         if self.server._sockets is None:
             socket.close(fd)
             return
-        connection = self._socket_of(fd)
-        if cython.compiled and type(connection) is AcceptedSocket:
-            self._take(connection, peer_of(fd))
-            return
+        connection = socket.socket(*self.kind, fileno=fd)
         try:
             address = connection.getpeername()
         except OSError:
             address = None  # already reset; the first receive will report it
         self._take(connection, address)
+
+
+def accept_one(sock: socket.socket) -> tuple[int, Any] | None:
+    """Accept a connection; return its descriptor, non-blocking, and the peer's address, or None for "not now".
+
+    Where SOCK_NONBLOCK does not exist, the descriptor is left blocking.
+    """
+    try:
+        # socket.accept() is built on `_accept`, on every Python; this leaves out its socket object and the enums.
+        made, address = sock._accept()  # type: ignore[attr-defined]
+    except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+        return None
+    if NON_BLOCKING:
+        os.set_blocking(made, False)
+    return made, address
 
 
 def _concerns_one(exc: OSError) -> bool:

@@ -11,14 +11,6 @@ import asyncio
 import weakref
 from typing import Any
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.cpython.weakref import PyWeakref_NewRef
-
 
 class Clients:
     """A server's set of connections. Code written for asyncio's server calls `_attach` and `_detach`."""
@@ -42,8 +34,7 @@ class Clients:
     def _add(self, transport: Any) -> None:
         if self._is_closed:
             raise RuntimeError(f"server {self!r} is closed")
-        reference: Any = PyWeakref_NewRef(transport, None) if cython.compiled else weakref.ref(transport)
-        self._references[id(transport)] = reference
+        self._references[id(transport)] = weakref.ref(transport)
 
     def _remove(self, transport: Any) -> None:
         self._references.pop(id(transport), None)

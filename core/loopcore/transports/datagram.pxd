@@ -19,21 +19,15 @@ cdef class DatagramTransport(Connection):
     cdef PyObject *_instance_dict
 
     cdef object _on_datagram(self, bytes data, object address)
-    cdef object _datagram_failed(self)
     cpdef object _datagram(self, bytes data, object address)
     cpdef object _refused(self, object exc)
     cdef object _blame(self, object name, object exc)
-    @cython.locals(connected=bint, item=bytes)
+    @cython.locals(driver=DatagramDriver, connected=bint, item=bytes)
     cpdef object sendto(self, object data, object addr=*)
     cdef object _run(self)
     @cython.locals(unsent=Py_ssize_t)
     cdef object _on_written(self)
     cpdef object _written(self)
-
-
-# The driver of a DatagramTransport is always a DatagramDriver: `make_datagram_driver` returns nothing else.
-cdef inline bint send_by_driver(DatagramTransport transport, object data, object addr, bint connected) except -1:
-    return (<DatagramDriver>transport._driver).send(data, addr, connected)
 
 
 cdef inline object give_instance_dicts():

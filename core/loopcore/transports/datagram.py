@@ -33,8 +33,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import call_method_with, raise_pending
-    from cython.cimports.loopcore.transports.datagram import give_instance_dicts, send_by_driver
+    from cython.cimports.loopcore.transports.datagram import give_instance_dicts
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -138,21 +137,8 @@ class DatagramTransport(Connection):
         self._on_datagram(data, address)
 
     def _on_datagram(self, data: bytes, address: Any) -> None:
-        if cython.compiled:
-            if call_method_with(self._protocol, "datagram_received", data, address):
-                self._datagram_failed()
-            return
         try:
             self._protocol.datagram_received(data, address)  # type: ignore[attr-defined]
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            self._blame("datagram_received", exc)
-
-    def _datagram_failed(self) -> None:
-        # Compiled only, with the protocol's exception pending: the common path sets up no exception handler.
-        try:
-            raise_pending()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
@@ -192,13 +178,10 @@ class DatagramTransport(Connection):
             if self._lost_writes >= LOST_WRITES_BEFORE_WARNING:
                 logger.warning("socket.send() raised exception.")
             return
+        driver: DatagramDriver = self._driver
         connected = self._connected or (addr is None and self._peer is not None)
         try:
-            if (
-                send_by_driver(self, data, addr, connected)
-                if cython.compiled
-                else self._driver.send(data, addr, connected)
-            ):
+            if driver.send(data, addr, connected):
                 return
         except OSError as exc:
             self._protocol.error_received(exc)  # type: ignore[attr-defined]
@@ -209,8 +192,8 @@ class DatagramTransport(Connection):
             self._failed(exc, WRITE_FAILED)
             return
         item = bytes(data)  # mutable data must not be kept
-        self._driver.queue(item, addr, connected, len(item) + HEADER)
-        if self._driver.unsent > self._join_limit:
+        driver.queue(item, addr, connected, len(item) + HEADER)
+        if driver.unsent > self._join_limit:
             self._maybe_pause_writing()
 
     def _run(self) -> None:

@@ -168,7 +168,7 @@ class Driver(Runnable):
         raise NotImplementedError
 
     def _answer(self) -> None:
-        """Send what the sink wrote in answer to the bytes just received. Compiled only, and outside of `context`."""
+        """Send what the sink wrote in answer to the bytes just received. Outside of `context`."""
 
     def describe(self) -> str:
         """Describe what is being waited for, for the transport's repr."""

@@ -7,7 +7,7 @@ Thread: the loop's own.
 """
 
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from loopcore.transports.buffers import MANY, join_last
 from loopcore.transports.driver import Buffer, Sink, StreamDriver
@@ -18,18 +18,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import raise_pending, size_of
-    from cython.cimports.loopcore.native.sockets import send_many, send_one
-    from cython.cimports.loopcore.transports.driver_buffered import (
-        keep_received,
-        let_go_of_single,
-        receive_next,
-        try_receive_behind,
-        try_receive_into_buffer,
-        try_send_single,
-    )
+    from cython.cimports.loopcore._native.sockets import receive, receive_behind, receive_into, send_many, send_one
 else:
-    from loopcore.native.interpreted_sockets import receive, receive_into, send_many, send_one
+    from loopcore._native.sockets import receive, receive_behind, receive_into, send_many, send_one
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -38,10 +29,10 @@ if TYPE_CHECKING:
 
 VECTOR_LIMIT = MANY
 _VECTOR_LIMIT = VECTOR_LIMIT
-EXPECT_FROM: Final = 8 * 1024
-"""After a message of this many bytes, another of that size is expected, and received into `bytes` without a copy."""
-_EXPECT_FROM = EXPECT_FROM
-_RECEIVE_FAILED, _CANNOT_GROW = -2, -3
+RECEIVE_SIZES: Final = (16 * 1024, 64 * 1024, 120 * 1024)
+"""Bytes requested by a receive: small, medium, large. The small size is copied exactly; the large one is below 128 KiB,
+from which on malloc uses mmap(2) (docs/adr/0011)."""
+_SMALL, _MEDIUM, _LARGE = RECEIVE_SIZES
 READ_FAILED = "Fatal read error on socket transport"
 WRITE_FAILED = "Fatal write error on socket transport"
 
@@ -49,7 +40,7 @@ WRITE_FAILED = "Fatal write error on socket transport"
 class BufferedStreamDriver(StreamDriver):
     """A StreamDriver that has a write queue and can make the system calls itself."""
 
-    __slots__ = ("_single", "_queue", "_head", "_flush_scheduled", "_expected", "_steady", "_peak", "_cut")
+    __slots__ = ("_single", "_queue", "_head", "_flush_scheduled", "_peak")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         StreamDriver._prepare(self, scheduler, sink, sock, context)
@@ -57,14 +48,8 @@ class BufferedStreamDriver(StreamDriver):
         self._queue: list[Buffer] = []
         self._head: int = 0  # bytes of the first item already sent
         self._flush_scheduled: bool = False
-        self._expected: int = 0
-        """Expected size of the next message in bytes, if it is worth allocating `bytes` of that size; otherwise 0."""
-        self._steady: bool = False
-        """Whether the last two messages had the same size."""
         self._peak: int = 0
-        """Bytes of the largest recent message: each smaller one halves it. Compiled only."""
-        self._cut: int = -1
-        """Whether the last receive stopped short of the available bytes; negative: not recorded. Compiled only."""
+        """Bytes of the largest recent receive, an eighth less with each smaller one: it chooses the next size."""
 
     def _append(self, item: Buffer) -> None:
         """Queue `item` behind everything unsent."""
@@ -75,6 +60,11 @@ class BufferedStreamDriver(StreamDriver):
         queue.append(item)
         if len(queue) % _VECTOR_LIMIT == 0:
             join_last(queue)
+
+    def _schedule_flush(self) -> None:
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.scheduler._flush_soon(self.sink)
 
     def _send_some(self, item: Buffer) -> int:
         """Send some of `item` now if nothing is unsent; return how many bytes were sent."""
@@ -96,83 +86,81 @@ class BufferedStreamDriver(StreamDriver):
         """Receive once and pass the bytes to the sink; return how many there were."""
         if self.buffered:
             return self._receive_into_buffer()
-        if cython.compiled:
-            if self._expected:
-                unread = self.sink._get_unread()
-                if unread is not None:
-                    nbytes: int = try_receive_behind(self, unread)
-                    if nbytes != _CANNOT_GROW:
-                        return self._take_unread(nbytes)
-                elif self.buffered or not self.reading:  # `_get_unread` may have changed them
-                    return self._receive_into_buffer() if self.reading else 0
-            received = receive_next(self)
-        else:
-            received = receive(self.sock, self.fd, self.scheduler.receive_limit, self._expected)
-        if type(received) is not bytes:
-            if received is not None:
-                self.sink._failed(received, READ_FAILED)
-                received = None  # interpreted, its traceback holds this frame
+        if self._peak >= _SMALL:
+            unread = self.sink._get_unread()
+            if self.buffered or not self.reading:  # `_get_unread` may have changed them
+                return self._receive_into_buffer() if self.reading else 0
+            if unread is not None:
+                return self._receive_behind(unread)
+        return self._receive_bytes()
+
+    def _receive_bytes(self) -> int:
+        try:
+            data = receive(self.sock, self.fd, self._receive_size())
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.sink._failed(exc, READ_FAILED)
             return 0
-        nbytes = size_of(received) if cython.compiled else len(received)
+        if data is None:
+            return 0
+        nbytes = len(data)
         if nbytes:
-            if cython.compiled:
-                self._steady = nbytes == self._expected
-                self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
-                self._peak = max(nbytes, self._peak >> 1)
-            # Here and below, compiled, `+=` would first take a reference to the attribute's owner.
-            self.received = self.received + nbytes
-            self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
-            self.sink._on_received(received)
-            if cython.compiled:
-                keep_received(received)  # a protocol that only reads it has released it by now
+            self._record(nbytes)
+            self.sink._on_received(data)
         else:
             self.sink._end_of_file()
         return nbytes
 
-    def _take_unread(self, nbytes: int) -> int:
-        """Count bytes that were received directly into the reader's buffer of unread bytes. Compiled only."""
+    def _receive_behind(self, unread: bytearray) -> int:
+        """Receive directly behind a reader's unread bytes."""
+        try:
+            nbytes: int = receive_behind(self.sock, self.fd, self._receive_size(), unread)
+        except (BufferError, MemoryError):  # it cannot grow: the reader will raise it when it takes the bytes
+            return self._receive_bytes()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self.sink._failed(exc, READ_FAILED)
+            return 0
         if nbytes > 0:
-            self._steady = False  # describes only what `receive_next` received
-            self._expected = nbytes if nbytes >= _EXPECT_FROM else 0
-            self.received = self.received + nbytes
-            self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
+            self._record(nbytes)
             self.sink._unread_grown()
-            return nbytes
-        if nbytes == 0:
+        elif nbytes == 0:
             self.sink._end_of_file()
-        elif nbytes == _RECEIVE_FAILED:
-            self._receive_into(None)
-        return 0
+        return max(nbytes, 0)
 
     def _receive_into_buffer(self) -> int:
         sink = self.sink
         buffer = sink._get_buffer()
         if buffer is None or not self.reading:  # get_buffer() may have closed or paused the transport
             return 0
-        nbytes: int = try_receive_into_buffer(self, buffer) if cython.compiled else self._receive_into(buffer)
-        if nbytes > 0:
-            self.received = self.received + nbytes
-            self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
-            sink._buffer_updated(nbytes)
-            return nbytes
-        if nbytes == 0:
-            sink._end_of_file()
-        elif cython.compiled and nbytes == _RECEIVE_FAILED:
-            self._receive_into(None)
-        return 0
-
-    def _receive_into(self, buffer: Any) -> int:
-        """Receive into `buffer`, or fail. Compiled: only fail, with the exception pending."""
         try:
-            if cython.compiled:
-                raise_pending()
-            else:
-                return receive_into(self.sock, self.fd, buffer)
+            nbytes: int = receive_into(self.sock, self.fd, buffer)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self.sink._failed(exc, READ_FAILED)
-        return -1
+            sink._failed(exc, READ_FAILED)
+            return 0
+        if nbytes > 0:
+            self._record(nbytes)
+            sink._buffer_updated(nbytes)
+        elif nbytes == 0:
+            sink._end_of_file()
+        return max(nbytes, 0)
+
+    def _receive_size(self) -> int:
+        """Return how many bytes the next receive requests: more than the largest recent one, up to the limit."""
+        size = _SMALL if self._peak < _SMALL else _MEDIUM if self._peak < _MEDIUM else _LARGE
+        limit = self.scheduler.receive_limit
+        return min(size, limit) if limit > 0 else size
+
+    def _record(self, nbytes: int) -> None:
+        """Count received bytes, and note their number for the size of the next receive."""
+        self._peak = max(nbytes, self._peak - (self._peak >> 3))
+        # Compiled, `+=` would first take a reference to the attribute's owner.
+        self.received = self.received + nbytes
+        self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
 
     def shut_down_writing(self) -> None:
         self.sock.shutdown(socket.SHUT_WR)
@@ -185,24 +173,10 @@ class BufferedStreamDriver(StreamDriver):
         if self._single is None:
             self._send_many()
             return
-        self._note_single(send_one(self.sock, self.fd, self._single, self._head))
-
-    def _send_single(self) -> int:
-        """Send the single item. -1: the kernel took nothing; -2: an exception is pending. Compiled only."""
-        sent: int = try_send_single(self)
-        if sent == self.unsent:
+        sent = send_one(self.sock, self.fd, self._single, self._head)
+        if sent > 0:
             self.sent = self.sent + sent
             self.scheduler.bytes_sent = self.scheduler.bytes_sent + sent
-            let_go_of_single(self)
-            self._head = 0
-            self.unsent = 0
-        return sent
-
-    def _note_single(self, sent: int) -> None:
-        """Record that the kernel took `sent` bytes of the single item; -1 means none."""
-        if sent > 0:
-            self.sent += sent
-            self.scheduler.bytes_sent += sent
         if sent == self.unsent:
             self._single = None
             self._head = 0

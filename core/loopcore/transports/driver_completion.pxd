@@ -7,7 +7,6 @@ from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_completion_reader cimport CompletionReader
 
 cdef Py_ssize_t _VECTOR_LIMIT, _AWAITED_LIMIT, _DIRECT
-cdef int _FAILED, _UNTRIED
 
 
 cdef class CompletionDriver(CompletionReader):
@@ -22,8 +21,8 @@ cdef class CompletionDriver(CompletionReader):
     cpdef object write(self, object item, Py_ssize_t size)
     @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
-    @cython.locals(sent=Py_ssize_t)
     cpdef object flush(self)
+    @cython.locals(flushes=list)
     cdef object _answer(self)
     cpdef object run_flush(self)
     cdef bint _submit_or_fail(self) except -1

@@ -23,15 +23,6 @@ from loopcore.transports.driver import Buffer, Sink
 from loopcore.transports.driver_buffered import VECTOR_LIMIT, WRITE_FAILED
 from loopcore.transports.driver_completion_reader import CompletionReader
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import raise_pending
-    from cython.cimports.loopcore.native.flushes import take_only
-
 if TYPE_CHECKING:
     from contextvars import Context
 
@@ -44,7 +35,6 @@ DIRECT: Final = 8 * 1024
 """Where polls are not cheap, this many bytes written in one tick are sent at once too: memory is reused sooner."""
 
 _VECTOR_LIMIT, _AWAITED_LIMIT, _DIRECT = VECTOR_LIMIT, AWAITED_LIMIT, DIRECT
-_FAILED, _UNTRIED = -2, -3
 
 
 class CompletionDriver(CompletionReader):
@@ -74,9 +64,7 @@ class CompletionDriver(CompletionReader):
             self._sending.quiet = False
             return
         self.scheduler.unflushed += size
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self.scheduler._flush_soon(self.sink)
+        self._schedule_flush()
 
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent
@@ -90,13 +78,7 @@ class CompletionDriver(CompletionReader):
             self._is_awaited, self._sending.quiet = True, False
             return
         try:
-            sent = self._send_single() if cython.compiled and self._single is not None else _UNTRIED
-            if cython.compiled and sent == _FAILED:
-                raise_pending()
-            if sent == _UNTRIED:
-                self._send_queued()
-            elif self.unsent:
-                self._note_single(sent)
+            self._send_queued()
             # A Send that ended in this tick's wait has yet to run: it then notifies the sink and sends what is queued.
             self._is_awaited = self.unsent > 0 or self._is_sending
             if self._is_sending:
@@ -104,6 +86,7 @@ class CompletionDriver(CompletionReader):
             if self.unsent:
                 self._submit()
         except (SystemExit, KeyboardInterrupt):
+            self._schedule_flush()  # for what is left
             raise
         except BaseException as exc:
             self.discard()
@@ -114,8 +97,10 @@ class CompletionDriver(CompletionReader):
     def _answer(self) -> None:
         if not self._flush_scheduled or not self._completions.polls_cheaply or self.scheduler._observed:
             return
-        if not take_only(self.scheduler._flushes, self.sink):  # the sink is None after `release`
+        flushes = self.scheduler._flushes
+        if len(flushes) != 1 or flushes[0] is not self.sink:  # the sink is None after `release`
             return
+        flushes.pop()
         self.scheduler.stats.callbacks += 1
         self.scheduler.unflushed = 0
         self.run_flush()

@@ -14,10 +14,9 @@ import errno
 import socket
 from typing import TYPE_CHECKING, Any
 
-from loopcore.native.interpreted_datagrams import DATAGRAM_LIMIT
 from loopcore.operations import ReceiveFrom
 from loopcore.transports.driver import Sink
-from loopcore.transports.driver_datagram import READ_FAILED, ReadinessDatagramDriver
+from loopcore.transports.driver_datagram import DATAGRAM_LIMIT, READ_FAILED, ReadinessDatagramDriver
 from loopcore.transports.multishot_receiver import MultishotReceiver
 
 if TYPE_CHECKING:

@@ -7,11 +7,9 @@ into a BufferedProtocol's buffer, in several rounds if that is smaller.
 
 An edge-triggered Poll reports what arrives, not what is still there. A receive that got less than it had room for has
 emptied the socket; after a full one, or once the peer's end was seen, the driver continues in the next tick. This holds
-for TCP and `bytes`. A receive from a Unix socket also stops after bytes that carry descriptors, and where the sending
-process changes, if credentials are requested: compiled, recvmsg(2) reports both (MSG_CTRUNC, since no room was given
-for ancillary data), and the driver continues. docs/adr/0010 describes urgent data. Other sockets may have reasons of
-their own to stop a receive short of the end, and a protocol's buffer may be smaller than what is available: these are
-polled each time.
+for TCP and `bytes`; docs/adr/0010 describes urgent data. A receive from a Unix socket also stops after bytes that carry
+descriptors, and where the sending process changes, if credentials are requested. Other sockets may have reasons of
+their own to stop short, and a protocol's buffer may be smaller than what is available: these are polled each time.
 
 Thread: the loop's own.
 """
@@ -32,9 +30,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.sockets import copy_into
+    from cython.cimports.loopcore._native.sockets import copy_into
 else:
-    from loopcore.native.interpreted_sockets import copy_into
+    from loopcore._native.sockets import copy_into
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -54,7 +52,6 @@ SMALL_ONES: Final = 16
 _RECEIVE_LIMIT, _LARGE, _SMALL, _SMALL_ONES = RECEIVE_LIMIT, LARGE, SMALL, SMALL_ONES
 _ENDING = ERROR | HANGUP
 _INTERNET: Final = (socket.AF_INET, socket.AF_INET6)
-_UNIX: Final = getattr(socket, "AF_UNIX", None)
 
 
 class CompletionReader(BufferedStreamDriver):
@@ -107,17 +104,14 @@ class CompletionReader(BufferedStreamDriver):
         if bits & _ENDING:
             self._is_ending = True
         # The room is known only for the driver's own receives. Computed first: the protocol may change either.
-        room = 1 if self.buffered else min(self.scheduler.receive_limit, _RECEIVE_LIMIT)
-        if self._steady:
-            room = min(room, self._expected + 1)
-        self._cut = 0 if self._cut > 0 else self._cut
+        room = 1 if self.buffered else self._receive_size()
         try:
             size = self._receive()
         except BaseException:
             if self.reading:
                 self._receiver.rearm()  # SystemExit or KeyboardInterrupt: it is unknown what is left
             raise
-        is_left = size > 0 and (size >= room or self._is_ending or self._cut > 0)
+        is_left = size > 0 and (size >= room or self._is_ending)
         self._adapt_receive_mode(size)
         if is_left and self._polling is not None and self._polling.edges and self.reading:
             self._receiver.rearm()
@@ -141,11 +135,7 @@ class CompletionReader(BufferedStreamDriver):
         """Have the port poll from now on: edge-triggered if a receive can detect that it has emptied the socket."""
         family, is_edged = int(self.sock.family), False
         if not self.buffered and self.sock.proto in (0, socket.IPPROTO_TCP):  # an SCTP receive ends with its message
-            if family in _INTERNET:
-                is_edged = True
-            elif cython.compiled and family == _UNIX:
-                is_edged = True
-                self._cut = 0
+            is_edged = family in _INTERNET
         self._polling = Poll(self.fd, READ, edges=is_edged)
         self._receiver.use(self._polling)
 

@@ -1,9 +1,7 @@
 cimport cython
-from cpython.object cimport PyObject
 
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.native.sockets cimport keep_spare
 from loopcore.transports.driver cimport DatagramDriver, Sink
 
 
@@ -16,14 +14,16 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef object _retry
     cdef int _burst
     cdef int _full_events
+    cdef object _buffer
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
     cpdef object _run(self)
-    @cython.locals(sink=Sink, left=int, received=object, item=bytes)
-    cdef object _receive(self)
-    cdef object _receive_from(self)
+    @cython.locals(sink=Sink, left=int, item=bytes)
+    cpdef object _receive(self)
+    cdef object _receive_one(self)
+    cdef object _receive_other(self)
     cpdef bint send(self, object item, object address, bint connected) except -1
     cpdef object queue(self, object item, object address, bint connected, Py_ssize_t size)
     cpdef object flush(self)
@@ -34,13 +34,10 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef object _send_queue(self)
     cdef object _drop_first(self, Py_ssize_t size)
     cdef object _refuse(self, object exc)
+    cpdef object _on_refused(self, object exc)
     cdef object _wait_for_room(self)
     cdef object _rest(self)
     cdef object _unblock(self)
     cpdef object discard(self)
     cpdef object release(self)
     cpdef object describe(self)
-
-
-cdef inline void let_go_of(object datagram) noexcept:
-    keep_spare(<PyObject *>datagram)

@@ -21,7 +21,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.readiness import Readiness
-from loopcore.native.interpreted_datagrams import receive_from, send_to
 from loopcore.transports.driver import DatagramDriver, Sink
 
 try:
@@ -30,18 +29,19 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.contexts import enter, leave
-    from cython.cimports.loopcore.native.cpython import size_of
-    from cython.cimports.loopcore.native.datagrams import receive_internet, send_connected, send_internet, take_sender
-    from cython.cimports.loopcore.transports.driver_datagram import let_go_of
+    from cython.cimports.loopcore._native.sockets import receive_internet, send_connected, send_internet
+    from cython.cimports.loopcore.native.cpython import run_in_context
 else:
-    from loopcore.native.interpreted_datagrams import send_connected, send_internet
+    from loopcore._native.sockets import receive_internet, send_connected, send_internet
+    from loopcore.native.interpreted import run_in_context
 
 if TYPE_CHECKING:
     from contextvars import Context
 
     from loopcore.kernel.scheduler import Scheduler
 
+DATAGRAM_LIMIT: Final = 256 * 1024
+"""Bytes of a datagram that are kept; the number is asyncio's. UDP's own limit is 65,507 (IPv4) and 65,527 (IPv6)."""
 RECEIVE_LIMIT: Final = 32
 """Most datagrams that one event receives."""
 EVENTS_BEFORE_MORE: Final = 4
@@ -57,7 +57,17 @@ WRITE_FAILED: Final = "Fatal write error on datagram transport"
 class ReadinessDatagramDriver(DatagramDriver):
     """One datagram socket, non-blocking, over a readiness port. The contract is DatagramDriver's."""
 
-    __slots__ = ("_readiness", "_fileno", "_internet", "_queue", "_blocked", "_retry", "_burst", "_full_events")
+    __slots__ = (
+        "_readiness",
+        "_fileno",
+        "_internet",
+        "_queue",
+        "_blocked",
+        "_retry",
+        "_burst",
+        "_full_events",
+        "_buffer",
+    )
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         DatagramDriver._prepare(self, scheduler, sink, sock, context)
@@ -70,6 +80,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         self._retry: Any = None
         self._burst: int = 1
         self._full_events: int = 0
+        self._buffer: memoryview | None = None
 
     # Receiving
 
@@ -86,37 +97,21 @@ class ReadinessDatagramDriver(DatagramDriver):
     def _run(self) -> None:
         if not self.reading:
             return
-        if cython.compiled:
-            enter(self.context)
-            try:
-                self._receive()
-            finally:
-                leave(self.context)
-        else:
-            self.context.run(self._receive)
+        run_in_context(self.context, self._receive, ())
 
     def _receive(self) -> None:
         sink = self.sink
         left = self._burst
         while left and self.reading:
             left -= 1
-            if cython.compiled and self._internet:
-                received: Any = receive_internet(self.fd)
-                if type(received) is bytes:
-                    item: bytes = received
-                    received = None  # otherwise there would be two references to a reusable object
-                    # Here and below, compiled, `+=` would first take a reference to the attribute's owner.
-                    self.received = self.received + len(item)
-                    self.scheduler.bytes_received = self.scheduler.bytes_received + len(item)
-                    sink._on_datagram(item, take_sender())
-                    let_go_of(item)
-                    continue
-            else:
-                received = self._receive_from()
-                if type(received) is tuple:
-                    self.count_received(len(received[0]))
-                    sink._on_datagram(received[0], received[1])
-                    continue
+            received = self._receive_one()
+            if type(received) is tuple:
+                item, sender = received
+                # Here and below, compiled, `+=` would first take a reference to the attribute's owner.
+                self.received = self.received + len(item)
+                self.scheduler.bytes_received = self.scheduler.bytes_received + len(item)
+                sink._on_datagram(item, sender)
+                continue
             if received is None:
                 self._burst = max(1, (2 * self._burst - left - 1) // 2)  # `_burst - left - 1` were there
                 self._full_events = 0
@@ -130,14 +125,24 @@ class ReadinessDatagramDriver(DatagramDriver):
             self._full_events = 0
             self._burst = min(2 * self._burst, RECEIVE_LIMIT)
 
-    def _receive_from(self) -> Any:
+    def _receive_one(self) -> Any:
         """Return a datagram and its sender, None if there is none, or the exception if it failed."""
         try:
-            return receive_from(self.sock, self.fd)
+            return receive_internet(self.sock, self.fd) if self._internet else self._receive_other()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
             return exc
+
+    def _receive_other(self) -> Any:
+        if self._buffer is None:
+            # recvfrom() would allocate 256 KiB for each datagram and free nearly all of it again.
+            self._buffer = memoryview(bytearray(DATAGRAM_LIMIT))
+        try:
+            size, address = self.sock.recvfrom_into(self._buffer)
+        except (BlockingIOError, InterruptedError):
+            return None
+        return bytes(self._buffer[:size]), address
 
     # Sending
 
@@ -148,15 +153,10 @@ class ReadinessDatagramDriver(DatagramDriver):
     def _send_one(self, item: Any, address: Any, connected: bool) -> bool:
         if connected:
             sent = send_connected(self.sock, self.fd, item)
-        elif self._internet:
-            sent = send_internet(self.sock, self.fd, self._internet, item, address)
         else:
-            sent = send_to(self.sock, self.fd, item, address)
+            sent = send_internet(self.sock, self.fd, self._internet, item, address)
         if sent:
-            if type(item) is bytes:
-                size = size_of(item) if cython.compiled else len(item)
-            else:
-                size = memoryview(item).nbytes
+            size = len(item) if type(item) is bytes else memoryview(item).nbytes
             self.sent = self.sent + size
             self.scheduler.bytes_sent = self.scheduler.bytes_sent + size
         return bool(sent)
@@ -209,14 +209,10 @@ class ReadinessDatagramDriver(DatagramDriver):
         self.unsent -= size
 
     def _refuse(self, exc: OSError) -> None:
-        if cython.compiled:
-            enter(self.context)
-            try:
-                self.sink._refused(exc)
-            finally:
-                leave(self.context)
-        else:
-            self.context.run(self.sink._refused, exc)
+        run_in_context(self.context, self._on_refused, (exc,))
+
+    def _on_refused(self, exc: OSError) -> None:
+        self.sink._refused(exc)
 
     def _wait_for_room(self) -> None:
         self._blocked = True

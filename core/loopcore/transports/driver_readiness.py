@@ -27,18 +27,14 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.contexts import enter, leave
-    from cython.cimports.loopcore.native.cpython import raise_pending
-    from cython.cimports.loopcore.transports.driver_readiness import schedule_flush, unschedule_sole_flush
+    from cython.cimports.loopcore.native.cpython import run_in_context
 else:
-    from loopcore.native.interpreted import schedule_flush, unschedule_sole_flush
+    from loopcore.native.interpreted import run_in_context
 
 if TYPE_CHECKING:
     from contextvars import Context
 
     from loopcore.kernel.scheduler import Scheduler
-
-_FAILED, _UNTRIED = -2, -3
 
 
 class ReadinessDriver(BufferedStreamDriver):
@@ -66,16 +62,12 @@ class ReadinessDriver(BufferedStreamDriver):
     def _run(self) -> None:
         if not self.reading:
             return
-        if cython.compiled:
-            enter(self.context)
-            try:
-                self._receive()
-            finally:
-                leave(self.context)
-        else:
-            self.context.run(self._receive)
+        run_in_context(self.context, self._on_readable, ())
         if self._flush_scheduled:
             self._answer()
+
+    def _on_readable(self) -> None:
+        self._receive()  # not bound itself: Cython binds only methods that the class declares
 
     def _answer(self) -> None:
         """Send what the sink wrote in answer to the bytes just received, if no other sink has writes waiting.
@@ -85,8 +77,10 @@ class ReadinessDriver(BufferedStreamDriver):
         observed loop runs each send as a separate callback, so this is skipped there.
         """
         scheduler = self.scheduler
-        if scheduler._observed or not unschedule_sole_flush(self):
+        flushes = scheduler._flushes
+        if scheduler._observed or len(flushes) != 1 or flushes[0] is not self.sink:
             return
+        flushes.pop()
         self._flush_scheduled = False
         scheduler.stats.callbacks = scheduler.stats.callbacks + 1
         scheduler.unflushed = 0
@@ -103,11 +97,6 @@ class ReadinessDriver(BufferedStreamDriver):
             return
         self.scheduler.unflushed = self.scheduler.unflushed + size
         self._schedule_flush()
-
-    def _schedule_flush(self) -> None:
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            schedule_flush(self)
 
     def write_some(self, item: Buffer) -> int:
         goal = self.sent + self.unsent
@@ -129,25 +118,8 @@ class ReadinessDriver(BufferedStreamDriver):
 
     def _send(self) -> None:
         """Send as much of the queue as the kernel takes, then wait for writability if that was not all."""
-        sent = _UNTRIED
-        if cython.compiled and self._single is not None:
-            sent = self._send_single()
-            if self.unsent == 0:  # nearly always: no exception handler is set up
-                if self._blocked:
-                    self._unblock()
-                self.sink._on_written()
-                return
-        self._send_rest(sent)
-
-    def _send_rest(self, sent: int) -> None:
-        """Complete `_send`: sending the single item returned `sent`, or was not tried."""
         try:
-            if cython.compiled and sent == _FAILED:
-                raise_pending()
-            if sent == _UNTRIED:
-                self._send_queued()
-            else:
-                self._note_single(sent)
+            self._send_queued()
             if self.unsent == 0:
                 self._unblock()
             elif not self._blocked:

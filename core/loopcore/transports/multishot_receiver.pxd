@@ -27,6 +27,7 @@ cdef class MultishotReceiver(Runnable):
     @cython.locals(operation=Operation, driver=Driver)
     cpdef object _run(self)
     cdef object _hand_over(self, Driver driver, object result)
+    cpdef object _deliver(self, Driver driver, object result)
     cdef object _run_seldom(self, Driver driver, object result)
     cpdef object push_back(self, object result)
     cdef bint _is_expected_termination(self, object error) except -1

@@ -27,7 +27,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.contexts import enter, leave
+    from cython.cimports.loopcore.native.cpython import run_in_context
+else:
+    from loopcore.native.interpreted import run_in_context
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -134,15 +136,11 @@ class MultishotReceiver(Runnable):
                 self.start()
 
     def _hand_over(self, driver: Driver, result: Any) -> None:
-        if cython.compiled:
-            enter(driver.context)
-            try:
-                driver._arrived(result)
-            finally:
-                leave(driver.context)
-            driver._answer()
-        else:
-            driver.context.run(driver._arrived, result)
+        run_in_context(driver.context, self._deliver, (driver, result))
+        driver._answer()
+
+    def _deliver(self, driver: Driver, result: Any) -> None:
+        driver._arrived(result)
 
     def _run_seldom(self, driver: Driver, result: Any) -> None:
         """Hold a result that has to wait, and deliver held results as long as the driver reads."""

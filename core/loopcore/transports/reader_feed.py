@@ -1,4 +1,4 @@
-"""ReaderFeed: feeds asyncio's StreamReader from C (docs/adr/0011). Compiled only.
+"""ReaderFeed: feeds asyncio's StreamReader without its protocol (docs/adr/0011).
 
 A program that calls `asyncio.start_server` or `asyncio.open_connection` has a StreamReaderProtocol between the
 transport and the StreamReader that it reads from. `data_received` finds the reader, whose `feed_data` appends the bytes
@@ -16,14 +16,6 @@ from asyncio import StreamReader, StreamReaderProtocol
 from typing import Any, Final
 
 from loopcore.kernel.future import Future
-
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.unread import append, calls, is_longer_than_twice, version_of
 
 _DATA_RECEIVED: Any = StreamReaderProtocol.data_received
 _READER_OF: Any = vars(StreamReaderProtocol).get("_stream_reader")
@@ -54,12 +46,12 @@ _FIELDS: Final = ("_buffer", "_eof", "_limit", "_paused", "_transport", "_waiter
 class ReaderFeed:
     """Feeds the reader of one StreamReaderProtocol."""
 
-    __slots__ = ("_protocol", "_version")
+    __slots__ = ("_protocol", "_kind")
 
     def __init__(self, protocol: Any) -> None:
         self._protocol: Any = protocol
-        self._version: int = 0
-        """The version of the reader's class when `_is_known` checked it; 0 is never a version."""
+        self._kind: Any = None
+        """The reader's class, once `_is_known` has checked it."""
 
     def data_received(self, data: bytes) -> None:
         """Take in `data`, as the protocol's `data_received`."""
@@ -69,24 +61,31 @@ class ReaderFeed:
         if unread is None:
             feed._protocol.data_received(data)
         else:
-            append(unread, data)
+            unread += data
             tell(reader, unread)
 
     def get_unread(self) -> bytearray | None:
-        """Return a bytearray to append received bytes to, followed by `tell_feed`; None: call `data_received`."""
+        """Return a bytearray to append received bytes to, followed by `grew`; None: call `data_received`."""
         try:
             return self._unread_of(reader_of(self._protocol))
         except Exception:
             return None  # the protocol will raise it when the bytes are delivered
 
+    def grew(self) -> None:
+        """Process bytes that were appended to what `get_unread` returned."""
+        reader = reader_of(self._protocol)
+        if reader is not None:
+            tell(reader, reader._buffer)
+
     def _unread_of(self, reader: Any) -> bytearray | None:
         if reader is None:
             return None
-        version = version_of(type(reader))
-        if (version == 0 or version != self._version) and not self._is_known(type(reader)):
+        if type(reader) is not self._kind and not self._is_known(type(reader)):
             return None
         # A method that a program has set on the reader itself is called, even if set during the connection (issue 32).
-        if not calls(reader, "feed_data", _FEED_DATA) or not calls(reader, "_wakeup_waiter", _WAKE):
+        feed_data = getattr(reader, "feed_data", None)
+        wake = getattr(reader, "_wakeup_waiter", None)
+        if not is_method(feed_data, _FEED_DATA, reader) or not is_method(wake, _WAKE, reader):
             return None
         if reader._eof is not False:  # feed_data() raises, unless assertions are off
             return None
@@ -97,7 +96,7 @@ class ReaderFeed:
         """Return whether a reader of this class keeps its state as asyncio's does."""
         if kind.__getattribute__ is not object.__getattribute__ or any(hasattr(kind, name) for name in _FIELDS):
             return False
-        self._version = version_of(kind)
+        self._kind = kind
         return True
 
 
@@ -105,14 +104,6 @@ def reader_of(protocol: Any) -> Any:
     """Return the protocol's `_stream_reader`, which may be None."""
     reference = protocol._stream_reader_wr
     return None if reference is None else reference()
-
-
-def tell_feed(feed: ReaderFeed) -> int:
-    """Process bytes that were appended to `feed.get_unread()`; return 0."""
-    reader = reader_of(feed._protocol)
-    if reader is not None:
-        tell(reader, reader._buffer)
-    return 0
 
 
 def tell(reader: Any, unread: bytearray) -> None:
@@ -126,7 +117,7 @@ def tell(reader: Any, unread: bytearray) -> None:
                 future._set_result(None)
         elif not waiter.cancelled():
             waiter.set_result(None)
-    if is_longer_than_twice(unread, reader._limit):
+    if len(unread) > 2 * reader._limit:
         pause(reader)
 
 
@@ -150,7 +141,7 @@ def is_method(method: Any, function: Any, owner: Any) -> bool:
 
 def feed_of(protocol: Any) -> ReaderFeed | None:
     """Return a ReaderFeed to replace the `data_received` of `protocol`, which is not buffered; None if none fits."""
-    if not cython.compiled or not IS_WRITTEN_AS_KNOWN or not issubclass(type(protocol), StreamReaderProtocol):
+    if not IS_WRITTEN_AS_KNOWN or not issubclass(type(protocol), StreamReaderProtocol):
         return None
     receive = getattr(protocol, "data_received", None)
     if not is_method(receive, _DATA_RECEIVED, protocol):

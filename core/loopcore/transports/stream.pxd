@@ -7,7 +7,7 @@ from loopcore.transports.buffers cimport immutable
 from loopcore.transports.clients cimport attach, needs_no_delay
 from loopcore.transports.driver cimport StreamDriver
 from loopcore.transports.lifecycle cimport Connection
-from loopcore.transports.reader_feed cimport ReaderFeed, feed_of, tell_feed
+from loopcore.transports.reader_feed cimport ReaderFeed, feed_of
 
 
 cdef int OPEN
@@ -33,16 +33,16 @@ cdef class StreamTransport(Connection):
     @cython.locals(driver=StreamDriver)
     cpdef object set_protocol(self, object protocol)
     cdef object _on_received(self, bytes data)
-    cdef object _call_failed(self, object method)
     cpdef object _protocol_failed(self, object exc, object method)
     cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
     @cython.locals(feed=ReaderFeed, unread=bytearray)
     cdef bytearray _get_unread(self)
+    @cython.locals(feed=ReaderFeed)
     cdef object _unread_grown(self)
     cdef object _buffer_updated(self, Py_ssize_t nbytes)
     cpdef object _end_of_file(self)
-    @cython.locals(size=Py_ssize_t)
+    @cython.locals(driver=StreamDriver, size=Py_ssize_t)
     cpdef object write(self, object data)
     @cython.locals(driver=StreamDriver, size=Py_ssize_t)
     cdef object _write_other(self, object data)
@@ -52,17 +52,6 @@ cdef class StreamTransport(Connection):
     cpdef object _written(self)
     cdef object _drained(self)
     cpdef object _let_go(self)
-
-
-# The driver of a StreamTransport is always a StreamDriver: `make_stream_driver` returns nothing else.
-cdef inline object hand_over(StreamTransport transport, object item, Py_ssize_t size):
-    return (<StreamDriver>transport._driver).write(item, size)
-
-
-# Notify the feed of appended bytes; return 0, or -1 with an exception pending.
-cdef inline int grew(StreamTransport transport) noexcept:
-    cdef ReaderFeed feed = transport._feed
-    return 0 if feed is None else (<int (*)(ReaderFeed) noexcept>tell_feed)(feed)
 
 
 cdef inline object give_instance_dicts():

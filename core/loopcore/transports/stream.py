@@ -32,9 +32,8 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import ask_for_buffer, call_with, raise_pending, size_of
     from cython.cimports.loopcore.transports.ports import make_stream_driver
-    from cython.cimports.loopcore.transports.stream import give_instance_dicts, grew, hand_over
+    from cython.cimports.loopcore.transports.stream import give_instance_dicts
 else:
     from loopcore.transports.ports import make_stream_driver
 
@@ -160,10 +159,6 @@ class StreamTransport(Connection):
         self._on_received(data)
 
     def _on_received(self, data: bytes) -> None:
-        if cython.compiled:
-            if call_with(self._on_data, data):
-                self._call_failed("data_received")
-            return
         try:
             self._on_data(data)
         except (SystemExit, KeyboardInterrupt):
@@ -171,26 +166,12 @@ class StreamTransport(Connection):
         except BaseException as exc:
             self._protocol_failed(exc, "data_received")
 
-    def _call_failed(self, method: str) -> None:
-        # Compiled only, with the protocol's exception pending: the common path sets up no exception handler.
-        try:
-            raise_pending()
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            self._protocol_failed(exc, method)
-
     def _protocol_failed(self, exc: BaseException, method: str) -> None:
         if self._state == OPEN:
             self._driver.flush()  # asyncio's `write` would have sent it by now
         self._failed(exc, f"Fatal error: protocol.{method}() call failed.")
 
     def _get_buffer(self) -> Any:
-        if cython.compiled:
-            buffer = ask_for_buffer(self._on_get_buffer, -1)
-            if buffer is None:
-                self._call_failed("get_buffer")
-            return buffer
         try:
             buffer = self._on_get_buffer(-1)
             if not len(buffer):
@@ -210,14 +191,17 @@ class StreamTransport(Connection):
         return unread if feed is self._feed else None
 
     def _unread_grown(self) -> None:
-        if grew(self):
-            self._call_failed("data_received")
+        feed = self._feed  # kept alive: the call may give the transport another protocol
+        if feed is None:
+            return
+        try:
+            feed.grew()
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as exc:
+            self._protocol_failed(exc, "data_received")
 
     def _buffer_updated(self, nbytes: int) -> None:
-        if cython.compiled:
-            if call_with(self._on_buffer_updated, nbytes):
-                self._call_failed("buffer_updated")
-            return
         try:
             self._on_buffer_updated(nbytes)
         except (SystemExit, KeyboardInterrupt):
@@ -251,16 +235,14 @@ class StreamTransport(Connection):
         if type(data) is not bytes:
             self._write_other(data)
             return
-        size = size_of(data) if cython.compiled else len(data)
+        size = len(data)
         if self._refuses and self._refuse("write()", "write", size):
             return
         if size == 0:
             return
-        if cython.compiled:
-            hand_over(self, data, size)
-        else:
-            self._driver.write(data, size)
-        if self._driver.unsent > self._join_limit:
+        driver: StreamDriver = self._driver
+        driver.write(data, size)
+        if driver.unsent > self._join_limit:
             self._maybe_pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:

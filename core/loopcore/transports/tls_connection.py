@@ -19,16 +19,6 @@ from loopcore.transports.stream import StreamTransport
 from loopcore.transports.tls_sending import HANDSHAKE_FAILED, TlsSending
 
 try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.flushes import take_only
-else:
-    from loopcore.native.interpreted import take_only
-
-try:
     import ssl
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
@@ -213,8 +203,10 @@ class TlsConnection(TlsSending):
     def _answer(self) -> None:
         """Send what was written in answer to the bytes just received, if no other writes wait (docs/adr/0011)."""
         loop = self._loop
-        if loop._observed or not take_only(loop._flushes, self):
+        flushes = loop._flushes
+        if loop._observed or len(flushes) != 1 or flushes[0] is not self:
             return
+        flushes.pop()
         loop.stats.callbacks = loop.stats.callbacks + 1
         self._flush_scheduled = False
         try:

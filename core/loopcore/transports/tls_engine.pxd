@@ -3,7 +3,7 @@ cimport cython
 
 cdef int _OPEN, _FLUSHING
 cdef int _MANY
-cdef Py_ssize_t _RECORD, _BATCH, _ROOM
+cdef Py_ssize_t _BATCH
 cdef object _WHOLE
 
 
@@ -24,7 +24,6 @@ cdef class TlsEngine:
     cdef object _pending
     cdef bint _held
     cdef Py_ssize_t _unread
-    cdef bint _reads_natively
     cdef list _queue
 
     cdef object _move(self, object event)
@@ -36,8 +35,6 @@ cdef class TlsEngine:
     cpdef bint readable(self) except -1
     @cython.locals(first=bytes, part=bytes, parts=list)
     cpdef bytes read(self)
-    @cython.locals(room=bytes, filled=Py_ssize_t)
-    cdef bytes _read_together(self)
     @cython.locals(size=Py_ssize_t, filled=Py_ssize_t, count=Py_ssize_t)
     cpdef Py_ssize_t read_into(self, object view) except -1
     cdef object _read_record(self, object view)

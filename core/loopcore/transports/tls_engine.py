@@ -28,17 +28,6 @@ from typing import Any, Final, TypeAlias
 from loopcore.transports.buffers import MANY, join_last
 
 try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.native.bytes_buffer import new_buffer, truncated, writable_view
-    from cython.cimports.loopcore.native.flushes import take_only
-else:
-    from loopcore.native.interpreted import take_only
-
-try:
     import ssl
 except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
@@ -80,13 +69,10 @@ RECORD_LIMIT = 16384
 BATCH_LIMIT = 7 * RECORD_LIMIT
 """Bytes encrypted at once. Their ciphertext stays below 120 KiB, for the reasons given in docs/adr/0011."""
 
-ROOM_LIMIT = 120 * 1024
-"""Most bytes decrypted into one object: as many as are received at once, below malloc's mmap threshold (0011)."""
-
 # C variables when compiled, for use with each message: the names that others import are looked up as Python objects.
 _OPEN, _FLUSHING = OPEN, FLUSHING
 _MANY = MANY
-_RECORD, _WHOLE, _BATCH, _ROOM = RECORD_LIMIT, RECORD_LIMIT, BATCH_LIMIT, ROOM_LIMIT
+_WHOLE, _BATCH = RECORD_LIMIT, BATCH_LIMIT
 
 # SSLSyscallError without an error of the system: OpenSSL found the BIO empty and reports it in another way.
 AGAIN: Final[Any] = () if ssl is None else (ssl.SSLWantReadError, ssl.SSLSyscallError)
@@ -114,7 +100,6 @@ class TlsEngine:
         "_pending",
         "_held",
         "_unread",
-        "_reads_natively",
         "_queue",
     )
 
@@ -138,8 +123,6 @@ class TlsEngine:
         self._take: Any = self._outgoing.read
         # SSLObject's methods only call the same ones of `_sslobj`; those of a subclass may do more.
         inner: Any = getattr(self.tls, "_sslobj", None) if type(self.tls) is ssl.SSLObject else None
-        self._reads_natively: bool = inner is not None
-        """Whether no Python code sees the buffer that OpenSSL reads into."""
         if inner is None:
             inner = self.tls
         self._read: Any = inner.read
@@ -200,10 +183,6 @@ class TlsEngine:
     def read(self) -> bytes:
         """Return all available plaintext; empty if there is none, which `peer_closed` and `failure` explain."""
         first = b""
-        if cython.compiled and self._reads_natively and self._unread > _RECORD:
-            first = self._read_together()
-            if not first:
-                return first
         parts: list[bytes] | None = None
         while self.readable():
             part = self._read_record(None)
@@ -217,17 +196,6 @@ class TlsEngine:
             else:
                 first = part
         return first if parts is None else b"".join(parts)
-
-    def _read_together(self) -> bytes:
-        """Read several records into one object, so that they need not be joined; nearly always all. Compiled only."""
-        room = new_buffer(min(self._unread + _RECORD, _ROOM))  # OpenSSL may hold the beginning of a record
-        view = writable_view(room)
-        try:
-            filled = self.read_into(view)
-        finally:
-            view.release()
-        whole: bytes = truncated(room, filled)
-        return whole
 
     def read_into(self, view: memoryview) -> int:
         """Put plaintext into `view`, writable bytes, until it is full or there is no more; return how many bytes."""
@@ -311,11 +279,11 @@ class TlsEngine:
         """Remove the first `BATCH_LIMIT` bytes from the queue, joined: each call of OpenSSL makes a record."""
         queue = self._queue
         if self.unencrypted <= _BATCH:
-            batch: Buffer = queue[0]
-            if not take_only(queue, batch):
-                batch = b"".join(queue)
-                queue.clear()
-            return batch
+            if len(queue) == 1:
+                return queue.pop()
+            joined = b"".join(queue)
+            queue.clear()
+            return joined
         taken = 0
         size = 0
         while size < BATCH_LIMIT:

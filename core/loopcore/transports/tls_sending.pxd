@@ -55,7 +55,7 @@ cdef class TlsSending(Runnable):
     cdef object _run(self)
     @cython.locals(engine=TlsEngine, data=bytes)
     cdef object _flush(self)
-    @cython.locals(plain=StreamTransport, sent=Py_ssize_t)
+    @cython.locals(plain=StreamTransport, driver=StreamDriver, sent=Py_ssize_t)
     cdef object _send(self, bytes data)
     cdef object _maybe_pause_writing(self)
     cdef object _resume_protocol(self)
@@ -68,11 +68,6 @@ cdef class TlsSending(Runnable):
     cdef object _fail(self, object exc, object message)
     cpdef object _force_close(self, object exc)
     cdef object _report(self, object exc, object message)
-
-
-# The driver of a StreamTransport is a StreamDriver.
-cdef inline Py_ssize_t write_some(StreamTransport transport, object item) except -1:
-    return (<StreamDriver>transport._driver).write_some(item)
 
 
 cdef inline object give_instance_dicts():

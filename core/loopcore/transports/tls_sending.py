@@ -38,7 +38,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.native.cpython import run_in_context
-    from cython.cimports.loopcore.transports.tls_sending import give_instance_dicts, write_some
+    from cython.cimports.loopcore.transports.tls_sending import give_instance_dicts
 else:
     from loopcore.native.interpreted import run_in_context
 
@@ -50,6 +50,7 @@ except ImportError:  # a Python built without OpenSSL
 if TYPE_CHECKING:
     from loopcore.kernel.handle import TimerHandle
     from loopcore.kernel.scheduler import Scheduler
+    from loopcore.transports.driver import StreamDriver
     from loopcore.transports.server import Server
 
 HIGH_WATER: Final = 512 * 1024
@@ -191,7 +192,8 @@ class TlsSending(Runnable):
         plain = self._plain
         if plain is not None and not plain._refuses:
             # At once: the writes of this tick are joined already, and scheduling would delay them by a tick.
-            sent = write_some(plain, data) if cython.compiled else plain._driver.write_some(data)
+            driver: StreamDriver = plain._driver
+            sent = driver.write_some(data)
             if sent == len(data):
                 return
             if sent:

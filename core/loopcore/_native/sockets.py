@@ -1,18 +1,14 @@
-"""The Python twins of `sockets.pxd`, for the pure build: same names, same contracts.
+"""System calls on a non-blocking socket that do not wait: the functions of `sockets.h` in Python.
 
-None or -1 stand for "would block"; any other failure is an OSError. `sock` is a non-blocking socket and `fd` its
-descriptor, which only the C side needs. An item of a write queue is `bytes` or a contiguous memoryview of bytes.
+`sock` is a socket and `fd` its descriptor, which C uses instead. "Not now" is a result, None or -1 (for datagrams 0);
+any other failure is raised. An item of a write queue is `bytes` or a contiguous memoryview of bytes.
 
-Thread: any; each thread receives into a separate buffer, because `recv_into` releases the GIL.
+Thread: any.
 """
 
 import os
 import socket
-import threading
 from typing import Any, Final
-
-RECEIVE_LIMIT: Final = 120 * 1024
-"""Bytes that one `receive` takes at most: below 128 KiB, from which on malloc uses mmap(2) (docs/adr/0011)."""
 
 VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
 """Buffers that one `send_many` passes at most."""
@@ -23,40 +19,34 @@ _HAS_SENDMSG: Final = hasattr(socket.socket, "sendmsg")
 JOIN_LIMIT: Final = 128 * 1024
 """Bytes that are joined at most. A larger first buffer is sent alone, without a copy."""
 
-
-class _Buffers(threading.local):
-    """One buffer per thread. A new block of this size for each message would be mapped and unmapped each time."""
-
-    def __init__(self) -> None:
-        self.view: memoryview = memoryview(bytearray(RECEIVE_LIMIT))
+_INTERNET_DATAGRAM: Final = 64 * 1024
 
 
-_buffers = _Buffers()
-
-
-def receive(sock: socket.socket, fd: int, limit: int, expected: int = 0) -> bytes | BaseException | None:
-    """Return the received bytes; b"" is the end of the stream, None "not yet", an exception the failure.
-
-    At most `limit` bytes, or RECEIVE_LIMIT where that is less, or where `limit` is not positive. `expected` changes
-    only the time that a receive takes in C.
-    """
-    view = _buffers.view
+def receive(sock: socket.socket, fd: int, size: int) -> bytes | None:
+    """Return at most `size` received bytes; b"" is the end of the stream, None "not now"."""
     try:
-        return bytes(view[: sock.recv_into(view, limit if 0 < limit < RECEIVE_LIMIT else RECEIVE_LIMIT)])
+        return sock.recv(size)
     except (BlockingIOError, InterruptedError):
         return None
-    except (SystemExit, KeyboardInterrupt):
-        raise
-    except BaseException as exc:
-        return exc
 
 
 def receive_into(sock: socket.socket, fd: int, buffer: Any) -> int:
-    """Fill `buffer` and return the number of bytes; 0 is the end of the stream, -1 "not yet"."""
+    """Fill `buffer` and return the number of bytes; 0 is the end of the stream, -1 "not now"."""
     try:
         return sock.recv_into(buffer)
     except (BlockingIOError, InterruptedError):
         return -1
+
+
+def receive_behind(sock: socket.socket, fd: int, size: int, unread: bytearray) -> int:
+    """Append at most `size` received bytes to `unread`; return as `receive_into`. Raises BufferError if exported."""
+    unread += bytes(1)  # raises before anything is received
+    del unread[-1:]
+    received = receive(sock, fd, size)
+    if received is None:
+        return -1
+    unread += received
+    return len(received)
 
 
 def copy_into(buffer: Any, data: bytes | memoryview, position: int) -> int:
@@ -69,7 +59,7 @@ def copy_into(buffer: Any, data: bytes | memoryview, position: int) -> int:
 
 
 def send_one(sock: socket.socket, fd: int, item: bytes | memoryview, head: int) -> int:
-    """Send `item` from `head` on, and return how many bytes the kernel accepted, or -1."""
+    """Send `item` from `head` on; return how many bytes the kernel accepted, or -1 for "not now"."""
     try:
         return sock.send(memoryview(item)[head:] if head else item)
     except (BlockingIOError, InterruptedError):
@@ -99,3 +89,29 @@ def _joined(queue: list[bytes | memoryview], head: int) -> bytes | memoryview:
             break
         parts.append(memoryview(item))
     return first if len(parts) == 1 else b"".join(parts)
+
+
+def receive_internet(sock: socket.socket, fd: int) -> tuple[bytes, Any] | None:
+    """Return a datagram, perhaps empty, and its sender; None if there is none. For AF_INET and AF_INET6."""
+    try:
+        return sock.recvfrom(_INTERNET_DATAGRAM)
+    except (BlockingIOError, InterruptedError):
+        return None
+
+
+def send_connected(sock: socket.socket, fd: int, item: Any) -> int:
+    """Send the bytes-like `item` to the socket's connected peer; 0 means that the kernel has no room for it now."""
+    try:
+        sock.send(item)
+    except (BlockingIOError, InterruptedError):
+        return 0
+    return 1
+
+
+def send_internet(sock: socket.socket, fd: int, family: int, item: Any, address: Any) -> int:
+    """Send the bytes-like `item` to `address`; return as `send_connected`. `family` is the socket's."""
+    try:
+        sock.sendto(item, address)
+    except (BlockingIOError, InterruptedError):
+        return 0
+    return 1
