@@ -3,7 +3,8 @@ cimport cython
 from loopcore.kernel.runnable cimport Runnable
 
 cdef bint _THREADS_CANCEL
-cdef dict _turns
+cdef dict _running
+cdef dict _waiting
 
 
 cdef class Handle(Runnable):
@@ -19,7 +20,8 @@ cdef class Handle(Runnable):
 
     cpdef object _run(self)
     cdef int _run_in_turn(self) except -1
-    cdef int _await_turn(self) except -1
+    cdef object _await_turn(self)
+    cdef int _end_waits(self) except -1
     cdef int _call(self) except -1
     cpdef object _report(self, object exc)
     cpdef object cancel(self)

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextvars import Context
-from threading import RLock
+from threading import Lock, get_ident
 from typing import Any, Protocol
 
 from loopcore.kernel.formatting import describe_callback, extract_stack
@@ -32,8 +32,10 @@ _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
 
 _THREAD_SAFE_HANDLE: type = getattr(asyncio.events, "_ThreadSafeHandle", asyncio.Handle)
 _THREADS_CANCEL = sys.version_info >= (3, 14)
-_turns: dict[int, Any] = {}
-"""The running handles that other threads may cancel, by id: each with a lock that is held while it runs."""
+_running: dict[int, int] = {}
+"""The running handles that other threads may cancel, by id, with the thread that runs them."""
+_waiting: dict[int, list[Any]] = {}
+"""Locks that threads wait for until such a handle, by id, has run."""
 
 
 class HandleOwner(Protocol):
@@ -89,20 +91,28 @@ class Handle(Runnable):
             self._call()
 
     def _run_in_turn(self) -> None:
-        turn = RLock()
-        with turn:
-            _turns[id(self)] = turn  # before reading the flag; `cancel` sets the flag before it looks here
-            try:
-                if not self._cancelled:
-                    self._call()
-            finally:
-                del _turns[id(self)]
+        _running[id(self)] = get_ident()  # before reading the flag; `cancel` sets the flag before it looks here
+        try:
+            if not self._cancelled:
+                self._call()
+        finally:
+            del _running[id(self)]
+            if _waiting:
+                self._end_waits()
 
     def _await_turn(self) -> None:
-        turn = _turns.get(id(self))
-        if turn is not None:
-            with turn:  # re-entrant: the thread that runs the handle already holds it
-                pass
+        if _running.get(id(self), get_ident()) == get_ident():
+            return  # it is not running, or cancels itself
+        ended = Lock()
+        ended.acquire()
+        _waiting.setdefault(id(self), []).append(ended)
+        if id(self) not in _running:
+            self._end_waits()  # it has ended meanwhile, and may have looked for waits before this one was there
+        ended.acquire()
+
+    def _end_waits(self) -> None:
+        for ended in _waiting.pop(id(self), ()):
+            ended.release()
 
     def _call(self) -> None:
         callback, args = self._callback, self._args  # the handle may drop them while they run

@@ -66,7 +66,7 @@ class ObservedRunner(CallbackRunner):
     __slots__ = ("_loop",)
 
     def __init__(self, loop: "Scheduler") -> None:
-        CallbackRunner.__init__(self, loop.stats, loop.microtasks, loop.probes)
+        CallbackRunner.__init__(self, loop)
         self._loop: Scheduler = loop
 
     def _call(self, runnable: Runnable) -> None:

@@ -5,6 +5,8 @@ is observed has another runner, `loopcore.kernel.observed.ObservedRunner`. It is
 the runner here does not test for them.
 """
 
+from typing import TYPE_CHECKING
+
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.loop_stats import LoopStats
 from loopcore.kernel.microtasks import MicrotaskQueues
@@ -12,16 +14,19 @@ from loopcore.kernel.probes import Probes
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import own_logger
 
+if TYPE_CHECKING:
+    from loopcore.kernel.scheduler import Scheduler
+
 
 class CallbackRunner:
     """Runs the callbacks of one loop. Thread: the loop's own."""
 
     __slots__ = ("_stats", "_microtasks", "_probes")
 
-    def __init__(self, stats: LoopStats, microtasks: MicrotaskQueues, probes: Probes) -> None:
-        self._stats: LoopStats = stats
-        self._microtasks: MicrotaskQueues = microtasks
-        self._probes: Probes = probes
+    def __init__(self, loop: "Scheduler") -> None:
+        self._stats: LoopStats = loop.stats
+        self._microtasks: MicrotaskQueues = loop.microtasks
+        self._probes: Probes = loop.probes
 
     def run(self, runnable: Runnable) -> None:
         """Run `runnable`, then the next-ticks and microtasks that wait."""
@@ -33,6 +38,7 @@ class CallbackRunner:
         """Run `runnable`; the caller drops it, which may run a finalizer, and then runs the microtasks."""
         self._stats.callbacks += 1
         self._call(runnable)
+        del runnable  # a live traceback would keep this frame, and through it a task that has ended
 
     def run_microtasks(self) -> None:
         """Run next-ticks and microtasks until none is left, or until their budget is spent."""
@@ -50,6 +56,7 @@ class CallbackRunner:
 
     def _call(self, runnable: Runnable) -> None:
         runnable._run()
+        del runnable  # as above
 
     def _call_microtask(self, handle: Handle) -> None:
         handle._run()

@@ -139,7 +139,7 @@ class Scheduler:
         self._waiting: bool = False
         self._thread_id: int | None = None
         self._owner: int = 0  # the thread as a C integer, 0 for none: every post from another thread compares it
-        self._runner: CallbackRunner = CallbackRunner(self.stats, self.microtasks, self.probes)
+        self._runner: CallbackRunner = CallbackRunner(self)
         self._sampler: Any = None
         self._policy: Any = None
         self._task_factory: Any = None
@@ -693,6 +693,4 @@ class Scheduler:
         )
         if observed != self._observed:
             self._observed = observed
-            self._runner = (
-                ObservedRunner(self) if observed else CallbackRunner(self.stats, self.microtasks, self.probes)
-            )
+            self._runner = ObservedRunner(self) if observed else CallbackRunner(self)
