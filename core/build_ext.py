@@ -135,7 +135,7 @@ def compile_mode() -> str:
 def hot_modules(source: Path) -> list[Path]:
     """Return the modules to compile, relative to the root they are in (`loopcore/kernel/handle.py`).
 
-    Not those of a folder `_native`: they say in Python what the C library beside them says.
+    Not those of a folder `_native`: they are the Python side of the C library.
     """
     found = []
     for root, package in ROOTS.items():

@@ -60,7 +60,7 @@ def leave_running_loop() -> None:
 def endpoints_of(loop: "EventLoop") -> "Endpoints":
     """Return the endpoints of `loop`.
 
-    They and the transports are a third of what loopcore imports, so they are imported at the first connection.
+    They and the transports are a third of loopcore's modules, so they are imported at the first connection.
     """
     from loopcore.endpoints.assembly import assemble
 

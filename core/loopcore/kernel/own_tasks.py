@@ -44,7 +44,6 @@ class OwnTasks(ClassTasks):
 
     def __init__(self) -> None:
         ClassTasks.__init__(self, Future, visible.Task if _VISIBLE else Task)
-        self.are_own = True
 
     def make_future(self, loop: Any) -> Any:
         scheduler: Scheduler = loop

@@ -94,7 +94,7 @@ class PendingPolicy:
                     loop.ready.push(runnable)  # the same entry twice: the second waits for the next tick
                 position += 1
         except BaseException as exc:
-            # Before newer entries: another thread may have posted meanwhile (docs/adr/0014).
+            # Before newer entries: the order may have scheduled callbacks meanwhile.
             rest = [runnable for runnable in arrived[position:] if not order.holds(runnable)]
             for runnable in rest + loop.ready.take():
                 loop.ready.push(runnable)

@@ -686,7 +686,8 @@ class Scheduler:
         self._tick_observed = (
             bool(self._slow_path_flags & _WATCHING_TICKS)
             or (sampler is not None and sampler.is_open)
-            or (self._policy is not None and self.probes.deciding)
+            or (self._policy is not None and self._policy.directs_pending())
+            or self.probes.owner("loopcore_poll_timeout") is not None
         )
         observed = (sampler is not None and sampler.is_timing) or bool(
             self._slow_path_flags & (_DEBUG | _WATCHING_HANDLES)

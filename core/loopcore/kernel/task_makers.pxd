@@ -1,7 +1,6 @@
 cdef class ClassTasks:
     cdef readonly object future_class
     cdef readonly object task_class
-    cdef readonly bint are_own
 
     cdef object make_future(self, object loop)
     cdef object make_task(self, object loop, object coro, object name, object context)

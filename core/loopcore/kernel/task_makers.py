@@ -1,4 +1,4 @@
-"""Task makers: with what a loop makes its futures and tasks.
+"""Task makers: the objects that make a loop's futures and tasks.
 
 The loop has one, and asks it; so the loop does not depend on the classes. `OwnTasks` of `loopcore.kernel.own_tasks`
 makes loopcore's, a ClassTasks those of any two classes, for example asyncio's.
@@ -12,13 +12,11 @@ from typing import Any
 class ClassTasks:
     """Makes futures and tasks by calling their classes. Thread: the loop's own."""
 
-    __slots__ = ("future_class", "task_class", "are_own")
+    __slots__ = ("future_class", "task_class")
 
     def __init__(self, future_class: Any, task_class: Any) -> None:
         self.future_class: Any = future_class
         self.task_class: Any = task_class
-        self.are_own: bool = False
-        """Whether they are loopcore's, so that the parts of a loop may use their internals."""
 
     def make_future(self, loop: Any) -> Any:
         """Return a new pending future of `loop`."""

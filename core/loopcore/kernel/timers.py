@@ -116,7 +116,7 @@ class TimerHeap(TimerKeeper):
             timer._keeper = None
 
     def _drop_cancelled(self) -> None:
-        # For a callback that sets and cancels timers without end, while the loop asks for nothing.
+        # A callback may set and cancel timers without end before the loop looks.
         count = len(self._new)  # a finalizer may set more meanwhile
         live = live_of(self._new[:count])
         self._new[:count] = live

@@ -45,7 +45,7 @@ cdef class SocketFuture(Future):
 @cython.locals(done=ImmediateResult)
 cpdef ImmediateResult immediate_result(object result)
 
-@cython.locals(future=SocketFuture, reactor=Scheduler)
+@cython.locals(future=SocketFuture, scheduler=Scheduler)
 cpdef SocketFuture begin(Sweeper sweeper, object fd, int direction, int kind, object sock, object argument)
 
 cpdef tuple accept_from(object sock)

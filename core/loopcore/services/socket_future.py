@@ -72,8 +72,8 @@ class Sweeper(Runnable):
 
     __slots__ = ("_scheduler",)
 
-    def __init__(self, reactor: Scheduler) -> None:
-        self._scheduler: Scheduler = reactor
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler: Scheduler = scheduler
 
     def _run(self) -> None:
         if self._scheduler.readiness.sweep():
@@ -212,8 +212,8 @@ def begin(
 ) -> SocketFuture:
     """Return a future that is not in the table yet. Only a read of `sock` may keep its registration for the next."""
     future = SocketFuture.__new__(SocketFuture)
-    reactor = sweeper._scheduler
-    Future.__init__(future, loop=reactor)
+    scheduler = sweeper._scheduler
+    Future.__init__(future, loop=scheduler)
     future._set_out(sweeper, fd, direction, kind, sock, argument)
     return future
 

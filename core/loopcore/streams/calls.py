@@ -28,7 +28,7 @@ else:
     from loopcore._native.interpreter import stop_with
 
 _CALLER: Final = 1 if cython.compiled else 2
-"""The stack level of whoever drops an object, in its `__del__`: a compiled one has no frame."""
+"""The stack level of the code that drops an object, seen from `__del__`: a compiled one has no frame."""
 _PENDING = 0  # the state of a pending future
 _NEW = 0
 _WAITING = 1

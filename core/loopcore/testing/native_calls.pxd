@@ -1,1 +1,1 @@
-# The functions have no types of their own: this file makes the module a compiled one.
+# The functions declare no types: this file makes the module a compiled one.

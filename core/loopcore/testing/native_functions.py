@@ -30,7 +30,7 @@ class Step:
         self._how: int = 2
 
     def step(self, thrown: BaseException | None, context: Context | None) -> tuple[int, Any]:
-        """Run the coroutine to its next suspension; return how that ended, and with what."""
+        """Run the coroutine to its next suspension; return how it ended and its outcome."""
         outcome = advance(self, thrown, context)
         return self._how, outcome
 

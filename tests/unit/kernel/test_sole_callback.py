@@ -1,4 +1,4 @@
-"""The only callback of a future: what it sees, and who sees it."""
+"""The only callback of a future: what it sees, and which code sees it."""
 
 import asyncio
 import gc
