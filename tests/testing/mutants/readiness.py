@@ -369,9 +369,10 @@ class EmptiedUnderTheWait(PollBackend):
         self.interests[fd] = interest
 
     def wait(self, timeout: float | None) -> Sequence[ReadyEvent]:
-        events = super().wait(timeout)
-        time.sleep(0.005)  # another thread runs
-        return [(fd, ready & (self.interests[fd] | ERROR | HANGUP)) for fd, ready in events]
+        watched = list(self.interests)
+        ready = dict(super().wait(timeout))
+        wanted = {fd: self.interests[fd] | ERROR | HANGUP for fd in watched}
+        return [(fd, ready[fd] & wanted[fd]) for fd in watched if fd in ready]
 
     def close(self) -> None:
         super().close()
