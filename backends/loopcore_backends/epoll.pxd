@@ -1,7 +1,4 @@
-from cpython.object cimport PyObject
-
 from loopcore.direct cimport DirectPort
-from loopcore_backends.native.epoll_wait cimport wait_for_events
 
 
 cdef class EpollBackend(DirectPort):
@@ -15,7 +12,6 @@ cdef class EpollBackend(DirectPort):
     cdef public object _epoll
     cdef public int _fd
     cdef public int _batch
-    cdef list _events
     cdef public bint _waiting
     cdef int _owner
     cdef bint _is_closed
@@ -23,8 +19,3 @@ cdef class EpollBackend(DirectPort):
     cpdef object wait(self, object timeout)
     cdef object _take_row(self, object fd)
     cdef object _change_row(self, object fd, object interest)
-
-
-# The attribute is passed as a borrowed reference: a temporary one would look like a second owner of the list.
-cdef inline list wait_again(EpollBackend backend, double timeout):
-    return wait_for_events(backend._fd, timeout, backend._batch, <PyObject *>backend._events)

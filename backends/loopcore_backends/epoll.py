@@ -50,7 +50,6 @@ from loopcore.direct import DirectPort
 from loopcore_backends import _refusals
 from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import Waker, make_waker
-from loopcore_backends.native.interpreted_epoll_wait import MAX_EVENTS
 
 try:
     import cython
@@ -58,9 +57,14 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends.epoll import wait_again
+    from cython.cimports.loopcore_backends._native.epoll import wait
 else:
-    from loopcore_backends.native.interpreted_epoll_wait import wait_again
+    from loopcore_backends._native.epoll import wait
+
+MAX_EVENTS: Final = 1024
+"""Events a wait returns at most. The kernel returns ready rows in rotation, so that the rest of a larger batch comes
+first in the next wait and none starves; meanwhile the loop gets to its timers. 1024 need 12 KiB of
+buffer, which select.epoll allocates for each call: small enough for malloc to reuse, never a fresh mapping."""
 
 NOTES: Final = {
     errno.EPERM: (
@@ -81,7 +85,7 @@ class EpollBackend(DirectPort):
 
     __slots__ = (
         "_waker", "_wake_fd", "_registered", "_interests", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch",
-        "_events", "_waiting", "_owner", "_is_closed",
+        "_waiting", "_owner", "_is_closed",
     )  # fmt: skip
 
     name = "epoll"
@@ -111,10 +115,6 @@ class EpollBackend(DirectPort):
         self._waiting: bool = False
         self._owner: int = os.getpid()
         self._is_closed: bool = False
-
-    def __cinit__(self) -> None:
-        # Compiled only, once for each backend: a wait uses the list without holding a reference.
-        self._events: list[ReadyEvent] = []
 
     def _open(self, waker: Waker) -> "select.epoll":
         """Return a new instance that watches the waker."""
@@ -212,7 +212,8 @@ class EpollBackend(DirectPort):
         try:
             if self._fd < 0:
                 raise _refusals.closed("epoll")
-            events: list[ReadyEvent] = wait_again(self, -1.0 if timeout is None else timeout)
+            limit = -1.0 if timeout is None else timeout
+            events: list[ReadyEvent] = wait(self._epoll, self._fd, limit, self._batch)
             if self._sift:
                 events = self._sifted(events)
         finally:

@@ -27,6 +27,21 @@ loopcore_raised_exception(void)
 #endif
 }
 
+/* Enter the context, call, leave. The callee reads its arguments straight out of the tuple `args`. */
+static inline PyObject *
+loopcore_run_in_context(PyObject *context, PyObject *callback, PyObject *args)
+{
+    PyObject *result;
+    if (PyContext_Enter(context) < 0) {
+        return NULL;
+    }
+    result = PyObject_Vectorcall(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
+    if (PyContext_Exit(context) < 0) {
+        Py_CLEAR(result);
+    }
+    return result;
+}
+
 /* Call in a context. Return None, or the exception that was raised. */
 static inline PyObject *
 loopcore_call_in_context(PyObject *context, PyObject *callback, PyObject *args)
@@ -36,13 +51,7 @@ loopcore_call_in_context(PyObject *context, PyObject *callback, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "the arguments of a handle must be a tuple"); /* the program set others */
         return loopcore_raised_exception();
     }
-    if (PyContext_Enter(context) < 0) {
-        return loopcore_raised_exception();
-    }
-    result = PyObject_Vectorcall(callback, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
-    if (PyContext_Exit(context) < 0) {
-        Py_CLEAR(result);
-    }
+    result = loopcore_run_in_context(context, callback, args);
     if (result == NULL) {
         return loopcore_raised_exception();
     }

@@ -1,6 +1,7 @@
 # Declares interpreter.h; interpreter.py has the same functions in Python.
 
 cdef extern from "loopcore/_native/interpreter.h":
+    object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
     object call_in_context "loopcore_call_in_context" (object context, object callback, object args)
     object send_or_throw "loopcore_advance" (object coro, object thrown, object context, int *how)
     void stop_with "loopcore_stop_with" (object value) noexcept
@@ -11,3 +12,9 @@ cdef extern from "loopcore/_native/interpreter.h":
     int bit_length "loopcore_bit_length" (long long number) noexcept
     unsigned long get_ident "PyThread_get_thread_ident" () noexcept
     object copy_context "PyContext_CopyCurrent" ()
+
+cdef extern from "Python.h":
+    ctypedef enum PySendResult:
+        PYGEN_RETURN
+        PYGEN_ERROR
+        PYGEN_NEXT

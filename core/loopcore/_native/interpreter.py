@@ -15,6 +15,7 @@ __all__ = [
     "identity",
     "monotonic",
     "monotonic_ns",
+    "run_in_context",
     "stop_with",
     "to_ns",
 ]
@@ -24,6 +25,11 @@ RAISED: Final = -1
 YIELDED: Final = 1
 
 identity = id
+
+
+def run_in_context(context: Context, callback: Callable[..., object], args: tuple[Any, ...]) -> object:
+    """Call `callback(*args)` with `context` as the current context, and return its result."""
+    return context.run(callback, *args)
 
 
 def call_in_context(context: Context, callback: Callable[..., object], args: tuple[Any, ...]) -> BaseException | None:

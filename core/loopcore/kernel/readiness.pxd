@@ -1,11 +1,9 @@
 cimport cython
-from cpython.object cimport PyObject
 
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.native.fd_table cimport find_by_event, find_by_fd
 
 cdef int _SWEEPS_KEPT
-cdef int _NEAR, _READ, _WRITE
+cdef int _READ, _WRITE
 cdef int _KEPT
 cdef int _DRAINED
 
@@ -31,7 +29,6 @@ cdef class Readiness:
     cdef public bint parks
     cdef object _backend
     cdef dict _table
-    cdef list _by_fd
     cdef list _kept
     cdef long long _sweeps
 
@@ -67,24 +64,4 @@ cdef class Readiness:
     cpdef list watched(self)
     @cython.locals(entry=Registration, wanted=int)
     cpdef Registration _entry(self, object fd, int interest)
-    @cython.locals(by_fd=list)
-    cdef int _put_in(self, object fd, Registration entry) except -1
-    cdef int _take_out(self, object fd) except -1
     cpdef object _shrink(self, object fd, int interest)
-
-
-# Return an entry of the list for small descriptors, or None. The list holds only entries and None.
-@cython.nonecheck(False)
-cdef inline Registration near_entry(Readiness readiness, object fd):
-    cdef PyObject *found = find_by_fd(<PyObject *>readiness._by_fd, <PyObject *>fd)
-    return None if found is NULL else <Registration>found
-
-
-# The target of an event with exactly those bits, as nearly all events have: the reader of a small descriptor, if it was
-# registered before this tick. With None the caller has to use `lookup`.
-@cython.nonecheck(False)
-cdef inline Runnable near_reader(Readiness readiness, object event, int bits, long long tick):
-    cdef PyObject *found = find_by_event(<PyObject *>readiness._by_fd, <PyObject *>event, bits)
-    if found is NULL or (<Registration>found).reader_tick >= tick:
-        return None
-    return (<Registration>found).reader

@@ -23,22 +23,11 @@ from typing import Any, Final, Protocol
 from loopcore.interest import READ, WRITE
 from loopcore.kernel.runnable import Runnable
 
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.kernel.readiness import near_entry
-
 SWEEPS_KEPT: Final = 5
 """How many sweeps a registration is kept for. A woken task resumes it in the next tick; a task that awaits
 `asyncio.wait_for` of Python 3.11, which makes a task for each operation, in the fourth."""
 _SWEEPS_KEPT = SWEEPS_KEPT
 _READ, _WRITE = READ, WRITE
-
-_NEAR = 1024
-"""Compiled, descriptors below this number also have their entries in a list: each message looks up its event there."""
 
 _KEPT = 1
 _DRAINED = 2
@@ -79,7 +68,7 @@ class Registration:
 class Readiness:
     """The table of a loop. Thread: the loop's own."""
 
-    __slots__ = ("tick", "changed", "keeps", "parks", "_backend", "_table", "_by_fd", "_kept", "_sweeps")
+    __slots__ = ("tick", "changed", "keeps", "parks", "_backend", "_table", "_kept", "_sweeps")
 
     def __init__(self, backend: Registrar) -> None:
         self.tick: int = 0
@@ -92,7 +81,6 @@ class Readiness:
         """Whether the interest is set to 0 while a registration is kept."""
         self._backend: Registrar = backend
         self._table: dict[int, Registration] = {}
-        self._by_fd: list[Registration | None] = []
         self._kept: list[int] = []
         """Descriptors that may have a kept registration; one may occur twice, or may not have one any more."""
         self._sweeps: int = 0
@@ -214,7 +202,7 @@ class Readiness:
         entry = self._table.get(fd)
         if entry is not None:
             self.changed = True
-            self._take_out(fd)
+            del self._table[fd]
             # A dispatch may hold the entry, and be about to call the writer.
             entry.reader = None
             entry.writer = None
@@ -224,7 +212,6 @@ class Readiness:
     def clear(self) -> None:
         """Forget all entries without calling the backend, which is being closed."""
         self._table.clear()
-        self._by_fd.clear()
 
     def use(self, backend: Registrar) -> None:
         """Use `backend` from now on; the previous one is closed."""
@@ -239,19 +226,15 @@ class Readiness:
             entry._kept = 0
             interest = (_READ if entry.reader is not None else 0) | (_WRITE if entry.writer is not None else 0)
             if not interest:
-                self._take_out(fd)
+                del self._table[fd]
                 continue
             try:
                 self._backend.register(fd, interest)
             except OSError:
-                self._take_out(fd)  # closed by the program, and not unregistered yet
+                del self._table[fd]  # closed by the program, and not unregistered yet
 
     def lookup(self, fd: int) -> Registration | None:
         """Return the entry of `fd`, or None. This tick's events are not for readers or writers registered in it."""
-        if cython.compiled:
-            entry: Registration | None = near_entry(self, fd)
-            if entry is not None:
-                return entry
         return self._table.get(fd)
 
     def note_fileobj(self, fd: int, fileobj: object) -> None:
@@ -283,10 +266,10 @@ class Readiness:
             self._let_go(fd, entry)
             entry = self._table.get(fd)
         if entry is None:
-            entry = Registration.__new__(Registration) if cython.compiled else Registration()  # all zero, or None
+            entry = Registration()
             self._backend.register(fd, interest)
             try:
-                self._put_in(fd, entry)
+                self._table[fd] = entry
             except MemoryError:
                 self._table.pop(fd, None)
                 self._backend.unregister(fd)  # an entry that is not in the table would never be unregistered
@@ -309,18 +292,5 @@ class Readiness:
             except OSError:
                 pass  # the descriptor was closed meanwhile: no event is reported for it, and it can be unregistered
         else:
-            self._take_out(fd)
+            del self._table[fd]
             self._backend.unregister(fd)
-
-    def _put_in(self, fd: int, entry: Registration) -> None:
-        self._table[fd] = entry
-        if cython.compiled and 0 <= fd < _NEAR:
-            by_fd = self._by_fd
-            while len(by_fd) <= fd:
-                by_fd.append(None)
-            by_fd[fd] = entry
-
-    def _take_out(self, fd: int) -> None:
-        del self._table[fd]
-        if cython.compiled and 0 <= fd < len(self._by_fd):
-            self._by_fd[fd] = None

@@ -20,6 +20,7 @@ cdef class ReadyQueue:
     cpdef object report_to(self, CallbackSampler sampler)
     cdef int _prepare_for(self, Runnable runnable) except -1
     cpdef Runnable pop(self)
+    cpdef bint take_only(self, Runnable runnable) except -1
     @cython.locals(small=list)
     cdef int _shrink(self) except -1
     @cython.locals(taken=list, runnable=Runnable, _=Py_ssize_t)

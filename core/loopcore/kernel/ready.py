@@ -86,6 +86,13 @@ class ReadyQueue:
             self._shrink()
         return cast(Runnable, runnable)  # type: ignore[no-any-return]  # a check would walk through its bases
 
+    def take_only(self, runnable: Runnable) -> bool:
+        """Remove `runnable` if it is the only entry; return whether it was."""
+        if self._count != 1 or self._ring[self._first] is not runnable:
+            return False
+        self.pop()
+        return True
+
     def _shrink(self) -> None:
         small: list[Runnable | None] = [None] * SMALL_RING
         if self._count == 0:  # otherwise a finalizer pushed while the list was made

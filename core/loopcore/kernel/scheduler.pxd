@@ -61,7 +61,7 @@ cdef class Scheduler:
     cdef object _policy
     cdef object _task_factory
     cdef list _immediates
-    cdef list _flushes
+    cdef ReadyQueue _flushes
     cdef list _closing
     cdef object _events
     cdef list _deferred_events
@@ -73,6 +73,7 @@ cdef class Scheduler:
     cpdef bint _is_elsewhere(self)
     cdef int schedule(self, object callback, tuple args, object context) except -1
     cdef int _flush_soon(self, Runnable runnable) except -1
+    cdef bint _take_flush(self, Runnable runnable) except -1
     cpdef object close_soon(self, object resource)
     cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
     cdef Handle _make(self, object callback, tuple args, object context, str source, str method)

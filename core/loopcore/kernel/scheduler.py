@@ -144,7 +144,7 @@ class Scheduler:
         self._policy: Any = None
         self._task_factory: Any = None
         self._immediates: list[Handle] = []
-        self._flushes: list[Runnable] = []
+        self._flushes: ReadyQueue = ReadyQueue()
         self._closing: list[Closeable] = []
         self._events: Any = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
         self._deferred_events: list[Any] | None = None  # events for the next tick, which then does not poll
@@ -165,7 +165,7 @@ class Scheduler:
         self.inbox = Inbox.__new__(Inbox)
         self.microtasks = MicrotaskQueues(MICROTASK_BUDGET)
         self.stats = LoopStats()
-        self._flushes = []
+        self._flushes = ReadyQueue()
 
     def __reduce__(self) -> Any:
         # `copy.deepcopy` of an object that refers to a future gets here, and would copy descriptors, which have one
@@ -391,12 +391,18 @@ class Scheduler:
 
     def flush_soon(self, runnable: Runnable) -> None:
         """Run `runnable` at the end of this tick, when no more data is added to its write."""
-        if runnable is None:  # compiled, None would be run
-            raise TypeError("flush_soon() takes what is to be run, not None")
         self._flush_soon(runnable)
 
     def _flush_soon(self, runnable: Runnable) -> None:  # compiled, without a look-up in the loop's own class
-        self._flushes.append(runnable)
+        self._flushes.push(runnable)
+
+    def _take_flush(self, runnable: Runnable) -> bool:
+        """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Not in an observed loop."""
+        if self._observed or not self._flushes.take_only(runnable):
+            return False
+        self.stats.callbacks += 1
+        self.unflushed = 0
+        return True
 
     def close_soon(self, resource: Closeable) -> None:
         """Close `resource` in the close phase of this tick, or when the loop is closed."""
@@ -404,7 +410,7 @@ class Scheduler:
 
     def flush(self) -> None:
         """Send the data written in this tick now, not at its end."""
-        if self._flushes:
+        if len(self._flushes):
             run_flushes(self)
         if self.completions is not None:
             self.completions.begin()

@@ -45,7 +45,7 @@ cdef int run_check(Scheduler loop) except -1
 cdef int run_phase_callbacks(Scheduler loop, str phase) except -1
 @cython.locals(due=list, position=Py_ssize_t, runnable=Runnable)
 cdef int run_timers(Scheduler loop) except -1
-@cython.locals(flushes=list, runnable=Runnable)
+@cython.locals(runnable=Runnable, _=Py_ssize_t)
 cdef int run_flushes(Scheduler loop) except -1
 @cython.locals(outer=int)
 cdef int flush_early(Scheduler loop) except -1

@@ -62,7 +62,7 @@ def has_work(loop: "Scheduler") -> bool:
         or loop.inbox._woken
         or loop.microtasks.pending
         or loop._immediates
-        or loop._flushes
+        or loop._flushes._count
         or loop._closing
         or loop._deferred_events is not None
     )
@@ -114,7 +114,7 @@ def run_phases(loop: "Scheduler") -> None:
         run_check(loop)
     if loop._due:
         run_timers(loop)
-    if loop._flushes:
+    if loop._flushes._count:
         run_flushes(loop)
     if loop._closing:
         run_closing(loop)
@@ -273,12 +273,16 @@ def run_timers(loop: "Scheduler") -> int:
 def run_flushes(loop: "Scheduler") -> None:
     """Send what transports have held back until the end of the tick."""
     loop.unflushed = 0
-    flushes, loop._flushes = loop._flushes, []
+    runnable = None
     try:
-        for runnable in flushes:
+        for _ in range(loop._flushes._count):
+            runnable = loop._flushes.pop()
+            if runnable is None:
+                break  # a callback has run the loop itself, or closed it
             loop._runner.run(runnable)
     except BaseException:
-        loop._flushes = flushes + loop._flushes  # running one of them a second time does nothing
+        if runnable is not None:
+            loop._flushes.push(runnable)  # running it a second time does nothing
         raise
 
 

@@ -1,5 +1,1 @@
-"""Functions that the compiled build takes from C and the pure build implements in Python.
-
-`interpreted.py` and the `.pxd` headers define the same functions; a kernel module picks one by
-`cython.compiled`. Nothing else in loopcore is written twice.
-"""
+"""The last C that is not in `loopcore._native`: instance dicts and tasks, which CPython offers no function for."""

@@ -5,7 +5,7 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 
-from loopcore.native.cpython cimport PYGEN_ERROR, PYGEN_NEXT, PYGEN_RETURN, PySendResult
+from loopcore._native.interpreter cimport PYGEN_ERROR, PYGEN_NEXT, PYGEN_RETURN, PySendResult
 
 cdef extern from *:
     """

@@ -22,7 +22,6 @@ cdef class CompletionDriver(CompletionReader):
     @cython.locals(goal=cython.longlong)
     cpdef Py_ssize_t write_some(self, object item) except -1
     cpdef object flush(self)
-    @cython.locals(flushes=list)
     cdef object _answer(self)
     cpdef object run_flush(self)
     cdef bint _submit_or_fail(self) except -1

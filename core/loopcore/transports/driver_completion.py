@@ -95,15 +95,9 @@ class CompletionDriver(CompletionReader):
         self.sink._on_written()
 
     def _answer(self) -> None:
-        if not self._flush_scheduled or not self._completions.polls_cheaply or self.scheduler._observed:
-            return
-        flushes = self.scheduler._flushes
-        if len(flushes) != 1 or flushes[0] is not self.sink:  # the sink is None after `release`
-            return
-        flushes.pop()
-        self.scheduler.stats.callbacks += 1
-        self.scheduler.unflushed = 0
-        self.run_flush()
+        # The sink is None after `release`.
+        if self._flush_scheduled and self._completions.polls_cheaply and self.scheduler._take_flush(self.sink):
+            self.run_flush()
 
     def run_flush(self) -> None:
         self._flush_scheduled = False

@@ -15,6 +15,7 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef int _burst
     cdef int _full_events
     cdef object _buffer
+    cdef object _readable
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)

@@ -29,11 +29,11 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore._native.interpreter import run_in_context
     from cython.cimports.loopcore._native.sockets import receive_internet, send_connected, send_internet
-    from cython.cimports.loopcore.native.cpython import run_in_context
 else:
+    from loopcore._native.interpreter import run_in_context
     from loopcore._native.sockets import receive_internet, send_connected, send_internet
-    from loopcore.native.interpreted import run_in_context
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -67,6 +67,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         "_burst",
         "_full_events",
         "_buffer",
+        "_readable",
     )
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
@@ -81,6 +82,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         self._burst: int = 1
         self._full_events: int = 0
         self._buffer: memoryview | None = None
+        self._readable: Any = self._receive  # bound once, not for each event
 
     # Receiving
 
@@ -97,7 +99,7 @@ class ReadinessDatagramDriver(DatagramDriver):
     def _run(self) -> None:
         if not self.reading:
             return
-        run_in_context(self.context, self._receive, ())
+        run_in_context(self.context, self._readable, ())
 
     def _receive(self) -> None:
         sink = self.sink
@@ -248,6 +250,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         if sock is None:
             return
         self.reading = False
+        self._readable = None
         self.discard()
         if sock.fileno() >= 0:  # otherwise its finalizer ran first, and the number may have a new owner
             self._readiness.forget(self._fileno)

@@ -11,6 +11,7 @@ cdef class ReadinessDriver(BufferedStreamDriver):
     cdef Readiness _readiness
     cdef object _fileno
     cdef bint _blocked
+    cdef object _readable
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)
@@ -23,7 +24,6 @@ cdef class ReadinessDriver(BufferedStreamDriver):
     cpdef object flush(self)
     cpdef object run_flush(self)
     cdef object _send(self)
-    @cython.locals(scheduler=Scheduler, flushes=list)
     cdef object _answer(self)
     cdef object _unblock(self)
     cpdef object discard(self)

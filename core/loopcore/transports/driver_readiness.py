@@ -14,7 +14,7 @@ objects, not four.
 """
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel.readiness import Readiness
 from loopcore.transports.accepted import close_socket, number_of
@@ -27,9 +27,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import run_in_context
+    from cython.cimports.loopcore._native.interpreter import run_in_context
 else:
-    from loopcore.native.interpreted import run_in_context
+    from loopcore._native.interpreter import run_in_context
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 class ReadinessDriver(BufferedStreamDriver):
     """One connected, non-blocking socket over a readiness port. The contract is StreamDriver's."""
 
-    __slots__ = ("_readiness", "_fileno", "_blocked")
+    __slots__ = ("_readiness", "_fileno", "_blocked", "_readable")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         BufferedStreamDriver._prepare(self, scheduler, sink, sock, context)
         self._readiness: Readiness = scheduler.readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are Python ints
         self._blocked: bool = False
+        self._readable: Any = self._on_readable  # bound once, not for each event
 
     def start_reading(self) -> None:
         if not self.reading:
@@ -62,7 +63,7 @@ class ReadinessDriver(BufferedStreamDriver):
     def _run(self) -> None:
         if not self.reading:
             return
-        run_in_context(self.context, self._on_readable, ())
+        run_in_context(self.context, self._readable, ())
         if self._flush_scheduled:
             self._answer()
 
@@ -76,16 +77,8 @@ class ReadinessDriver(BufferedStreamDriver):
         bytes are in the processor's cache (docs/adr/0011). Earlier writes of other sinks must be sent first. An
         observed loop runs each send as a separate callback, so this is skipped there.
         """
-        scheduler = self.scheduler
-        flushes = scheduler._flushes
-        if scheduler._observed or len(flushes) != 1 or flushes[0] is not self.sink:
-            return
-        flushes.pop()
-        self._flush_scheduled = False
-        scheduler.stats.callbacks = scheduler.stats.callbacks + 1
-        scheduler.unflushed = 0
-        if self.unsent and not self._blocked:
-            self._send()
+        if self.scheduler._take_flush(self.sink):
+            self.run_flush()
 
     def write(self, item: Buffer, size: int) -> None:
         if self.unsent == 0:
@@ -149,6 +142,7 @@ class ReadinessDriver(BufferedStreamDriver):
         if sock is None:
             return
         self.reading = False
+        self._readable = None
         self._drop_all()
         self._blocked = False
         if number_of(sock) >= 0:  # otherwise its finalizer ran first, and the number may have a new owner

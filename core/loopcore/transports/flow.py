@@ -22,11 +22,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import copy_context, run_in_context
+    from cython.cimports.loopcore._native.interpreter import copy_context, run_in_context
 else:
-    from contextvars import copy_context
-
-    from loopcore.native.interpreted import run_in_context
+    from loopcore._native.interpreter import copy_context, run_in_context
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler

@@ -17,7 +17,6 @@ cdef class TlsConnection(TlsSending):
     @cython.locals(engine=TlsEngine, data=bytes)
     cdef object _deliver(self)
     @cython.locals(loop=Scheduler)
-    @cython.locals(flushes=list)
     cdef object _answer(self)
     @cython.locals(engine=TlsEngine, count=Py_ssize_t)
     cdef bint _fill_buffer(self) except -1

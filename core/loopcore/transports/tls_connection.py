@@ -203,11 +203,8 @@ class TlsConnection(TlsSending):
     def _answer(self) -> None:
         """Send what was written in answer to the bytes just received, if no other writes wait (docs/adr/0011)."""
         loop = self._loop
-        flushes = loop._flushes
-        if loop._observed or len(flushes) != 1 or flushes[0] is not self:
+        if not loop._take_flush(self):
             return
-        flushes.pop()
-        loop.stats.callbacks = loop.stats.callbacks + 1
         self._flush_scheduled = False
         try:
             self._flush()

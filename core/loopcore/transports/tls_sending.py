@@ -37,10 +37,10 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.native.cpython import run_in_context
+    from cython.cimports.loopcore._native.interpreter import run_in_context
     from cython.cimports.loopcore.transports.tls_sending import give_instance_dicts
 else:
-    from loopcore.native.interpreted import run_in_context
+    from loopcore._native.interpreter import run_in_context
 
 try:
     import ssl

@@ -1,0 +1,14 @@
+"""The function of epoll.h in Python."""
+
+import select
+from typing import Final
+
+from loopcore.backend import ReadyEvent
+
+LONGEST: Final = 2**31 // 1000 - 1
+"""Seconds that fit epoll_wait's int of milliseconds anywhere: 24 days. A longer wait ends then, with no event."""
+
+
+def wait(epoll: "select.epoll", fd: int, timeout: float, batch: int) -> list[ReadyEvent]:
+    """Wait for at most `batch` events of `epoll`, without limit if `timeout` is negative. C uses its descriptor `fd`."""
+    return epoll.poll(min(timeout, LONGEST), batch)
