@@ -10,5 +10,5 @@ LONGEST: Final = 2**31 // 1000 - 1
 
 
 def wait(epoll: "select.epoll", fd: int, timeout: float, batch: int) -> list[ReadyEvent]:
-    """Wait for at most `batch` events of `epoll`, without limit if `timeout` is negative. C uses its descriptor `fd`."""
+    """Wait for at most `batch` events, without limit if `timeout` is negative. C needs only `fd`, epoll's number."""
     return epoll.poll(min(timeout, LONGEST), batch)
