@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from loopcore import hookspecs
-from loopcore.backend import ReadinessBackend
-from loopcore.completion import CompletionBackend
+from loopcore.hooks import specs as hookspecs
 from loopcore.kernel import phases
+from loopcore.ports.completion import CompletionBackend
+from loopcore.ports.readiness import ReadinessBackend
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = ROOT / "pyproject.toml"
@@ -199,7 +199,7 @@ SOURCES = (
     SETTINGS,
     *(
         ROOT / "core" / "loopcore" / name
-        for name in ("hookspecs.py", "backend.py", "completion.py", "kernel/phases.py")
+        for name in ("hooks/specs.py", "ports/readiness.py", "ports/completion.py", "kernel/phases.py")
     ),
 )
 """Where a change makes the pages with diagrams out of date."""

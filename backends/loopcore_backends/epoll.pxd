@@ -1,4 +1,4 @@
-from loopcore.direct cimport DirectPort
+from loopcore.ports.direct cimport DirectPort
 
 
 cdef class EpollBackend(DirectPort):

@@ -36,7 +36,7 @@ read, which saves a system call a wake. Consequence: the edge is spent once epol
 an exception from a signal handler then keeps the events from the caller. `wake` promised to end the
 current wait, and did; but code that catches that exception should look for work before waiting again.
 
-Facts: epoll(7), epoll_ctl(2), epoll_wait(2), eventfd(2). Threads: see `loopcore.backend`.
+Facts: epoll(7), epoll_ctl(2), epoll_wait(2), eventfd(2). Threads: see `loopcore.ports.readiness`.
 """
 
 import errno
@@ -45,8 +45,8 @@ import select
 from collections.abc import Sequence
 from typing import Final
 
-from loopcore.backend import Capability, ProbeResult, ReadyEvent
-from loopcore.direct import DirectPort
+from loopcore.ports.direct import DirectPort
+from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 from loopcore_backends import _refusals
 from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import Waker, make_waker
@@ -81,7 +81,7 @@ FIRST_DOUBT: Final = 4
 
 
 class EpollBackend(DirectPort):
-    """Readiness from epoll(7), whose bits are those of `loopcore.interest`: they are passed on unchanged."""
+    """Readiness from epoll(7), whose bits are those of `loopcore.ports.interest`: they are passed on unchanged."""
 
     __slots__ = (
         "_waker", "_wake_fd", "_registered", "_interests", "_sift", "_ghosts", "_doubts", "_epoll", "_fd", "_batch",

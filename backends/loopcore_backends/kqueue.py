@@ -30,7 +30,7 @@ as by some versions of macOS, is an error: it is not always ready, and reporting
 The waker is that of the other backends, a pair of sockets (docs/adr/0008). After a fork the child has no
 kqueue: see `close`.
 
-Facts: kqueue(2) of FreeBSD, macOS, OpenBSD and NetBSD. Threads: see `loopcore.backend`.
+Facts: kqueue(2) of FreeBSD, macOS, OpenBSD and NetBSD. Threads: see `loopcore.ports.readiness`.
 """
 
 import errno
@@ -40,8 +40,8 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from loopcore.backend import Capability, ProbeResult, ReadyEvent
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 from loopcore_backends import _refusals
 from loopcore_backends._settings import event_batch
 from loopcore_backends._waker import FlaggedWaker

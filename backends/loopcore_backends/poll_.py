@@ -5,7 +5,7 @@ fine, and so are regular files, which are always ready. The list lives in a `sel
 number alone: a registered descriptor that was closed is reported as POLLNVAL, which becomes ERROR, and a number
 that was reused watches the new file. Both come from the mistake of closing before unregistering.
 
-Facts: poll(2). Threads: see `loopcore.backend`.
+Facts: poll(2). Threads: see `loopcore.ports.readiness`.
 """
 
 import os
@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Final, NoReturn
 
-from loopcore.backend import Capability, ProbeResult, ReadyEvent
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 from loopcore_backends import _refusals
 from loopcore_backends._waker import FlaggedWaker
 

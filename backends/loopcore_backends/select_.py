@@ -9,7 +9,7 @@ otherwise: a peer that is gone makes its descriptor readable.
 One closed descriptor fails the whole call with EBADF; we then search for it and report it as ERROR, as
 poll(2) would, together with the ready ones.
 
-Facts: select(2), POSIX. Threads: see `loopcore.backend`.
+Facts: select(2), POSIX. Threads: see `loopcore.ports.readiness`.
 """
 
 import select
@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
-from loopcore.backend import Capability, ProbeResult, ReadyEvent
-from loopcore.interest import ERROR, READ, WRITE
+from loopcore.ports.interest import ERROR, READ, WRITE
+from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 from loopcore_backends import _refusals
 from loopcore_backends._waker import FlaggedWaker
 

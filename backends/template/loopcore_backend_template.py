@@ -1,6 +1,6 @@
 """A backend on poll(2): the smallest that keeps every promise of the port.
 
-It uses nothing of loopcore but the port (`loopcore.backend`), the bits of an interest, which are poll's own on
+It uses nothing of loopcore but the port (`loopcore.ports.readiness`), the bits of an interest, which are poll's own on
 Linux, and one error; it inherits from no class. Threads: `wake` may be called from any, and from a signal handler;
 so may `unregister` and `close`, during a wait, which they then end. All other calls are the loop's.
 """
@@ -10,9 +10,9 @@ import os
 import select
 from collections.abc import Sequence
 
-from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore.errors import BackendClosedError
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 
 LONGEST_MS = 2**31 - 1
 LARGEST_FD = 2**31 - 1

@@ -9,9 +9,6 @@ The names exported here are public; everything else may change between versions.
 
 from typing import TYPE_CHECKING, Any
 
-from loopcore.backend import BACKEND_API, Capability, ProbeResult, ReadinessBackend
-from loopcore.completion import CompletionBackend
-from loopcore.discovery import list_backends, list_plugins, register_backend, unregister_backend
 from loopcore.errors import (
     BackendClosedError,
     BackendError,
@@ -19,8 +16,8 @@ from loopcore.errors import (
     LoopcoreError,
     UsageError,
 )
-from loopcore.hook_types import ReadyOrder, TickBudget
-from loopcore.hookspecs import hookimpl
+from loopcore.hooks.specs import hookimpl
+from loopcore.hooks.types import ReadyOrder, TickBudget
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
@@ -30,7 +27,10 @@ from loopcore.kernel.task import Task
 from loopcore.kernel.visible import IN_USE
 from loopcore.loop import EventLoop
 from loopcore.policy import EventLoopPolicy, install
+from loopcore.ports.completion import CompletionBackend
+from loopcore.ports.readiness import BACKEND_API, Capability, ProbeResult, ReadinessBackend
 from loopcore.runner import Runner, new_event_loop, run
+from loopcore.selection.discovery import list_backends, list_plugins, register_backend, unregister_backend
 
 if TYPE_CHECKING:
     from loopcore import files, sync

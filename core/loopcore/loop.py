@@ -20,22 +20,28 @@ from concurrent.futures import Executor
 from subprocess import PIPE
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
-from loopcore.backend import ReadinessBackend
-from loopcore.clock import Clock
-from loopcore.completion import CompletionBackend
-from loopcore.discovery import load_plugins, take_backend
-from loopcore.environment import apply_settings, debug_is_asked_for, no_settings_in_environ, task_classes, thread_limit
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults
 from loopcore.kernel.own_tasks import OwnTasks
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.kernel.task_makers import ClassTasks
 from loopcore.log import logger
-from loopcore.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
+from loopcore.ports.clock import Clock
+from loopcore.ports.completion import CompletionBackend
+from loopcore.ports.readiness import ReadinessBackend
+from loopcore.selection.discovery import load_plugins, take_backend
+from loopcore.selection.environment import (
+    apply_settings,
+    debug_is_asked_for,
+    no_settings_in_environ,
+    task_classes,
+    thread_limit,
+)
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
 from loopcore.services.forking import AtForkState
 from loopcore.services.origins import CoroutineOrigins
+from loopcore.services.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
 from loopcore.services.resolver import Resolver
 from loopcore.services.sendfile import SendFiles
 from loopcore.services.signals import RUNS_LISTEN, Signals

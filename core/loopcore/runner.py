@@ -11,9 +11,9 @@ from contextvars import Context
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from loopcore.backend import ReadinessBackend
-from loopcore.completion import CompletionBackend
 from loopcore.loop import EventLoop
+from loopcore.ports.completion import CompletionBackend
+from loopcore.ports.readiness import ReadinessBackend
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from loopcore.cli.output import align
-from loopcore.discovery import choose_backend, list_backends
 from loopcore.errors import UsageError
+from loopcore.selection.discovery import choose_backend, list_backends
 from loopcore_bench.charts import BASE, Group, base_of, groups_of, text_chart
 from loopcore_bench.loops import LoopSpec, parse_loop
 from loopcore_bench.machine import machine_facts, own_variables

@@ -34,8 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     name = config.getoption("--loopcore-backend", default=None)
     if name is None:
         return
-    from loopcore.discovery import choose_backend
     from loopcore.errors import LoopcoreError
+    from loopcore.selection.discovery import choose_backend
 
     try:
         choose_backend(name, f"--loopcore-backend={name}")

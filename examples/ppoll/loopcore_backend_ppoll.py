@@ -19,9 +19,9 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any
 
-from loopcore.backend import Capability, ProbeResult, ReadyEvent
 from loopcore.errors import BackendClosedError
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 
 LONGEST = 2.0**31
 """Seconds that every time_t can say."""

@@ -127,7 +127,7 @@ def unresolved_calls(sources: Iterable[Source]) -> list[str]:
 
 
 DICT_POINTER = "_instance_dict"
-"""What a `.pxd` declares for `"__dict__"` among the slots (core/loopcore/native/attributes.pxd)."""
+"""What a `.pxd` declares for `"__dict__"` among the slots (core/loopcore/_native/attributes.h)."""
 
 
 class Declared(NamedTuple):

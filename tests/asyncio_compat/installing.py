@@ -32,8 +32,8 @@ def is_adapted(test_class: type) -> bool:
 
 def install(backend: str) -> None:
     """Make every loop that asyncio makes from now on one of loopcore's on `backend`."""
-    from loopcore.discovery import choose_backend
     from loopcore.loop import EventLoop
+    from loopcore.selection.discovery import choose_backend
 
     factory = choose_backend(backend).factory
 

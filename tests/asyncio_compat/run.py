@@ -85,7 +85,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _best_backend() -> str:
-    from loopcore.discovery import choose_backend
+    from loopcore.selection.discovery import choose_backend
 
     return choose_backend(None).name
 

@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_module_of_cpython(module: str) -> None:
-    from loopcore.discovery import choose_backend
+    from loopcore.selection.discovery import choose_backend
 
     interpreter = examine()
     exclusions = read_exclusions()

@@ -28,7 +28,7 @@ TICKS = frozenset({"buffer_ring", "multishot_receive"})
 
 def available_backends() -> list[str]:
     """The names of the backends that can run here, or of those LOOPCORE_BACKEND narrows them to."""
-    from loopcore.discovery import list_backends
+    from loopcore.selection.discovery import list_backends
 
     names = [row.name for row in list_backends() if row.available]
     wanted = [name.strip() for name in os.environ.get("LOOPCORE_BACKEND", "").split(",") if name.strip()]
@@ -42,8 +42,8 @@ def available_backends() -> list[str]:
 
 def backends_for(path: Path) -> list[str]:
     """The backends that a test in `path` is for."""
-    from loopcore.completion import is_completion_backend
-    from loopcore.discovery import choose_backend
+    from loopcore.ports.completion import is_completion_backend
+    from loopcore.selection.discovery import choose_backend
 
     names = available_backends()
     if not path.is_relative_to(BACKEND_TESTS):
@@ -59,7 +59,7 @@ def readiness_backends() -> list[str]:
 
 def completion_kinds() -> Iterator[str]:
     """The completion backends, the proactor once for each multiplexer that it can stand on here."""
-    from loopcore.discovery import list_backends
+    from loopcore.selection.discovery import list_backends
 
     readiness = {row.name for row in list_backends() if row.available}
     for name in backends_for(BACKEND_TESTS / "completion"):

@@ -12,9 +12,9 @@ import threading
 import pytest
 
 import loopcore
-from loopcore.direct import DirectPort
 from loopcore.errors import BackendClosedError
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.direct import DirectPort
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import _waker, poll_, select_
 
 epoll = pytest.importorskip("loopcore_backends.epoll")

@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from loopcore.errors import BackendClosedError, UsageError
-from loopcore.interest import READ
-from loopcore.operations import Accept, Close, Poll, Receive, ReceiveFrom, Send
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Accept, Close, Poll, Receive, ReceiveFrom, Send
 from loopcore_backends.iocp import WAKE, IocpBackend
 from loopcore_backends.iocp.errors import translated
 

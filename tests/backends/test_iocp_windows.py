@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from loopcore.interest import READ, WRITE
-from loopcore.operations import Connect, Poll, Read, Receive, SendFile, SendTo, WaitProcess, Write
+from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.operations import Connect, Poll, Read, Receive, SendFile, SendTo, WaitProcess, Write
 from loopcore_backends.iocp import IocpBackend
 
 pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="Windows only")

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from loopcore.errors import BackendClosedError
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import kqueue
 from tests.backends.fake_kqueue import channel, descriptors
 from tests.backends.fake_kqueue.dialects import DIALECTS

@@ -5,7 +5,7 @@ import select
 
 import pytest
 
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import kqueue
 
 ADD, EOF, FAILED = 0x0001, 0x8000, 0x4000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopcore.environment import SETTINGS
+from loopcore.selection.environment import SETTINGS
 from tests.benchmarks import effects
 from tests.benchmarks.harness.cli import all_rows
 

@@ -2,7 +2,7 @@
 
     python -m tests.docs.hooks_page
 
-`loopcore/hookspecs.py` is the manual of the hooks; docs/reference/hooks.md shows it to readers of the manual. The
+`loopcore/hooks/specs.py` is the manual of the hooks; docs/reference/hooks.md shows it to readers of the manual. The
 comments `# Cold`, `# Tick` ... of that file are the sections.
 """
 
@@ -10,13 +10,13 @@ import ast
 import inspect
 from pathlib import Path
 
-from loopcore import hookspecs
+from loopcore.hooks import specs as hookspecs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "hooks.md"
 
 HEAD = """# Hooks
 
-<!-- Written from core/loopcore/hookspecs.py by `python -m tests.docs.hooks_page`; what is changed here is lost. -->
+<!-- Written from core/loopcore/hooks/specs.py by `python -m tests.docs.hooks_page`; what is changed here is lost. -->
 
 {theory}
 

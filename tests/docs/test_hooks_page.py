@@ -1,6 +1,6 @@
 """The page on hooks says what their specs say."""
 
-from loopcore.hookspecs import POLICY_HOOKS
+from loopcore.hooks.specs import POLICY_HOOKS
 from loopcore.testing.hooks.recorder import HOOKS
 from tests.docs import hooks_page
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.discovery import choose_backend
 from loopcore.kernel.phases import PHASES
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.selection.discovery import choose_backend
 from loopcore.testing import ScriptedBackend, VirtualClock
 from loopcore.testing.hooks.recorder import HOOKS, Recorder
 

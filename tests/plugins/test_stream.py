@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from loopcore import hookspecs
+from loopcore.hooks import specs as hookspecs
 from loopcore.testing.hooks import stream
 from loopcore.testing.hooks.recorder import HOOKS
 from loopcore_backends.select_ import SelectBackend

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from loopcore import new_event_loop
-from loopcore.backend import Capability
+from loopcore.ports.readiness import Capability
 from loopcore.services.children import HAS_PIDFD, Children
 from tests.backends.ports import available_backends
 from tests.conftest import ORACLE

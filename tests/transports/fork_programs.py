@@ -304,7 +304,7 @@ def woken_before_its_first_wait(make: MakeLoop) -> None:
 def backend_of_a_factory(make: MakeLoop) -> None:
     """A child's backend is made as its parent's was, also by a function that gives its class arguments."""
     import loopcore
-    from loopcore.discovery import register_backend
+    from loopcore.selection.discovery import register_backend
 
     class Configured(type(make_and_close(make).backend)):  # type: ignore[misc]
         def __init__(self, setting: int) -> None:

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import loopcore
-from loopcore.backend import Capability, ProbeResult
-from loopcore.completion import Completion
-from loopcore.operations import NAMES, Operation
+from loopcore.ports.completion import Completion
+from loopcore.ports.operations import NAMES, Operation
+from loopcore.ports.readiness import Capability, ProbeResult
 from tests.transports.recorder import settle, unix_pair
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from loopcore import hookimpl
-from loopcore.interest import READ
-from loopcore.operations import Receive
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Receive
 from loopcore.transports.driver_completion_reader import SMALL_ONES
 from tests.transports.recorder import BufferedRecorder, Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import connection, running, scripted_loop

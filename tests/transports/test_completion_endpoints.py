@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Accept, Close, Poll, Read, ReceiveFrom, Write
+from loopcore.ports.operations import Accept, Close, Poll, Read, ReceiveFrom, Write
 from loopcore.services.forking import AtForkState
 from loopcore.transports import acceptor, driver_completion_pipe
 from tests.transports.recorder import Handled, Recorder, settle

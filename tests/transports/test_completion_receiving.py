@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Receive
+from loopcore.ports.operations import Receive
 from tests.transports.recorder import BufferedRecorder, Recorder, settle, unix_pair
 from tests.transports.scripted import Piece, ScriptedPort, connection, running, scripted_loop
 

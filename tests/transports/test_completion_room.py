@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Receive, Send
+from loopcore.ports.operations import Receive, Send
 from tests.transports.recorder import Recorder, settle
 from tests.transports.scripted import ScriptedPort, connection, content, running
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.backend import Capability
-from loopcore.operations import SendFile
+from loopcore.ports.operations import SendFile
+from loopcore.ports.readiness import Capability
 from loopcore.services.sendfile import PART
 from tests.transports.recorder import Recorder, settle
 from tests.transports.scripted import ScriptedPort, connection, running

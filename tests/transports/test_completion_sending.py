@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Receive, Send
+from loopcore.ports.operations import Receive, Send
 from loopcore.transports.driver_completion import CompletionDriver
 from tests.transports.recorder import Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import ScriptedPort, connection, content, running, scripted_loop

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import loopcore
-from loopcore.completion import is_completion_backend
-from loopcore.discovery import choose_backend
+from loopcore.ports.completion import is_completion_backend
+from loopcore.selection.discovery import choose_backend
 from loopcore.services import forking
 from tests.conftest import ORACLE
 from tests.interpreter import INTERPRETED

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.backend import Capability
+from loopcore.ports.readiness import Capability
 from loopcore.services import children as module
 from loopcore.services.children import HAS_PIDFD, HAS_WAITID, Children
 from tests.transports.process_support import ProcessRecorder, ended

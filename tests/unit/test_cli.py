@@ -233,7 +233,7 @@ def test_plugin_that_cannot_be_made_is_refused_before_the_program_starts(program
 
 
 COUNTED = """\
-from loopcore.hookspecs import hookimpl
+from loopcore.hooks.specs import hookimpl
 class Counted:
     made = 0
     def __init__(self, step: int): Counted.made += step

@@ -2,7 +2,7 @@
 
 import time
 
-from loopcore.clock import MonotonicClock
+from loopcore.ports.clock import MonotonicClock
 
 
 def test_clock_reads_the_monotonic_time():

@@ -8,7 +8,7 @@ import pytest
 
 import loopcore
 
-LATER = ("loopcore.endpoints", "loopcore.transports", "loopcore.streams", "loopcore.plugin_options")
+LATER = ("loopcore.endpoints", "loopcore.transports", "loopcore.streams", "loopcore.selection.plugin_options")
 """What waits for the first connection, or for plugins."""
 
 

@@ -4,8 +4,8 @@ import select
 
 import pytest
 
-from loopcore import interest
-from loopcore.interest import ERROR, HANGUP, READ, WRITE, describe
+from loopcore.ports import interest
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE, describe
 
 
 def test_bits_are_distinct():

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.discovery import list_backends
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.selection.discovery import list_backends
 from tests.interpreter import INTERPRETED
 
 MISUSE = Path(__file__).with_name("misuse.py")

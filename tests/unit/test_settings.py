@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.discovery import choose_backend
-from loopcore.environment import (
+from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
+from loopcore.ports.interest import READ
+from loopcore.selection.discovery import choose_backend
+from loopcore.selection.environment import (
     PLUGIN_VARIABLE,
     SETTINGS,
     TASKS_VARIABLE,
@@ -19,8 +21,6 @@ from loopcore.environment import (
     no_settings_in_environ,
     read,
 )
-from loopcore.interest import READ
-from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_each_variable_of_a_loop_is_noticed_and_its_absence_too(variable: str, m
 def test_who_asks_while_another_asks_for_the_first_time_hears_of_every_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("loopcore.environment._keys_of_loops", set())
+    monkeypatch.setattr("loopcore.selection.environment._keys_of_loops", set())
     monkeypatch.setenv(VARIABLES_OF_LOOPS[-1], "1")
     encode = os.environ.encodekey  # type: ignore[attr-defined]
     heard: list[bool] = []
@@ -88,7 +88,7 @@ def test_who_asks_while_another_asks_for_the_first_time_hears_of_every_variable(
 def test_an_environment_of_another_kind_is_asked_one_by_one(
     monkeypatch: pytest.MonkeyPatch, new_loop: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr("loopcore.environment.os.environ", {"LOOPCORE_FLUSH_LIMIT": "17"})
+    monkeypatch.setattr("loopcore.selection.environment.os.environ", {"LOOPCORE_FLUSH_LIMIT": "17"})
     assert not no_settings_in_environ()
     assert new_loop().flush_limit == 17
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.backend import Capability
+from loopcore.ports.readiness import Capability
 from loopcore.services.sendfile import Sending
 
 Loop = asyncio.AbstractEventLoop

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import CONNECT
+from loopcore.ports.operations import CONNECT
 from loopcore.services.sockops import SockOps
 from loopcore.services.transport_table import TransportTable
 

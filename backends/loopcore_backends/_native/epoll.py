@@ -3,7 +3,7 @@
 import select
 from typing import Final
 
-from loopcore.backend import ReadyEvent
+from loopcore.ports.readiness import ReadyEvent
 
 LONGEST: Final = 2**31 // 1000 - 1
 """Seconds that fit epoll_wait's int of milliseconds anywhere: 24 days. A longer wait ends then, with no event."""

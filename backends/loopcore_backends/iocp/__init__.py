@@ -16,7 +16,8 @@ Cancelling is a request too: its packet comes later, and until then the memory s
 flight only while core waits: `wait` begins the next one, so that data that was not asked for stays in the kernel, and
 cancelling between waits is immediate. Connections and datagrams come in bursts: one wait takes several.
 
-Threads: see `loopcore.completion`. Sources: Microsoft's documentation of the calls; tests/windows runs it under Wine.
+Threads: see `loopcore.ports.completion`. Sources: Microsoft's documentation of the calls. tests/windows runs it under
+Wine.
 """
 
 import importlib
@@ -29,10 +30,10 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Final, Protocol
 
-from loopcore.backend import Capability, ProbeResult
-from loopcore.completion import Completion
 from loopcore.errors import BackendClosedError, UsageError
-from loopcore.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation
+from loopcore.ports.completion import Completion
+from loopcore.ports.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation
+from loopcore.ports.readiness import Capability, ProbeResult
 from loopcore_backends._draining import drain
 from loopcore_backends.iocp.errors import NETNAME_DELETED, cancelled, translated
 

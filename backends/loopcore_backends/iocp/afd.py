@@ -19,8 +19,8 @@ import ctypes
 import errno
 from typing import Any, Final
 
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
-from loopcore.operations import Poll
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.operations import Poll
 from loopcore_backends.iocp import api
 
 DEVICE: Final = "\\Device\\Afd\\loopcore"
@@ -89,7 +89,7 @@ class PollRequest:
 
 
 def ready_for(events: int) -> int:
-    """Return the bits of `loopcore.interest` for the driver's."""
+    """Return the bits of `loopcore.ports.interest` for the driver's."""
     found = 0
     if events & READING:
         found |= READ

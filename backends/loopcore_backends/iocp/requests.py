@@ -23,7 +23,7 @@ import socket
 import struct
 from typing import Any, Final
 
-from loopcore.operations import (
+from loopcore.ports.operations import (
     Accept,
     Connect,
     Operation,

@@ -14,7 +14,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, Final
 
-from loopcore.operations import (
+from loopcore.ports.operations import (
     ACCEPT,
     CONNECT,
     POLL,

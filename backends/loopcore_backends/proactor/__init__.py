@@ -10,10 +10,10 @@ another, or any object with the readiness port.
 
 from collections.abc import Sequence
 
-from loopcore.backend import Capability, ProbeResult, ReadinessBackend
-from loopcore.completion import Completion
 from loopcore.errors import BackendUnavailableError
-from loopcore.operations import Operation
+from loopcore.ports.completion import Completion
+from loopcore.ports.operations import Operation
+from loopcore.ports.readiness import Capability, ProbeResult, ReadinessBackend
 from loopcore_backends.proactor._calls import CAPABILITIES
 from loopcore_backends.proactor._multiplexers import choose
 from loopcore_backends.proactor._port import CompletionPort

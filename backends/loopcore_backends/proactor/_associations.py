@@ -9,8 +9,8 @@ import socket
 import stat
 from typing import Any, Final
 
-from loopcore.interest import READ, WRITE
-from loopcore.operations import ACCEPT, POLL, READ_FILE, RECEIVE, RECEIVE_FROM, Operation
+from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.operations import ACCEPT, POLL, READ_FILE, RECEIVE, RECEIVE_FROM, Operation
 
 HAS_IDENTITIES: Final = os.name == "posix"
 """Whether fstat(2) distinguishes open sockets; it does not work on a Windows SOCKET at all."""

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from loopcore.backend import Capability
+from loopcore.ports.readiness import Capability
 from loopcore_backends.proactor._associations import Association, Overlapped
 from loopcore_backends.proactor._memory import LARGEST, LentPiece, Memory
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from loopcore.backend import ReadinessBackend
 from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore.ports.readiness import ReadinessBackend
 
 MULTIPLEXERS: Final = {
     "kqueue": "loopcore_backends.kqueue:KqueueBackend",

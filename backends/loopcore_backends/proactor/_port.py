@@ -40,11 +40,10 @@ from collections import deque
 from time import monotonic
 from typing import Any, Final
 
-from loopcore.backend import Capability, ReadinessBackend
-from loopcore.completion import Completion
 from loopcore.errors import UsageError
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
-from loopcore.operations import (
+from loopcore.ports.completion import Completion
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.operations import (
     ACCEPT,
     CONNECT,
     READ_FILE,
@@ -57,6 +56,7 @@ from loopcore.operations import (
     Operation,
     name_of,
 )
+from loopcore.ports.readiness import Capability, ReadinessBackend
 from loopcore_backends import _refusals
 from loopcore_backends._draining import drain
 from loopcore_backends.proactor._associations import Association, Overlapped

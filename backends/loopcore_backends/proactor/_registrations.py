@@ -12,8 +12,8 @@ import errno
 from collections import OrderedDict
 from typing import Final
 
-from loopcore.backend import ReadinessBackend
-from loopcore.interest import READ
+from loopcore.ports.interest import READ
+from loopcore.ports.readiness import ReadinessBackend
 from loopcore_backends.proactor._associations import Association
 
 GRACE: Final = 8

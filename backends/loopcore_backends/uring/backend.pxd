@@ -1,7 +1,7 @@
 cimport cython
 
-from loopcore.direct cimport DirectPort
-from loopcore.operations cimport Operation
+from loopcore.ports.direct cimport DirectPort
+from loopcore.ports.operations cimport Operation
 from loopcore_backends.uring.life cimport Life
 from loopcore_backends.uring.requests cimport Requests
 from loopcore_backends.uring.results cimport Results

@@ -52,11 +52,11 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-from loopcore import operations
-from loopcore.backend import Capability, ProbeResult
-from loopcore.completion import Completion
-from loopcore.direct import DirectPort
 from loopcore.errors import BackendClosedError, BackendUnavailableError
+from loopcore.ports import operations
+from loopcore.ports.completion import Completion
+from loopcore.ports.direct import DirectPort
+from loopcore.ports.readiness import Capability, ProbeResult
 from loopcore_backends import _refusals
 from loopcore_backends._draining import drain
 from loopcore_backends._waker import Waker, make_waker
@@ -73,9 +73,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends.native.uring import check_signals, get_ident, now_ns, to_ns
+    from cython.cimports.loopcore_backends._native.uring import check_signals, get_ident, now_ns, to_ns
 else:
-    from loopcore_backends.native.interpreted_uring import check_signals, get_ident, now_ns, to_ns
+    from loopcore_backends._native.uring import check_signals, get_ident, now_ns, to_ns
 
 ROUNDS: Final = 100
 ROUND_NS: Final = 10_000_000

@@ -17,9 +17,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends.native.uring import address_of, words64
+    from cython.cimports.loopcore_backends._native.uring import address_of, words64
 else:
-    from loopcore_backends.native.interpreted_uring import address_of, words64
+    from loopcore_backends._native.uring import address_of, words64
 
 _WIPE_ON_FORK = 18
 

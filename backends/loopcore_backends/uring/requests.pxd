@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.operations cimport Poll
+from loopcore.ports.operations cimport Poll
 from loopcore_backends.uring.slots cimport Slot
 from loopcore_backends.uring.sockets cimport Sockets
 

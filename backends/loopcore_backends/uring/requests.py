@@ -9,8 +9,8 @@ Sources: io_uring_enter(2), io_uring_prep_*(3). Thread: the loop's own.
 import os
 import socket
 
-from loopcore import operations
 from loopcore.errors import UsageError
+from loopcore.ports import operations
 from loopcore_backends.uring import layout, slots
 from loopcore_backends.uring.slots import Slot
 from loopcore_backends.uring.sockets import RECEIVE_LIMIT, STREAM_GROUP, Sockets
@@ -21,9 +21,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends.native.uring import address_of, hold, room
+    from cython.cimports.loopcore_backends._native.uring import address_of, hold, room
 else:
-    from loopcore_backends.native.interpreted_uring import address_of, hold, room
+    from loopcore_backends._native.uring import address_of, hold, room
 
 POLL_IN = 1
 POLL_OUT = 4

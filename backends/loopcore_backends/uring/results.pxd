@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.operations cimport Operation, Receive, ReceiveFrom
+from loopcore.ports.operations cimport Operation, Receive, ReceiveFrom
 from loopcore_backends.uring.buffers cimport Buffers
 from loopcore_backends.uring.requests cimport Requests
 from loopcore_backends.uring.ring cimport Ring

@@ -16,8 +16,8 @@ import os
 import socket
 from typing import Any
 
-from loopcore import operations
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports import operations
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore_backends import _sockaddr
 from loopcore_backends.uring import layout, slots, status
 from loopcore_backends.uring.buffers import Buffers, Loan
@@ -30,7 +30,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends.native.uring import (
+    from cython.cimports.loopcore_backends._native.uring import (
         address_of,
         cut,
         internet_address,
@@ -40,7 +40,7 @@ if cython.compiled:
         words32,
     )
 else:
-    from loopcore_backends.native.interpreted_uring import (
+    from loopcore_backends._native.uring import (
         address_of,
         cut,
         internet_address,

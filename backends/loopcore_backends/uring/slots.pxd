@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.operations cimport Operation
+from loopcore.ports.operations cimport Operation
 
 cdef int _PLAIN
 

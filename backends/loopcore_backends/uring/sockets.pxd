@@ -1,6 +1,6 @@
 cimport cython
 
-from loopcore.operations cimport Operation, Receive, Send
+from loopcore.ports.operations cimport Operation, Receive, Send
 from loopcore_backends.uring.buffers cimport Buffers
 from loopcore_backends.uring.ring cimport Ring
 from loopcore_backends.uring.slots cimport Slot

@@ -28,7 +28,7 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore_backends.native.uring import (
+    from cython.cimports.loopcore_backends._native.uring import (
         address_of,
         family_of,
         hold,
@@ -38,7 +38,7 @@ if cython.compiled:
         words64,
     )
 else:
-    from loopcore_backends.native.interpreted_uring import (
+    from loopcore_backends._native.uring import (
         address_of,
         family_of,
         hold,

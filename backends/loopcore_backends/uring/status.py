@@ -7,7 +7,7 @@ import os
 import stat
 import struct
 
-from loopcore.operations import READ_FILE
+from loopcore.ports.operations import READ_FILE
 from loopcore_backends.uring import layout
 from loopcore_backends.uring.slots import Slot
 

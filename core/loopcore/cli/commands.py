@@ -17,8 +17,8 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, cast
 
-from loopcore.catalogue import Catalogue
 from loopcore.errors import LoopcoreError, UsageError
+from loopcore.selection.catalogue import Catalogue
 from loopcore.text import printable
 
 COMMANDS: Final = Catalogue("loopcore.commands", "command", UsageError)

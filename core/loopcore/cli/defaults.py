@@ -13,9 +13,9 @@ import os
 import sys
 from typing import NamedTuple
 
-from loopcore.discovery import choose_backend, find_plugins, make_plugins_ahead
-from loopcore.environment import loop_settings, task_classes, thread_limit
 from loopcore.runner import new_event_loop
+from loopcore.selection.discovery import choose_backend, find_plugins, make_plugins_ahead
+from loopcore.selection.environment import loop_settings, task_classes, thread_limit
 
 
 class Settings(NamedTuple):

@@ -7,8 +7,8 @@ from importlib import metadata
 from typing import Any, Final
 
 from loopcore.build_info import describe_build, package_build
-from loopcore.discovery import choose_backend, describe_backends, list_backends, list_plugins
 from loopcore.errors import LoopcoreError
+from loopcore.selection.discovery import choose_backend, describe_backends, list_backends, list_plugins
 
 BACKEND_COLUMNS: Final = ("name", "available", "chosen", "distribution", "reason")
 PLUGIN_COLUMNS: Final = ("name", "available", "distribution", "reason")

@@ -1,1 +1,4 @@
-"""Endpoints: the work of connecting and listening before a transport exists."""
+"""Endpoints: the work of connecting and listening before a transport exists, one module for each kind.
+
+Imports transports and what is below them.
+"""

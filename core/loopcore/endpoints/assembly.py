@@ -22,7 +22,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from loopcore.backend import Capability
 from loopcore.endpoints.accepted import StreamOpener
 from loopcore.endpoints.connect import Connector
 from loopcore.endpoints.datagram import DatagramEndpoints
@@ -33,6 +32,7 @@ from loopcore.endpoints.process import ProcessEndpoints
 from loopcore.endpoints.sendfile import FileSender
 from loopcore.endpoints.tls import Tls, TlsSettings
 from loopcore.endpoints.unix import UnixEndpoints
+from loopcore.ports.readiness import Capability
 from loopcore.services.children import Children
 from loopcore.services.sendfile import SendFiles
 from loopcore.transports.datagram import DatagramTransport

@@ -19,12 +19,12 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from loopcore.backend import Capability
 from loopcore.files.file import Blocks, File
 from loopcore.files.modes import Mode, parse
 from loopcore.files.operated import Operated
 from loopcore.files.port import Port
 from loopcore.files.threads import Threads
+from loopcore.ports.readiness import Capability
 
 __all__ = ["Blocks", "File", "Opening", "open", "read_bytes", "stat", "write_bytes"]
 

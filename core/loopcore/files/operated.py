@@ -12,7 +12,7 @@ from loopcore.files.modes import NONBLOCK, Mode, check_kind, check_opened
 from loopcore.files.port import APPEND, Progress
 from loopcore.files.threads import Threads
 from loopcore.kernel.completions import Completions
-from loopcore.operations import Close, Open, Operation, Read, Stat, Sync, Write
+from loopcore.ports.operations import Close, Open, Operation, Read, Stat, Sync, Write
 from loopcore.services.call import OperationCall
 
 

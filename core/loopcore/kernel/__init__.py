@@ -1,1 +1,6 @@
-"""The only code that runs callbacks: handles, timers, queues, futures, tasks and the tick."""
+"""The kernel: the only code that runs callbacks.
+
+Handles and timers, futures and tasks, the tick and its queues, the poller, and what measures and observes them.
+
+Imports ports, hooks and the C library; no socket, transport or service.
+"""

@@ -1,7 +1,7 @@
 cimport cython
 
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.operations cimport Operation, Poll
+from loopcore.ports.operations cimport Operation, Poll
 
 cdef int _SEND
 

@@ -15,10 +15,10 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from loopcore.backend import Capability
-from loopcore.completion import Completion, CompletionBackend
-from loopcore.interest import ERROR, READ, WRITE
-from loopcore.operations import ACCEPT, CLOSE, OPEN, SEND, Operation, Poll
+from loopcore.ports.completion import Completion, CompletionBackend
+from loopcore.ports.interest import ERROR, READ, WRITE
+from loopcore.ports.operations import ACCEPT, CLOSE, OPEN, SEND, Operation, Poll
+from loopcore.ports.readiness import Capability
 
 try:
     import cython
@@ -26,9 +26,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.direct import wait_in
+    from cython.cimports.loopcore.ports.direct import wait_in
 else:
-    from loopcore.direct import wait_in
+    from loopcore.ports.direct import wait_in
 
 _SEND = SEND
 _UNFINISHED: Final = object()
@@ -61,7 +61,7 @@ class Completions:
     def submit(self, operation: Operation) -> None:
         """Hand `operation` to the port; its target runs once for each completion, in the io phase of a tick."""
         if operation is None:  # compiled, None would pass as an Operation, and its fields would be foreign memory
-            raise TypeError("submit() takes an operation of loopcore.operations, not None")
+            raise TypeError("submit() takes an operation of loopcore.ports.operations, not None")
         operation.pending = True
         operation.result = None
         self.submitted = self.is_used = True
@@ -74,7 +74,7 @@ class Completions:
     def cancel(self, operation: Operation) -> None:
         """End `operation` early; its target still runs once more. Does nothing if the operation is not pending."""
         if operation is None:
-            raise TypeError("cancel() takes an operation of loopcore.operations, not None")
+            raise TypeError("cancel() takes an operation of loopcore.ports.operations, not None")
         if operation.pending and not self._is_closed:
             self.submitted = True
             self.backend.cancel(operation)

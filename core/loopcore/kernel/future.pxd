@@ -3,7 +3,7 @@ from cpython.object cimport PyObject
 
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.runnable cimport Runnable
-from loopcore.native.attributes cimport open_dict
+from loopcore._native.attributes cimport open_dict
 
 cdef int _PENDING
 cdef int _CLOSED

@@ -1,6 +1,6 @@
 """The clock of a loop, and the time that was read last."""
 
-from loopcore.clock import Clock, MonotonicClock
+from loopcore.ports.clock import Clock, MonotonicClock
 
 try:
     import cython

@@ -7,7 +7,7 @@ starve I/O: a tick still ends, and the loop polls again.
 """
 
 from loopcore.errors import UsageError
-from loopcore.hook_types import ReadyOrder, TickBudget
+from loopcore.hooks.types import ReadyOrder, TickBudget
 from loopcore.kernel.runnable import Runnable
 
 try:

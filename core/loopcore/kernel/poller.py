@@ -16,12 +16,12 @@ docs/adr/0003-order-of-a-tick-polls-and-clock.md
 from collections.abc import Sequence
 from typing import Any
 
-from loopcore.backend import ReadinessBackend
-from loopcore.completion import CompletionBackend, is_completion_backend
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.limits import CLOCK_TICKS, POLL_SKIP_TICKS, POLL_SKIP_TIME
 from loopcore.kernel.loop_clock import LoopClock
 from loopcore.kernel.readiness import Readiness
+from loopcore.ports.completion import CompletionBackend, is_completion_backend
+from loopcore.ports.readiness import ReadinessBackend
 
 try:
     import cython
@@ -29,9 +29,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.direct import wait_in
+    from cython.cimports.loopcore.ports.direct import wait_in
 else:
-    from loopcore.direct import wait_in
+    from loopcore.ports.direct import wait_in
 
 _CLOCK_TICKS = CLOCK_TICKS
 _MANY_TICKS = 1 << 30

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import pluggy
 
-from loopcore import hookspecs
 from loopcore.errors import UsageError
+from loopcore.hooks import specs as hookspecs
 from loopcore.log import plugin_logger
 
 Probe: TypeAlias = Callable[..., object]

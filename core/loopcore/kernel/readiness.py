@@ -20,8 +20,8 @@ docs/adr/0008-readiness-registrations-and-closing.md
 import weakref
 from typing import Any, Final, Protocol
 
-from loopcore.interest import READ, WRITE
 from loopcore.kernel.runnable import Runnable
+from loopcore.ports.interest import READ, WRITE
 
 SWEEPS_KEPT: Final = 5
 """How many sweeps a registration is kept for. A woken task resumes it in the next tick; a task that awaits

@@ -2,7 +2,7 @@
 
 `asyncio.current_task` and `asyncio.all_tasks` read module-level registries. Up to Python 3.13 these are a
 dict and a WeakSet. The dict is written directly, which spares two Python calls for each step. The set is not written at
-all when loopcore is compiled: its tasks are in a separate list (`loopcore.native.tasks`), and an iteration over the set
+all when loopcore is compiled: its tasks are in a separate list (`_native/tasks.h`), and an iteration over the set
 includes that list. From 3.14 on the registries are inside the interpreter, and asyncio's functions are the only way to
 write them.
 

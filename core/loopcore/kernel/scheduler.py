@@ -17,9 +17,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from typing import Any
 
-from loopcore.backend import ReadinessBackend
-from loopcore.clock import Clock, MonotonicClock
-from loopcore.completion import CompletionBackend
 from loopcore.kernel import flags, phases
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
 from loopcore.kernel.inbox import Inbox
@@ -41,6 +38,9 @@ from loopcore.kernel.sources import READY, SOURCES, THREADSAFE
 from loopcore.kernel.task_makers import ClassTasks
 from loopcore.kernel.timers import TimerHeap
 from loopcore.log import logger
+from loopcore.ports.clock import Clock, MonotonicClock
+from loopcore.ports.completion import CompletionBackend
+from loopcore.ports.readiness import ReadinessBackend
 
 try:
     import cython

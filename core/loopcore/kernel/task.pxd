@@ -5,7 +5,7 @@ from loopcore._native.interpreter cimport send_or_throw
 from loopcore.kernel.future cimport Future, seen
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.registry cimport delist_elsewhere, enlist_elsewhere
-from loopcore.native.tasks cimport list_task, unlist_task
+from loopcore._native.tasks cimport list_task, unlist_task
 
 cdef int _PENDING
 cdef int _CANCELLED
@@ -59,7 +59,7 @@ cdef inline object advance(Task task, object thrown, object context):
     return send_or_throw(task._coro, thrown, context, &task._how)
 
 
-# The counterparts of `enlist` and `delist` in registry.py, for the list in loopcore/native/tasks.pxd.
+# The counterparts of `enlist` and `delist` in registry.py, for the list in loopcore/_native/tasks.h.
 cdef inline int enlist(Task task) except -1:
     if task._registration:
         return 0  # `__init__` was called again; a second entry would outlive the task

@@ -33,11 +33,11 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import copy_context
+    from cython.cimports.loopcore._native.tasks import next_number, tasks_listed
     from cython.cimports.loopcore.kernel.failure import failure_of, takes_waiters
     from cython.cimports.loopcore.kernel.future import seen
     from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
     from cython.cimports.loopcore.kernel.task import advance
-    from cython.cimports.loopcore.native.tasks import next_number, tasks_listed
 else:
     from loopcore._native.interpreter import advance, copy_context
     from loopcore.kernel.failure import failure_of, takes_waiters

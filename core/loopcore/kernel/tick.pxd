@@ -4,7 +4,7 @@ from loopcore.kernel.handle cimport Handle, TimerHandle
 from loopcore.kernel.readiness cimport Registration
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.operations cimport Operation
+from loopcore.ports.operations cimport Operation
 
 cdef object _NO_EVENTS
 cdef double _NEVER

@@ -12,11 +12,11 @@ ran. The functions here know nothing of observers: `loopcore.kernel.observed` ca
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.kernel import phases, sources
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import LONGEST_WAIT, RECEIVE_BUDGET
-from loopcore.operations import Operation
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.operations import Operation
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler

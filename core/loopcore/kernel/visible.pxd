@@ -3,8 +3,8 @@ cimport cython
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.kernel.task cimport Task as Step
 from loopcore.kernel.task cimport make_step
-from loopcore.native.asyncio_task cimport Task as AsyncioTask
-from loopcore.native.asyncio_task cimport begin_as
+from loopcore._native.asyncio_task cimport Task as AsyncioTask
+from loopcore._native.asyncio_task cimport begin_as
 
 cdef int _PENDING
 cdef object _NOWHERE

@@ -24,10 +24,10 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
+    from cython.cimports.loopcore._native.asyncio_task import Task as AsyncioTask
     from cython.cimports.loopcore._native.interpreter import copy_context
     from cython.cimports.loopcore.kernel.task import make_step
     from cython.cimports.loopcore.kernel.visible import begin
-    from cython.cimports.loopcore.native.asyncio_task import Task as AsyncioTask
 else:
     from asyncio import Task as AsyncioTask
 

@@ -1,1 +1,6 @@
-"""Services of a loop besides scheduling: executor, names, signals, socket calls. Each gets ports, never the loop."""
+"""Services of a loop besides scheduling: executors, names, signals, child processes, socket calls.
+
+Each is made on first use (`parts`), and gets what it needs of the loop, not the loop.
+
+Imports the kernel, never a transport.
+"""

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.future import Future
-from loopcore.operations import Operation
+from loopcore.ports.operations import Operation
 
 CALLED_OFF: Final = (errno.ECANCELED, errno.EINTR)
 """The error numbers of a cancelled call."""

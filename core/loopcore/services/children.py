@@ -33,12 +33,12 @@ import weakref
 from collections.abc import Callable, Container
 from typing import Any, Final, Protocol, TypeAlias
 
-from loopcore.backend import Capability
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
-from loopcore.operations import WaitProcess
+from loopcore.ports.operations import WaitProcess
+from loopcore.ports.readiness import Capability
 
 Process: TypeAlias = "subprocess.Popen[bytes]"
 Exited: TypeAlias = Callable[[int], object]

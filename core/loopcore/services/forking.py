@@ -24,13 +24,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from loopcore.backend import ProbeResult, ReadinessBackend, ReadyEvent
-from loopcore.completion import Completion, CompletionBackend
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable, run
-from loopcore.operations import CONNECT, Operation
+from loopcore.ports.completion import Completion, CompletionBackend
+from loopcore.ports.operations import CONNECT, Operation
+from loopcore.ports.readiness import ProbeResult, ReadinessBackend, ReadyEvent
 from loopcore.services.executor import Executors
 from loopcore.services.signals import Signals
 

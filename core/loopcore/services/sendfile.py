@@ -20,9 +20,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from loopcore.backend import Capability
 from loopcore.kernel.completions import Completions
-from loopcore.operations import SendFile
+from loopcore.ports.operations import SendFile
+from loopcore.ports.readiness import Capability
 from loopcore.services.call import OperationCall
 from loopcore.services.sockops import SockOps
 

@@ -19,14 +19,14 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from loopcore.backend import Capability
 from loopcore.kernel import flags
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.operations import Connect
+from loopcore.ports.operations import Connect
+from loopcore.ports.readiness import Capability
 from loopcore.services.call import OperationCall
 from loopcore.services.literals import numeric_host
 from loopcore.services.socket_future import (

@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
 
-from loopcore.native.attributes cimport open_dict
+from loopcore._native.attributes cimport open_dict
 from loopcore.streams.control cimport WriteControl
 from loopcore.streams.intake cimport Intake
 from loopcore.streams.reader cimport StreamReader

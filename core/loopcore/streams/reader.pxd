@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
 
-from loopcore.native.attributes cimport open_dict
+from loopcore._native.attributes cimport open_dict
 from loopcore.streams.intake cimport Intake
 from loopcore.streams.reading cimport NextLine, ReadLine, ReadUntil
 

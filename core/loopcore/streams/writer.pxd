@@ -1,7 +1,7 @@
 cimport cython
 from cpython.object cimport PyObject
 
-from loopcore.native.attributes cimport open_dict
+from loopcore._native.attributes cimport open_dict
 from loopcore.streams.calls cimport StreamCall
 from loopcore.streams.control cimport WriteControl
 from loopcore.streams.intake cimport Intake

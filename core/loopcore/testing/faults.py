@@ -23,11 +23,11 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from loopcore.backend import Capability, ProbeResult, ReadinessBackend, ReadyEvent
-from loopcore.completion import Completion, CompletionBackend
 from loopcore.errors import UsageError
-from loopcore.interest import ERROR, HANGUP
-from loopcore.operations import RECEIVE, SEND, SEND_FILE, Operation
+from loopcore.ports.completion import Completion, CompletionBackend
+from loopcore.ports.interest import ERROR, HANGUP
+from loopcore.ports.operations import RECEIVE, SEND, SEND_FILE, Operation
+from loopcore.ports.readiness import Capability, ProbeResult, ReadinessBackend, ReadyEvent
 
 REMEMBERED: Final = 8
 """How many recently unregistered descriptors may still get stale events."""

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from loopcore.catalogue import path_of
-from loopcore.discovery import choose_backend
+from loopcore.selection.catalogue import path_of
+from loopcore.selection.discovery import choose_backend
 
 PROLOGUE = """
 import json, sys

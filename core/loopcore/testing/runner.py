@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.completion import is_completion_backend
 from loopcore.errors import UsageError
+from loopcore.ports.completion import is_completion_backend
 from loopcore.testing import making
 from loopcore.testing.guarantees import GUARANTEES, NAMES
 from loopcore.testing.report import Outcome, Report, badge_of

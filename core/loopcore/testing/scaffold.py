@@ -12,9 +12,9 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
-from loopcore.catalogue import AUTO
-from loopcore.discovery import AUTO_ORDER, OTHERS
 from loopcore.errors import UsageError
+from loopcore.selection.catalogue import AUTO
+from loopcore.selection.discovery import AUTO_ORDER, OTHERS
 
 HERE: Final = Path(__file__).parent
 KINDS: Final = {"backend": "backends", "plugin": "plugins"}

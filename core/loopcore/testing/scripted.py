@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from loopcore.backend import Capability, ProbeResult, ReadyEvent
-from loopcore.completion import Completion
-from loopcore.operations import Operation, Poll
+from loopcore.ports.completion import Completion
+from loopcore.ports.operations import Operation, Poll
+from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 from loopcore.testing.clock import VirtualClock
 
 

@@ -1,1 +1,6 @@
-"""Transports: they turn the bytes of a descriptor into calls of a protocol."""
+"""Transports: connections, datagrams, pipes, processes and servers, as asyncio's interfaces describe them.
+
+A transport is the interface and the states of a connection; a driver does its work on one of the two ports.
+
+Imports the kernel and services.
+"""

@@ -2,7 +2,7 @@ cimport cython
 
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.operations cimport Accept
+from loopcore.ports.operations cimport Accept
 from loopcore.transports.accepted cimport AcceptedSocket
 from loopcore.transports.clients cimport note_no_delay
 

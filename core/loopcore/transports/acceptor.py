@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
-from loopcore.operations import Accept
+from loopcore.ports.operations import Accept
 from loopcore.transports.accepted import AcceptedSocket, real_socket
 from loopcore.transports.clients import note_no_delay
 from loopcore.transports.lifecycle import InheritedSockname, disable_nagle, has_no_delay, inherited_sockname

@@ -1,7 +1,7 @@
 cimport cython
 from cpython.object cimport PyObject
 
-from loopcore.native.attributes cimport open_dict
+from loopcore._native.attributes cimport open_dict
 from loopcore.transports.driver cimport DatagramDriver
 from loopcore.transports.lifecycle cimport Connection
 

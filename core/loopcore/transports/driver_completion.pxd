@@ -1,7 +1,7 @@
 cimport cython
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.operations cimport Send
+from loopcore.ports.operations cimport Send
 from loopcore.transports.accepted cimport close_socket
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_completion_reader cimport CompletionReader

@@ -17,7 +17,7 @@ ended: they are replaced, not changed.
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
-from loopcore.operations import Send
+from loopcore.ports.operations import Send
 from loopcore.transports.accepted import close_socket
 from loopcore.transports.driver import Buffer, Sink
 from loopcore.transports.driver_buffered import VECTOR_LIMIT, WRITE_FAILED

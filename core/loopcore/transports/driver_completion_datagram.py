@@ -14,7 +14,7 @@ import errno
 import socket
 from typing import TYPE_CHECKING, Any
 
-from loopcore.operations import ReceiveFrom
+from loopcore.ports.operations import ReceiveFrom
 from loopcore.transports.driver import Sink
 from loopcore.transports.driver_datagram import DATAGRAM_LIMIT, READ_FAILED, ReadinessDatagramDriver
 from loopcore.transports.multishot_receiver import MultishotReceiver

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.completions import Completions
-from loopcore.operations import Read, Write
+from loopcore.ports.operations import Read, Write
 from loopcore.transports.driver import Buffer, Sink
 from loopcore.transports.driver_completion import AWAITED_LIMIT
 from loopcore.transports.driver_pipe import (

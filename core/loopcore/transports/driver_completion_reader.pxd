@@ -2,7 +2,7 @@ cimport cython
 
 from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.operations cimport Poll, Receive
+from loopcore.ports.operations cimport Poll, Receive
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_buffered cimport BufferedStreamDriver
 from loopcore.transports.multishot_receiver cimport MultishotReceiver

@@ -17,9 +17,9 @@ Thread: the loop's own.
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
-from loopcore.interest import ERROR, HANGUP, READ
 from loopcore.kernel.completions import Completions
-from loopcore.operations import Poll, Receive
+from loopcore.ports.interest import ERROR, HANGUP, READ
+from loopcore.ports.operations import Poll, Receive
 from loopcore.transports.driver import Sink
 from loopcore.transports.driver_buffered import READ_FAILED, BufferedStreamDriver
 from loopcore.transports.multishot_receiver import MultishotReceiver

@@ -3,7 +3,7 @@ cimport cython
 from loopcore.kernel.completions cimport Completions
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.operations cimport Operation
+from loopcore.ports.operations cimport Operation
 from loopcore.transports.driver cimport Driver
 
 

@@ -15,10 +15,10 @@ import errno
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from loopcore.interest import READ
 from loopcore.kernel.completions import Completions
 from loopcore.kernel.runnable import Runnable
-from loopcore.operations import Operation
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Operation
 from loopcore.transports.driver import Driver
 
 try:

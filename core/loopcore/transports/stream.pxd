@@ -2,7 +2,7 @@ cimport cython
 from cpython.object cimport PyObject
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.native.attributes cimport open_dict
+from loopcore._native.attributes cimport open_dict
 from loopcore.transports.buffers cimport immutable
 from loopcore.transports.clients cimport attach, needs_no_delay
 from loopcore.transports.driver cimport StreamDriver

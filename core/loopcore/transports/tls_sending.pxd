@@ -3,7 +3,7 @@ from cpython.object cimport PyObject
 
 from loopcore.kernel.runnable cimport Runnable
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.native.attributes cimport open_dict
+from loopcore._native.attributes cimport open_dict
 from loopcore.transports.driver cimport StreamDriver
 from loopcore.transports.stream cimport StreamTransport
 from loopcore.transports.tls_engine cimport TlsEngine

@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from loopcore.errors import BackendClosedError, BackendUnavailableError, UsageError
-from loopcore.interest import READ, WRITE
-from loopcore.operations import Connect, Poll, Read, Receive, Send, SendTo
+from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.operations import Connect, Poll, Read, Receive, Send, SendTo
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.proactor import ProactorBackend, _associations

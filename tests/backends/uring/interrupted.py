@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from loopcore.errors import BackendClosedError
-from loopcore.operations import Receive
+from loopcore.ports.operations import Receive
 from loopcore_backends.uring import UringBackend
 
 

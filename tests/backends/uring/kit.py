@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Send
+from loopcore.ports.operations import Send
 from loopcore_backends.uring import UringBackend
 
 AVAILABLE = UringBackend.probe()

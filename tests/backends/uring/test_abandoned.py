@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Receive
+from loopcore.ports.operations import Receive
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from loopcore_backends.uring import UringBackend, abandoned
 from tests.backends.uring.kit import LARGE, in_thread, needs_uring

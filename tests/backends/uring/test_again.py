@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopcore.operations import Receive
+from loopcore.ports.operations import Receive
 from loopcore.testing.conformance.completion.signals import interrupt
 from loopcore.testing.conformance.ledger import PATIENCE
 from loopcore.testing.conformance.surroundings import alarms

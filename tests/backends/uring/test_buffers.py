@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from loopcore.interest import WRITE
-from loopcore.operations import Poll, Receive
+from loopcore.ports.interest import WRITE
+from loopcore.ports.operations import Poll, Receive
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from tests.backends.uring.kit import LARGE, fill, needs_uring
 

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from loopcore.interest import HANGUP, READ
-from loopcore.operations import Poll
+from loopcore.ports.interest import HANGUP, READ
+from loopcore.ports.operations import Poll
 from loopcore.testing.conformance.ledger import Ledger
 from tests.backends.uring.kit import needs_uring
 from tests.transports.recorder import tcp_pair

@@ -8,8 +8,8 @@ from time import monotonic
 
 import pytest
 
-from loopcore.interest import WRITE
-from loopcore.operations import Accept, Close, Connect, Poll, Read, Receive, WaitProcess
+from loopcore.ports.interest import WRITE
+from loopcore.ports.operations import Accept, Close, Connect, Poll, Read, Receive, WaitProcess
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from tests.backends.uring.kit import LARGE, in_thread, needs_uring, send_of
 

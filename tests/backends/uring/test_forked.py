@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from loopcore.errors import BackendClosedError
-from loopcore.operations import Receive
+from loopcore.ports.operations import Receive
 from loopcore.testing.conformance.ledger import Ledger
 from tests.backends.uring.kit import LARGE, needs_uring
 

@@ -18,8 +18,8 @@ import pytest
 
 import loopcore
 from loopcore.errors import BackendClosedError
-from loopcore.interest import READ
-from loopcore.operations import Poll, Receive
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Poll, Receive
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from loopcore_backends.uring import UringBackend, backend
 from loopcore_backends.uring.results import Results

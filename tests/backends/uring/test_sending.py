@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from loopcore.operations import Receive, ReceiveFrom, Send, SendTo
+from loopcore.ports.operations import Receive, ReceiveFrom, Send, SendTo
 from loopcore.testing.conformance.completion.signals import Interrupted, interrupt, wait_for_alarm
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from loopcore.testing.conformance.surroundings import alarms

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.interest import WRITE
-from loopcore.operations import Poll, Read, Receive
+from loopcore.ports.interest import WRITE
+from loopcore.ports.operations import Poll, Read, Receive
 from loopcore.testing.conformance.ledger import PATIENCE, Ledger
 from loopcore_backends.uring.results import Results
 from tests.backends.uring.kit import LARGE, fill, in_thread, needs_uring, send_of

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from loopcore.completion import Completion
 from loopcore.errors import BackendClosedError
-from loopcore.operations import ACCEPT, CONNECT, POLL, RECEIVE, RECEIVE_FROM, SEND, Operation
+from loopcore.ports.completion import Completion
+from loopcore.ports.operations import ACCEPT, CONNECT, POLL, RECEIVE, RECEIVE_FROM, SEND, Operation
 from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.proactor import ProactorBackend
 from tests.testing.mutants.readiness import is_in_a_finalizer

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from loopcore.backend import ProbeResult, ReadyEvent
+from loopcore.ports.readiness import ProbeResult, ReadyEvent
 from loopcore_backends.epoll import EpollBackend
 from loopcore_backends.poll_ import PollBackend
 

@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from loopcore.backend import Capability, ReadyEvent
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.readiness import Capability, ReadyEvent
 from loopcore_backends.epoll import EpollBackend
 from loopcore_backends.poll_ import PollBackend
 from loopcore_backends.select_ import SelectBackend

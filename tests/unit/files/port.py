@@ -10,10 +10,10 @@ import select
 from collections.abc import Callable
 from typing import Any
 
-from loopcore import operations as ops
-from loopcore.backend import Capability, ProbeResult
-from loopcore.completion import Completion
-from loopcore.interest import READ
+from loopcore.ports import operations as ops
+from loopcore.ports.completion import Completion
+from loopcore.ports.interest import READ
+from loopcore.ports.readiness import Capability, ProbeResult
 
 
 class FilesPort:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from loopcore import files
-from loopcore import operations as ops
 from loopcore.files import threads
+from loopcore.ports import operations as ops
 from tests.unit.files.port import FilesPort
 
 Loop = asyncio.AbstractEventLoop

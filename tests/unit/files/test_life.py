@@ -14,8 +14,8 @@ import pytest
 
 import loopcore
 from loopcore import files
-from loopcore import operations as ops
 from loopcore.files import threads
+from loopcore.ports import operations as ops
 from tests.unit.files.port import FilesPort
 
 Loop = asyncio.AbstractEventLoop

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from loopcore.interest import ERROR, READ, WRITE
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import POLL_SKIP_TICKS
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.operations import Accept, Close, Receive
+from loopcore.ports.interest import ERROR, READ, WRITE
+from loopcore.ports.operations import Accept, Close, Receive
 from loopcore.testing import ScriptedPort, VirtualClock
 
 

@@ -12,7 +12,7 @@ import loopcore
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import POLL_SKIP_TICKS
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.operations import Receive
+from loopcore.ports.operations import Receive
 from loopcore.testing import ScriptedPort, VirtualClock
 
 pytestmark = pytest.mark.loopcore_only

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import RECEIVE_BUDGET
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.ports.interest import READ
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 

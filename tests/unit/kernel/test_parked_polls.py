@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from loopcore.interest import READ, WRITE
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.readiness import SWEEPS_KEPT
 from loopcore.kernel.scheduler import Scheduler
-from loopcore.operations import Operation
+from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.operations import Operation
 from loopcore.testing import ScriptedPort, VirtualClock
 
 

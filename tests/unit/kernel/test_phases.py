@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import loopcore
-from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import FLUSH_LIMIT
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.ports.interest import READ
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 

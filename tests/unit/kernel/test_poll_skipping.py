@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from loopcore.interest import READ
 from loopcore.kernel.handle import Handle
 from loopcore.kernel.limits import CLOCK_TICKS, POLL_SKIP_TICKS
 from loopcore.kernel.scheduler import Scheduler
+from loopcore.ports.interest import READ
 from loopcore.testing import ScriptedBackend, VirtualClock
 
 

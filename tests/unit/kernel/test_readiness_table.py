@@ -5,9 +5,9 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from loopcore.interest import READ, WRITE
 from loopcore.kernel.readiness import Readiness
 from loopcore.kernel.runnable import Runnable
+from loopcore.ports.interest import READ, WRITE
 from loopcore.testing import ScriptedBackend
 
 descriptors = st.integers(3, 6)

@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from loopcore.completion import is_completion_backend
 from loopcore.errors import BackendUnavailableError, UsageError
+from loopcore.ports.completion import is_completion_backend
 from loopcore.testing import guarantees
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.completion import COMPLETION_LEVELS

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from loopcore.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation, Poll
+from loopcore.ports.operations import ACCEPT, RECEIVE, RECEIVE_FROM, Operation, Poll
 from loopcore.testing.conformance.surroundings import PATIENCE
 
 MULTISHOT = frozenset({ACCEPT, RECEIVE, RECEIVE_FROM})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from loopcore.backend import BACKEND_API, Capability, ProbeResult
-from loopcore.completion import is_completion_backend
-from loopcore.port_check import COMPLETION_METHODS, READINESS_METHODS
+from loopcore.ports.check import COMPLETION_METHODS, READINESS_METHODS
+from loopcore.ports.completion import is_completion_backend
+from loopcore.ports.readiness import BACKEND_API, Capability, ProbeResult
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import open_files
 

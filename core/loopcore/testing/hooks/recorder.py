@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import loopcore
-from loopcore import hookspecs
+from loopcore.hooks import specs as hookspecs
 
 HOOKS = tuple(name for name in vars(hookspecs) if name.startswith("loopcore_") and name not in hookspecs.POLICY_HOOKS)
 

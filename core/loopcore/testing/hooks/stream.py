@@ -24,9 +24,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import loopcore
-from loopcore.backend import Capability
-from loopcore.completion import is_completion_backend
-from loopcore.discovery import choose_backend
+from loopcore.ports.completion import is_completion_backend
+from loopcore.ports.readiness import Capability
+from loopcore.selection.discovery import choose_backend
 from loopcore.testing.clock import VirtualClock
 from loopcore.testing.hooks.recorder import Recorder
 

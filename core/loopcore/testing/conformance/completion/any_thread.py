@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from loopcore.errors import BackendClosedError
-from loopcore.interest import READ
-from loopcore.operations import Operation, Poll, Receive
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Operation, Poll, Receive
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.completion.cancelling import was_cancelled
 from loopcore.testing.conformance.ledger import Ledger

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Receive, Send
+from loopcore.ports.operations import Receive, Send
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.interest import READ, WRITE
-from loopcore.operations import Accept, Connect, Operation, Poll, Receive, ReceiveFrom, Send
+from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.operations import Accept, Connect, Operation, Poll, Receive, ReceiveFrom, Send
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair, PairMaker

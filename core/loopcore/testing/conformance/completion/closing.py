@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from loopcore.backend import ProbeResult
 from loopcore.errors import BackendClosedError, UsageError
-from loopcore.interest import READ
-from loopcore.operations import CLOSE, OPEN, Accept, Operation, Poll, Receive, Send, WaitProcess
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import CLOSE, OPEN, Accept, Operation, Poll, Receive, Send, WaitProcess
+from loopcore.ports.readiness import ProbeResult
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair, open_files

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import ReceiveFrom, SendTo
+from loopcore.ports.operations import ReceiveFrom, SendTo
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from loopcore.backend import Capability
 from loopcore.errors import UsageError
-from loopcore.operations import Operation, Read, SendFile, Write
+from loopcore.ports.operations import Operation, Read, SendFile, Write
+from loopcore.ports.readiness import Capability
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import Fill, Pair

@@ -8,7 +8,7 @@ from loopcore.testing.conformance.base import Level
 
 FORKING = """
 import os, socket
-from loopcore.operations import Poll, Receive
+from loopcore.ports.operations import Poll, Receive
 
 one, other = socket.socketpair()
 for end in (one, other):

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from loopcore.interest import READ
-from loopcore.operations import Operation, Poll, Receive, Send
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Operation, Poll, Receive, Send
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE
 

@@ -5,8 +5,8 @@ import tempfile
 
 import pytest
 
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
-from loopcore.operations import Poll, Receive
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.operations import Poll, Receive
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import Pair

@@ -12,8 +12,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from loopcore.interest import READ, WRITE
-from loopcore.operations import Accept, Connect, Operation, Poll, Receive, Send
+from loopcore.ports.interest import READ, WRITE
+from loopcore.ports.operations import Accept, Connect, Operation, Poll, Receive, Send
 from loopcore.testing.conformance.base import Level, unhurried
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.operations import Accept, Connect, Receive, Send, Shutdown
+from loopcore.ports.operations import Accept, Connect, Receive, Send, Shutdown
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Fill, Pair

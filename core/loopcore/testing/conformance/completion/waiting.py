@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from loopcore.interest import READ
-from loopcore.operations import Poll, Receive, Send
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Poll, Receive, Send
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.ledger import Ledger
 from loopcore.testing.conformance.surroundings import PATIENCE, Pair, PairMaker

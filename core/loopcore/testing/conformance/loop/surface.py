@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from loopcore.clock import MonotonicClock
 from loopcore.loop import EventLoop
+from loopcore.ports.clock import MonotonicClock
 from loopcore.testing.conformance.loop.base import LoopLevel
 from loopcore.testing.conformance.surroundings import Fill, Pair
 
 FORKING = """
 import asyncio, os, socket
-from loopcore.clock import MonotonicClock
+from loopcore.ports.clock import MonotonicClock
 from loopcore.loop import EventLoop
 
 loop = EventLoop(port)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loopcore.errors import BackendClosedError
-from loopcore.interest import READ, WRITE
+from loopcore.ports.interest import READ, WRITE
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import (
     PATIENCE,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from loopcore.errors import BackendClosedError
-from loopcore.interest import READ, WRITE
+from loopcore.ports.interest import READ, WRITE
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import Pair, open_files
 
 FORKING = """
 import os, socket
-from loopcore.interest import READ
+from loopcore.ports.interest import READ
 
 one, other = socket.socketpair()
 port.register(one.fileno(), READ)

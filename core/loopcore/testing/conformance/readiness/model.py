@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from loopcore.interest import ERROR, HANGUP, READ, WRITE, describe
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE, describe
 from loopcore.testing.conformance.surroundings import PATIENCE
 
 MOST_PAIRS = 5

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from loopcore.backend import Capability
-from loopcore.discovery import AUTO_ORDER
-from loopcore.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
+from loopcore.ports.readiness import Capability
+from loopcore.selection.discovery import AUTO_ORDER
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import Fill, ManyCopies, Pair, PairMaker
 

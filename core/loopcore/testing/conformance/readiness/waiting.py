@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.interest import READ, WRITE
+from loopcore.ports.interest import READ, WRITE
 from loopcore.testing.conformance.base import Level
 from loopcore.testing.conformance.surroundings import PATIENCE, Elapsed, OnAlarm, Pair, PairMaker
 

@@ -11,12 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import loopcore
-from loopcore import discovery
-from loopcore.backend import ProbeResult
-from loopcore.discovery import Row, choose_backend, list_backends, register_backend, take_backend, unregister_backend
 from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
+from loopcore.ports.readiness import ProbeResult
+from loopcore.selection import discovery
+from loopcore.selection.discovery import (
+    Row,
+    choose_backend,
+    list_backends,
+    register_backend,
+    take_backend,
+    unregister_backend,
+)
 from loopcore_backends.poll_ import PollBackend
-from tests.unit.discovery.fakes import Absent, Entry, Fake, Misled, refusal
+from tests.unit.selection.fakes import Absent, Entry, Fake, Misled, refusal
 
 # What ships with loopcore
 
@@ -29,7 +36,7 @@ def test_own_backends_are_installed_as_entry_points():
 
 def test_core_does_not_import_what_nobody_asked_for():
     code = (
-        "import sys, loopcore.discovery as d; d.choose_backend('select'); "
+        "import sys, loopcore.selection.discovery as d; d.choose_backend('select'); "
         "print(sorted(m for m in sys.modules if m.startswith('loopcore_backends.') and '._' not in m))"
     )
     assert run(code) == "['loopcore_backends.select_']"
@@ -41,7 +48,7 @@ def run(code, **variables):
     return (done.stdout or done.stderr.strip().rpartition("\n")[2]).strip()
 
 
-CHOOSE = "from loopcore.discovery import choose_backend; print(*choose_backend()[:3:2], sep=' | ')"
+CHOOSE = "from loopcore.selection.discovery import choose_backend; print(*choose_backend()[:3:2], sep=' | ')"
 
 
 def test_environment_names_the_backend_of_a_program():

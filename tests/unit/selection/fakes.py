@@ -2,9 +2,9 @@
 
 import pytest
 
-from loopcore.backend import ProbeResult
-from loopcore.discovery import choose_backend
 from loopcore.errors import UsageError
+from loopcore.ports.readiness import ProbeResult
+from loopcore.selection.discovery import choose_backend
 
 
 class Fake:

@@ -1,7 +1,7 @@
 """The completion port: a backend that does the work itself and reports when it is done.
 
-A readiness backend (`loopcore.backend`) reports that a descriptor is ready, and core makes the system call. A
-completion backend is handed the call, as an operation (`loopcore.operations`), and returns its result. IOCP and
+A readiness backend (`loopcore.ports.readiness`) reports that a descriptor is ready, and core makes the system call. A
+completion backend is handed the call, as an operation (`loopcore.ports.operations`), and returns its result. IOCP and
 io_uring work this way; `proactor` emulates it over any readiness multiplexer. Core runs the same transports over both
 kinds, and watches descriptors for `add_reader` through POLL. An entry point or `register_backend` may name either
 kind; a backend that has `submit` is a completion backend.
@@ -22,8 +22,8 @@ Guarantees, each with a test in `loopcore.testing.conformance`:
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
-from loopcore.backend import Capability, ProbeResult
-from loopcore.operations import Operation
+from loopcore.ports.operations import Operation
+from loopcore.ports.readiness import Capability, ProbeResult
 
 Completion: TypeAlias = tuple[Operation, Any, bool]
 """The operation, its result or OSError, and whether more will come: false in the terminal one."""

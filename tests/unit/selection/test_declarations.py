@@ -5,12 +5,12 @@ from types import ModuleType
 
 import pytest
 
-from loopcore import discovery
-from loopcore.direct import DirectPort
-from loopcore.discovery import Row, choose_backend, list_backends
 from loopcore.errors import BackendError, BackendUnavailableError, UsageError
 from loopcore.loop import EventLoop
-from tests.unit.discovery.fakes import Absent, Entry, Fake, NoWake, Probeless, Versioned, refusal
+from loopcore.ports.direct import DirectPort
+from loopcore.selection import discovery
+from loopcore.selection.discovery import Row, choose_backend, list_backends
+from tests.unit.selection.fakes import Absent, Entry, Fake, NoWake, Probeless, Versioned, refusal
 
 # Declared twice
 

@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from loopcore import discovery
+from loopcore.selection import discovery
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ from types import ModuleType
 
 import pytest
 
-from loopcore.discovery import list_plugins, load_plugin, load_plugins
 from loopcore.errors import UsageError
-from tests.unit.discovery.fakes import Entry
+from loopcore.selection.discovery import list_plugins, load_plugin, load_plugins
+from tests.unit.selection.fakes import Entry
 
 
 class Plugin:

@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from loopcore.backend import BackendFactory, ProbeResult, ReadinessBackend
-from loopcore.catalogue import AUTO, Catalogue, Declaration, path_of
-from loopcore.completion import CompletionBackend
-from loopcore.environment import PLUGIN_VARIABLE, read
 from loopcore.errors import BackendError, BackendUnavailableError, LoopcoreError, UsageError
-from loopcore.port_check import check_factory
+from loopcore.ports.check import check_factory
+from loopcore.ports.completion import CompletionBackend
+from loopcore.ports.readiness import BackendFactory, ProbeResult, ReadinessBackend
+from loopcore.selection.catalogue import AUTO, Catalogue, Declaration, path_of
+from loopcore.selection.environment import PLUGIN_VARIABLE, read
 
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
 
@@ -191,14 +191,16 @@ def list_plugins() -> list[Row]:
 def load_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) -> object:
     """Return the plugin `name`: the object its entry point names, called with `options` if it is a class or function.
 
-    Options come as text and are converted as `loopcore.plugin_options` describes.
+    Options come as text and are converted as `loopcore.selection.plugin_options` describes.
     """
     return find_plugin(name, options)()
 
 
 def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) -> Callable[[], object]:
     """Return the factory that `load_plugin` calls. Raises UsageError for every mistake found before it is called."""
-    from loopcore.plugin_options import convert_options  # here, as pathlib takes a while: most programs have no plugins
+    from loopcore.selection.plugin_options import (
+        convert_options,
+    )  # here, as pathlib takes a while: most programs have no plugins
 
     declaration = PLUGINS.find(name)
     target = PLUGINS.load(declaration)
@@ -223,7 +225,7 @@ def find_plugin(name: str, options: Mapping[str, str] = MappingProxyType({})) ->
 def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object]]]:
     """Return (name, factory) for each plugin in `text`, else in LOOPCORE_PLUGINS, in that order."""
     if text is not None:
-        from loopcore.plugin_options import parse_wishes
+        from loopcore.selection.plugin_options import parse_wishes
 
         return [(name, find_plugin(name, options)) for name, options in parse_wishes(text)]
     text = read(PLUGIN_VARIABLE)
@@ -238,8 +240,8 @@ def find_plugins(text: str | None = None) -> list[tuple[str, Callable[[], object
 def load_plugins(plugins: str | Iterable[str | object] | None = None) -> list[tuple[str | None, object]]:
     """Return (name, plugin) for each of `plugins`, else for each in LOOPCORE_PLUGINS, in that order.
 
-    `plugins` is a string (`loopcore.plugin_options` has the grammar), or an iterable of strings and objects; objects
-    have the name None.
+    `plugins` is a string (`loopcore.selection.plugin_options` has the grammar), or an iterable of strings and
+    objects; objects have the name None.
     """
     if plugins is None and _made_ahead:
         ahead = _made_ahead.pop((os.getpid(), os.environ.get(PLUGIN_VARIABLE, "")), None)

@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from loopcore.backend import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
-from loopcore.completion import CompletionBackend, is_completion_backend
-from loopcore.direct import DirectPort
 from loopcore.errors import BackendError
+from loopcore.ports.completion import CompletionBackend, is_completion_backend
+from loopcore.ports.direct import DirectPort
+from loopcore.ports.readiness import BACKEND_API, BackendFactory, ProbeResult, ReadinessBackend
 
 READINESS_METHODS: Final = ("register", "modify", "unregister", "wait", "wake", "close")
 COMPLETION_METHODS: Final = ("submit", "cancel", "wait", "wake", "close")
@@ -56,5 +56,5 @@ def _must_have_port(owner: object, name: str, by: str, *more: str) -> None:
     if "wait" not in own and getattr(kind, "wait", None) is DirectPort.wait:
         missing.append("wait")  # only DirectPort's, which raises NotImplementedError
     if missing:
-        where = "loopcore.completion" if completes else "loopcore.backend"
+        where = "loopcore.ports.completion" if completes else "loopcore.ports.readiness"
         raise BackendError(f"backend {name!r} ({by}) has no {', '.join(missing)}(); {where} describes them")

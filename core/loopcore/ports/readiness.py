@@ -20,7 +20,7 @@ BACKEND_API = (1, 0)
 """The version of this port. A minor version only adds; a major version may remove."""
 
 ReadyEvent: TypeAlias = tuple[int, int]
-"""A descriptor and its readiness, a union of the bits in `loopcore.interest`."""
+"""A descriptor and its readiness, a union of the bits in `loopcore.ports.interest`."""
 
 
 class Capability(Enum):

@@ -13,7 +13,7 @@ Results, as the port delivers them in `(operation, result, more)`; an error is a
     ReceiveFrom   (bytes, address)
     SendTo        int: bytes taken
     Shutdown      None
-    Poll          int: a union of the bits in `loopcore.interest`
+    Poll          int: a union of the bits in `loopcore.ports.interest`
     Read          bytes, b"" at the end of the file
     Write         int: bytes taken, perhaps fewer than offered
     SendFile      int: bytes taken, 0 at the end of the file

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
-    from loopcore.hook_types import Job, Loop, ReadyOrder, TickBudget
+    from loopcore.hooks.types import Job, Loop, ReadyOrder, TickBudget
 
 PROJECT = "loopcore"
 """The project name that the pluggy markers and the plugin manager share."""

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopcore.discovery import load_plugin, load_plugins
 from loopcore.errors import UsageError
-from loopcore.plugin_options import parse_wishes
-from tests.unit.discovery.fakes import Entry
+from loopcore.selection.discovery import load_plugin, load_plugins
+from loopcore.selection.plugin_options import parse_wishes
+from tests.unit.selection.fakes import Entry
 
 
 class Metrics:

@@ -1,1 +1,0 @@
-"""Compiled backends' C functions, each with a Python twin for the pure build."""

@@ -1,0 +1,7 @@
+"""Ports: what a backend implements.
+
+`readiness` and `completion` are the two protocols, `interest` and `operations` their vocabulary, `direct` a compiled
+base for `wait`, `clock` the time. `check` tells whether an object has what its port requires.
+
+Imports errors only: a backend imports this folder, and nothing else of loopcore.
+"""
