@@ -27,7 +27,6 @@ from loopcore.kernel.exceptions import (
 )
 from loopcore.kernel.faults import report_unseen
 from loopcore.kernel.formatting import describe_future, extract_stack
-from loopcore.kernel.registry import unlink
 from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
 
@@ -39,8 +38,10 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import copy_context, stop_with
     from cython.cimports.loopcore.kernel.future import set_class_up
+    from cython.cimports.loopcore.kernel.registry import unlink
 else:
     from loopcore._native.interpreter import copy_context, stop_with
+    from loopcore.kernel.registry import unlink
 
 _PENDING, _CANCELLED, _FINISHED = 0, 1, 2
 _CLOSED = flags.CLOSED
@@ -285,7 +286,7 @@ class Future(Runnable):
             self._loop.call_soon(callback, seen(self), context=context)
             return 0
         if self._scheduler._slow_path_flags & _CLOSED:
-            self._scheduler._check_closed()  # raises, because the waiting task would never be woken (issue 32)
+            self._scheduler._check_closed()  # raises, because the waiting task would never be woken
         self._scheduler.ready.push(callback)  # a task: this is how one task hands over to another
         if self._shown is not None:
             unlink(self._shown, seen(callback))

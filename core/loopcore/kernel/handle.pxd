@@ -3,7 +3,9 @@ cimport cython
 from loopcore.kernel.runnable cimport Runnable
 
 cdef bint _THREADS_CANCEL
-cdef dict _running
+cdef int _OWN_THREAD
+cdef int _ANY_THREAD
+cdef int _RUNNING
 cdef dict _waiting
 
 
@@ -13,7 +15,7 @@ cdef class Handle(Runnable):
     cdef public object _context
     cdef public object _loop
     cdef public bint _cancelled
-    cdef bint _takes_turns
+    cdef int _turn
     cdef public object _source_traceback
     cdef public object _repr
     cdef object __weakref__

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextvars import Context
-from threading import Lock, get_ident
+from threading import Lock
 from typing import Any, Protocol
 
 from loopcore.kernel.formatting import describe_callback, extract_stack
@@ -32,10 +32,10 @@ _IS_COROUTINE: Any = getattr(asyncio.coroutines, "_is_coroutine", object())
 
 _THREAD_SAFE_HANDLE: type = getattr(asyncio.events, "_ThreadSafeHandle", asyncio.Handle)
 _THREADS_CANCEL = sys.version_info >= (3, 14)
-_running: dict[int, int] = {}
-"""The running handles that other threads may cancel, by id, with the thread that runs them."""
+_OWN_THREAD, _ANY_THREAD, _RUNNING = range(3)
+"""Who may cancel a handle: its loop's thread only; any thread, and it is not running; any thread, and it is running."""
 _waiting: dict[int, list[Any]] = {}
-"""Locks that threads wait for until such a handle, by id, has run."""
+"""Locks that threads wait for until a handle, by id, has run."""
 
 
 class HandleOwner(Protocol):
@@ -60,7 +60,7 @@ class Handle(Runnable):
         "_context",
         "_loop",
         "_cancelled",
-        "_takes_turns",
+        "_turn",
         "_source_traceback",
         "_repr",
         "__weakref__",
@@ -74,7 +74,7 @@ class Handle(Runnable):
         self._context: Context = copy_context() if context is None else context
         self._loop: HandleOwner = loop
         self._cancelled: bool = False
-        self._takes_turns: bool = False
+        self._turn: int = _OWN_THREAD
         self._source_traceback: traceback.StackSummary | None = None
         self._repr: str | None = None
         if loop.get_debug():
@@ -82,31 +82,32 @@ class Handle(Runnable):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return _THREAD_SAFE_HANDLE if self._takes_turns else asyncio.Handle
+        return asyncio.Handle if self._turn == _OWN_THREAD else _THREAD_SAFE_HANDLE
 
     def _run(self) -> None:
-        if self._takes_turns:
+        if self._turn != _OWN_THREAD:
             self._run_in_turn()
         elif not self._cancelled:
             self._call()
 
     def _run_in_turn(self) -> None:
-        _running[id(self)] = get_ident()  # before reading the flag; `cancel` sets the flag before it looks here
+        self._turn = _RUNNING  # before reading the flag; `cancel` sets the flag before it looks here
         try:
             if not self._cancelled:
                 self._call()
         finally:
-            del _running[id(self)]
+            self._turn = _ANY_THREAD
             if _waiting:
                 self._end_waits()
 
     def _await_turn(self) -> None:
-        if _running.get(id(self), get_ident()) == get_ident():
+        running: object = asyncio._get_running_loop()
+        if self._turn != _RUNNING or running is self._loop:
             return  # it is not running, or cancels itself
         ended = Lock()
         ended.acquire()
         _waiting.setdefault(id(self), []).append(ended)
-        if id(self) not in _running:
+        if self._turn != _RUNNING:
             self._end_waits()  # it has ended meanwhile, and may have looked for waits before this one was there
         ended.acquire()
 
@@ -137,7 +138,7 @@ class Handle(Runnable):
         returns, the callback is not running, unless it has cancelled itself (gh-126083).
         """
         was_cancelled, self._cancelled = self._cancelled, True
-        if self._takes_turns:
+        if self._turn != _OWN_THREAD:
             self._await_turn()
         if was_cancelled:
             return
@@ -149,7 +150,7 @@ class Handle(Runnable):
 
     def cancelled(self) -> bool:
         """Return whether `cancel` was called. Thread and waiting as for `cancel`."""
-        if self._takes_turns:
+        if self._turn != _OWN_THREAD:
             self._await_turn()
         return self._cancelled
 
@@ -277,7 +278,7 @@ def make_handle(
     handle._context = copy_context() if context is None else context
     handle._loop = loop
     handle._cancelled = False
-    handle._takes_turns = False
+    handle._turn = _OWN_THREAD
     handle._source_traceback = None
     handle._repr = None
     return handle
@@ -285,7 +286,7 @@ def make_handle(
 
 def allow_cancel_in_threads(handle: Handle) -> int:
     """Let other threads cancel `handle` at any moment, on the Pythons where asyncio does."""
-    handle._takes_turns = _THREADS_CANCEL
+    handle._turn = _ANY_THREAD if _THREADS_CANCEL else _OWN_THREAD
     return 0
 
 
@@ -303,7 +304,7 @@ def make_timer(
     timer._context = copy_context() if context is None else context
     timer._loop = loop
     timer._cancelled = False
-    timer._takes_turns = False
+    timer._turn = _OWN_THREAD
     timer._source_traceback = None
     timer._repr = None
     timer._when = when

@@ -25,7 +25,9 @@ LISTS_BY_ITSELF = _DIRECT and "t" not in getattr(sys, "abiflags", "")
 """Whether compiled tasks can be in a separate list. Not without the GIL, which keeps that list consistent."""
 
 _tasks = asyncio_tasks
-_futures = asyncio_futures
+_swap_current_task: Any = getattr(asyncio_tasks, "_swap_current_task", None)
+_add_to_awaited_by: Any = getattr(asyncio_futures, "future_add_to_awaited_by", None)
+_discard_from_awaited_by: Any = getattr(asyncio_futures, "future_discard_from_awaited_by", None)
 _running: dict[Any, Any] = _tasks._current_tasks if _DIRECT else {}  # type: ignore[attr-defined]
 _known: Any = getattr(_tasks, "_all_tasks" if sys.version_info < (3, 12) else "_scheduled_tasks", None)
 _numbers = count(1)
@@ -39,7 +41,7 @@ def next_number() -> int:
 def enter_task(loop: Any, task: Any) -> Any:
     """Make `task` the current one of `loop`; return the previous one, or None."""
     if not _DIRECT:
-        return _tasks._swap_current_task(loop, task)  # type: ignore[attr-defined]
+        return _swap_current_task(loop, task)
     known = len(_running)
     previous = _running.setdefault(loop, task)
     if len(_running) != known:
@@ -52,7 +54,7 @@ def leave_task(loop: Any, previous: Any) -> None:
     """Restore the task that `enter_task` returned."""
     if not _DIRECT:
         try:
-            _tasks._swap_current_task(loop, previous)  # type: ignore[attr-defined]
+            _swap_current_task(loop, previous)
         except RuntimeError:
             # The loop is not the running one any more: the step forked, and this is the child, which has no current
             # task. An exception that ends the step there, such as SystemExit, must not be replaced by this error.
@@ -65,12 +67,12 @@ def leave_task(loop: Any, previous: Any) -> None:
 
 def link(awaited: Any, task: Any) -> None:
     """Let the call graph show that `task` waits for `awaited`; from Python 3.14 on."""
-    _futures.future_add_to_awaited_by(awaited, task)  # type: ignore[attr-defined]
+    _add_to_awaited_by(awaited, task)
 
 
 def unlink(awaited: Any, task: Any) -> None:
     """Undo `link`."""
-    _futures.future_discard_from_awaited_by(awaited, task)  # type: ignore[attr-defined]
+    _discard_from_awaited_by(awaited, task)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import check_context
-from loopcore.kernel.registry import LISTS_BY_ITSELF, link, show_tasks, unlink
+from loopcore.kernel.registry import LISTS_BY_ITSELF, show_tasks
 from loopcore.kernel.scheduler import Scheduler
 
 try:
@@ -36,13 +36,13 @@ if cython.compiled:
     from cython.cimports.loopcore._native.tasks import next_number, tasks_listed
     from cython.cimports.loopcore.kernel.failure import failure_of, takes_waiters
     from cython.cimports.loopcore.kernel.future import seen
-    from cython.cimports.loopcore.kernel.registry import enter_task, leave_task
+    from cython.cimports.loopcore.kernel.registry import enter_task, leave_task, link, unlink
     from cython.cimports.loopcore.kernel.task import advance
 else:
     from loopcore._native.interpreter import advance, copy_context
     from loopcore.kernel.failure import failure_of, takes_waiters
     from loopcore.kernel.future import seen
-    from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, next_number
+    from loopcore.kernel.registry import delist, enlist, enter_task, leave_task, link, next_number, unlink
 
 _PENDING = 0
 _CANCELLED = 1

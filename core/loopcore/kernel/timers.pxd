@@ -23,6 +23,8 @@ cdef class TimerHeap(TimerKeeper):
     cpdef double next_deadline(self) except? -1
     @cython.locals(due=list, first=TimerHandle)
     cpdef list pop_due(self, double limit)
+    @cython.locals(run=list, due=list, left=Py_ssize_t, timer=TimerHandle)
+    cdef list _cut_run(self, double limit)
     @cython.locals(new=list, heap=list, run=list, dropped=list, timer=TimerHandle)
     cpdef object clear(self)
     @cython.locals(count=Py_ssize_t, live=list)

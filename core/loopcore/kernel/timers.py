@@ -92,6 +92,8 @@ class TimerHeap(TimerKeeper):
         """Remove and return the timers with a deadline before `limit`, in the order in which they fire."""
         due: list[TimerHandle] = []
         try:
+            if self.next_deadline() < limit and self._run and not self.cancelled_count:
+                due = self._cut_run(limit)
             while self.next_deadline() < limit:
                 # Before it is removed: if memory is short, no timer is lost.
                 first = self._first()
@@ -101,6 +103,23 @@ class TimerHeap(TimerKeeper):
             if not due:
                 raise
             # These fire now, the others in the next tick.
+        return due
+
+    def _cut_run(self, limit: float) -> list[TimerHandle]:
+        """Remove and return the due timers of the run at once, if the heap has none."""
+        if self._heap and self._heap[0]._when < limit:
+            return []
+        run: list[TimerHandle] = self._run
+        left = len(run)
+        while left and run[left - 1]._when < limit:
+            left -= 1
+        due = run[left:]
+        del run[left:]
+        due.reverse()
+        for timer in due:
+            timer._keeper = None
+            if timer._cancelled:  # by a finalizer, since they were looked for
+                self.cancelled_count -= 1
         return due
 
     def clear(self) -> None:

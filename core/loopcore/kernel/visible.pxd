@@ -7,6 +7,7 @@ from loopcore._native.asyncio_task cimport Task as AsyncioTask
 from loopcore._native.asyncio_task cimport begin_as
 
 cdef int _PENDING
+cdef int _CANCELLED
 cdef object _NOWHERE
 
 

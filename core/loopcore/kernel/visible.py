@@ -36,7 +36,7 @@ else:
 IN_USE = sys.version_info >= (3, 14) and asyncio.Task is not asyncio.tasks._PyTask
 """Whether tasks are made of these classes; elsewhere (PyPy has no `asyncio.Task` in C) a step is all there is."""
 
-_PENDING = 0
+_PENDING, _CANCELLED = 0, 1
 
 
 class Nowhere:
@@ -95,14 +95,14 @@ class Task(AsyncioTask):  # type: ignore[misc]
 
     def cancelled(self) -> bool:
         """Return whether the task was cancelled, and has not refused it."""
-        return bool(self._step.cancelled())
+        return bool(self._step._status == _CANCELLED)
 
     def result(self) -> Any:
         """Return the result, or raise the exception.
 
         Raises CancelledError if the task was cancelled, InvalidStateError if it is not done.
         """
-        return self._step.result()
+        return self._step._outcome()
 
     def exception(self) -> BaseException | None:
         """Return the exception, or None if there is a result. Raises as `result` does."""
@@ -114,7 +114,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
         if self._step._status != _PENDING:
             self._step._loop.call_soon(fn, self, context=context)
         else:
-            self._step.add_done_callback(fn, context=context)
+            self._step._add_callback(fn, copy_context() if context is None else context)
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
         """Remove every registration of `fn`; return how many there were."""
@@ -249,7 +249,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
                 report_destroyed(self)
         elif type(self) is not Task and step._log_traceback:
             report_unseen(self)
-        else:
+        elif step._log_traceback:
             # A task that waits for this one has only the step, and may not have run yet: the step reports, at its end.
             step._name = self.get_name()
             step._is_seen = False

@@ -82,7 +82,7 @@ class ReaderFeed:
             return None
         if type(reader) is not self._kind and not self._is_known(type(reader)):
             return None
-        # A method that a program has set on the reader itself is called, even if set during the connection (issue 32).
+        # A method that a program has set on the reader itself is called, even if set during the connection.
         feed_data = getattr(reader, "feed_data", None)
         wake = getattr(reader, "_wakeup_waiter", None)
         if not is_method(feed_data, _FEED_DATA, reader) or not is_method(wake, _WAKE, reader):
