@@ -31,6 +31,7 @@ cdef class BufferedStreamDriver(StreamDriver):
     cdef Py_ssize_t _receive_into_buffer(self) except -1
     @cython.locals(size=Py_ssize_t, limit=Py_ssize_t)
     cdef Py_ssize_t _receive_size(self) except -1
+    @cython.locals(peak=Py_ssize_t)
     cdef int _record(self, Py_ssize_t nbytes) except -1
     @cython.locals(sent=Py_ssize_t)
     cdef object _send_queued(self)

@@ -157,7 +157,8 @@ class BufferedStreamDriver(StreamDriver):
 
     def _record(self, nbytes: int) -> None:
         """Count received bytes, and note their number for the size of the next receive."""
-        self._peak = max(nbytes, self._peak - (self._peak >> 3))
+        peak = 2 * nbytes if nbytes >= self._receive_size() else nbytes  # a full one may have left as much again
+        self._peak = max(peak, self._peak - (self._peak >> 3))
         # Compiled, `+=` would first take a reference to the attribute's owner.
         self.received = self.received + nbytes
         self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
