@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.transports.endpoints_support import PATIENCE, row, run
+from tests.coroutines import PATIENCE
+from tests.transports.endpoints_support import row, run
 
 
 class Recorder(asyncio.Protocol):

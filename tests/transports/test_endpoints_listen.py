@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.transports.endpoints_support import PATIENCE, Greeter, row, run, stop
+from tests.coroutines import PATIENCE
+from tests.transports.endpoints_support import Greeter, row, run, stop
 
 
 def ports(server: asyncio.AbstractServer) -> list[int]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.coroutines import PATIENCE
 from tests.transports.recorder import (
-    PATIENCE,
     BufferedRecorder,
     Handled,
     Recorder,
