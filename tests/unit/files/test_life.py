@@ -68,25 +68,22 @@ def test_a_port_that_does_not_know_files_leaves_them_to_threads(path: Path) -> N
     assert "OPEN" not in port.log
 
 
-def test_reads_and_writes_take_turns_in_order(loop: Loop, path: Path) -> None:
-    async def main() -> None:
-        async with files.open(path, "r+b") as file:
-            lines = await asyncio.gather(*(file.readline() for _ in range(4)))
-            assert lines == [b"one\n", b"two\n", b"three\n", b""]
-            await file.seek(0)
-            results = await asyncio.gather(
-                file.write(b"1"),
-                file.read(2),
-                file.write(b"2"),
-                file.truncate(6),
-                file.seek(0),
-                file.read(),
-                file.stat(),
-            )
-            assert results[:-1] == [1, b"ne", 1, 6, 0, b"1ne2tw"]
-            assert results[-1].st_size == 6
-
-    loop.run_until_complete(main())
+async def test_reads_and_writes_take_turns_in_order(path: Path) -> None:
+    async with files.open(path, "r+b") as file:
+        lines = await asyncio.gather(*(file.readline() for _ in range(4)))
+        assert lines == [b"one\n", b"two\n", b"three\n", b""]
+        await file.seek(0)
+        results = await asyncio.gather(
+            file.write(b"1"),
+            file.read(2),
+            file.write(b"2"),
+            file.truncate(6),
+            file.seek(0),
+            file.read(),
+            file.stat(),
+        )
+        assert results[:-1] == [1, b"ne", 1, 6, 0, b"1ne2tw"]
+        assert results[-1].st_size == 6
 
 
 def test_reads_at_offsets_run_beside_each_other(port_loop: Loop, port: FilesPort, path: Path) -> None:

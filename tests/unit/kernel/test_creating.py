@@ -57,15 +57,11 @@ def given_name(task: Any) -> str | None:
 
 
 @pytest.mark.parametrize("way", ANSWERED)
-def test_each_way_of_giving_the_arguments_is_understood(loop: Loop, way: str) -> None:
+async def test_each_way_of_giving_the_arguments_is_understood(loop: Loop, way: str) -> None:
     call, name, seen = ANSWERED[way]
-
-    async def main() -> None:
-        task = call(loop.create_task, look())
-        assert given_name(task) == name
-        assert await task == seen
-
-    loop.run_until_complete(main())
+    task = call(loop.create_task, look())
+    assert given_name(task) == name
+    assert await task == seen
 
 
 @pytest.mark.parametrize("way", REFUSED)
