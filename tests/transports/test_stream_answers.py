@@ -133,7 +133,7 @@ def test_bytes_are_told_apart_by_their_hash(loop: Loop) -> None:
     assert len(seen) == 19
 
 
-def test_answers_and_later_writes_keep_their_order(loop: Loop) -> None:
+async def test_answers_and_later_writes_keep_their_order(loop: Loop) -> None:
     def answer(transport: Any, data: bytes) -> None:
         transport.write(b"1")
         loop.call_soon(transport.write, b"3")
@@ -141,31 +141,25 @@ def test_answers_and_later_writes_keep_their_order(loop: Loop) -> None:
         if data == b"end":
             loop.call_soon(transport.close)
 
-    async def main() -> None:
+    async with opened(Answer(answer)) as (_, peer):
+        await loop.sock_sendall(peer, b"one")
+        assert await receive(peer, 3) == b"123"
+        await loop.sock_sendall(peer, b"end")
+        assert await receive_all(peer) == b"123"
+
+
+async def test_a_protocol_that_writes_to_another_transport_reaches_both(loop: Loop) -> None:
+    async with opened(Answer(lambda *_: None)) as (other, other_peer):
+
+        def answer(transport: Any, data: bytes) -> None:
+            transport.write(b"to you")
+            other.write(b"to the other")
+            transport.write(b", again")
+
         async with opened(Answer(answer)) as (_, peer):
-            await loop.sock_sendall(peer, b"one")
-            assert await receive(peer, 3) == b"123"
-            await loop.sock_sendall(peer, b"end")
-            assert await receive_all(peer) == b"123"
-
-    run(loop, main())
-
-
-def test_a_protocol_that_writes_to_another_transport_reaches_both(loop: Loop) -> None:
-    async def main() -> None:
-        async with opened(Answer(lambda *_: None)) as (other, other_peer):
-
-            def answer(transport: Any, data: bytes) -> None:
-                transport.write(b"to you")
-                other.write(b"to the other")
-                transport.write(b", again")
-
-            async with opened(Answer(answer)) as (_, peer):
-                await loop.sock_sendall(peer, b"x")
-                assert await receive(other_peer, 12) == b"to the other"
-                assert await receive(peer, 13) == b"to you, again"
-
-    run(loop, main())
+            await loop.sock_sendall(peer, b"x")
+            assert await receive(other_peer, 12) == b"to the other"
+            assert await receive(peer, 13) == b"to you, again"
 
 
 @pytest.mark.loopcore_only
@@ -213,19 +207,16 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loop: Any, protocol_cl
     assert seen == [b"an answer"]
 
 
-def test_an_answer_before_close_or_abort_leaves(loop: Loop) -> None:
-    async def main() -> None:
-        for end in ("close", "abort"):
+async def test_an_answer_before_close_or_abort_leaves(loop: Loop) -> None:
+    for end in ("close", "abort"):
 
-            def answer(transport: Any, data: bytes, end: str = end) -> None:
-                transport.write(b"last words")
-                getattr(transport, end)()
+        def answer(transport: Any, data: bytes, end: str = end) -> None:
+            transport.write(b"last words")
+            getattr(transport, end)()
 
-            async with opened(Answer(answer)) as (_, peer):
-                await loop.sock_sendall(peer, b"x")
-                assert await receive_all(peer) == b"last words"
-
-    run(loop, main())
+        async with opened(Answer(answer)) as (_, peer):
+            await loop.sock_sendall(peer, b"x")
+            assert await receive_all(peer) == b"last words"
 
 
 def test_an_answer_is_not_lost_when_the_protocol_ends_the_run(loop: Loop) -> None:
