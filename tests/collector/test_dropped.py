@@ -243,26 +243,21 @@ def test_task_collected_in_a_thread_is_reported_and_its_coroutine_ended(loop: An
     handled.contexts.clear()  # or else the task is still to be found, from Python 3.14 on
 
 
-def test_timers_and_callbacks_in_rings_run_all_the_same(loop: Any) -> None:
+async def test_timers_and_callbacks_in_rings_run_all_the_same(loop: Any) -> None:
     """The loop holds what it has to call, whoever else has dropped it."""
     ran: list[int] = []
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        for number in range(ROUNDS):
-            ring = Ring()
-            ring.handles = [  # type: ignore[attr-defined]
-                loop.call_later(0.001, lambda ring=ring, number=number: ran.append(number)),
-                loop.call_soon(lambda ring=ring: None),
-                loop.call_later(1000, lambda ring=ring: None),
-            ]
-            ring.handles[2].cancel()  # type: ignore[attr-defined]
-            del ring
-            await elsewhere()
-        while len(ran) < ROUNDS:
-            await asyncio.sleep(0.001)
-
-    run(loop, main())
+    for number in range(ROUNDS):
+        ring = Ring()
+        ring.handles = [  # type: ignore[attr-defined]
+            loop.call_later(0.001, lambda ring=ring, number=number: ran.append(number)),
+            loop.call_soon(lambda ring=ring: None),
+            loop.call_later(1000, lambda ring=ring: None),
+        ]
+        ring.handles[2].cancel()  # type: ignore[attr-defined]
+        del ring
+        await elsewhere()
+    while len(ran) < ROUNDS:
+        await asyncio.sleep(0.001)
     assert sorted(ran) == list(range(ROUNDS))
 
 

@@ -76,18 +76,15 @@ def test_a_cancelled_future_gives_the_message_on(loop: Loop) -> None:
 
 @pytest.mark.covers("Future.__await__", "Future.__iter__")
 @pytest.mark.parametrize("way", ["__await__", "__iter__"])
-def test_a_future_is_waited_for_by_iterating_it(loop: Loop, way: str) -> None:
+async def test_a_future_is_waited_for_by_iterating_it(loop: Loop, way: str) -> None:
     future = loop.create_future()
 
     class Awaiting:
         def __await__(self) -> Any:
             return (yield from getattr(future, way)())
 
-    async def main() -> Any:
-        loop.call_soon(future.set_result, 5)
-        return await Awaiting()
-
-    assert loop.run_until_complete(main()) == 5
+    loop.call_soon(future.set_result, 5)
+    assert await Awaiting() == 5
     assert [*getattr(future, way)()] == []
 
 

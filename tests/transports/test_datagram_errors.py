@@ -78,36 +78,28 @@ class Raising(DatagramRecorder):
         raise ZeroDivisionError("of error_received")
 
 
-def test_an_error_in_datagram_received_is_reported_and_no_more(loop: Loop) -> None:
+async def test_an_error_in_datagram_received_is_reported_and_no_more(loop: Loop) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        protocol = Raising()
-        with udp_socket() as peer:
-            async with endpoint(protocol, ANY_PORT) as transport:
-                peer.sendto(b"x", transport.get_extra_info("sockname"))
-                peer.sendto(b"y", transport.get_extra_info("sockname"))
-                await protocol.seen("datagram", 2)
-                await settle()
-                assert not transport.is_closing()
-
-    run(loop, main())
+    protocol = Raising()
+    with udp_socket() as peer:
+        async with endpoint(protocol, ANY_PORT) as transport:
+            peer.sendto(b"x", transport.get_extra_info("sockname"))
+            peer.sendto(b"y", transport.get_extra_info("sockname"))
+            await protocol.seen("datagram", 2)
+            await settle()
+            assert not transport.is_closing()
     assert [str(context["exception"]) for context in handled.contexts] == ["of datagram_received"] * 2
     assert all(message.startswith("Exception in callback ") for message in handled.messages())
 
 
-def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop, deaf: socket.socket) -> None:
+async def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop, deaf: socket.socket) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        protocol = Raising()
-        async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
-            transport.sendto(b"x")
-            await protocol.seen("error")
-            await settle()
-            assert not transport.is_closing()
-
-    run(loop, main())
+    protocol = Raising()
+    async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
+        transport.sendto(b"x")
+        await protocol.seen("error")
+        await settle()
+        assert not transport.is_closing()
     assert [str(context["exception"]) for context in handled.contexts] == ["of error_received"]
     assert all(message.startswith("Exception in callback ") for message in handled.messages())
 

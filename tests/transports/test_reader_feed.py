@@ -285,35 +285,27 @@ async def test_a_method_put_on_one_reader_in_mid_connection_is_called(loop: Loop
 
 
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_what_comes_after_feed_eof_is_an_error(loop: Loop, size: int) -> None:
+async def test_what_comes_after_feed_eof_is_an_error(loop: Loop, size: int) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        async with streams(loop) as (reader, protocol, peer):
-            await exchange(loop, reader, peer, size)
-            reader.feed_eof()
-            await loop.sock_sendall(peer, bytes(size))
-            while not protocol._connection_lost:
-                await asyncio.sleep(0.001)
-
-    run(loop, main())
+    async with streams(loop) as (reader, protocol, peer):
+        await exchange(loop, reader, peer, size)
+        reader.feed_eof()
+        await loop.sock_sendall(peer, bytes(size))
+        while not protocol._connection_lost:
+            await asyncio.sleep(0.001)
     assert handled.messages() == ["Fatal error: protocol.data_received() call failed."]
     assert isinstance(handled.contexts[0]["exception"], AssertionError)
 
 
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_a_buffer_that_somebody_looks_into_cannot_grow(loop: Loop, size: int) -> None:
+async def test_a_buffer_that_somebody_looks_into_cannot_grow(loop: Loop, size: int) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        async with streams(loop) as (reader, protocol, peer):
-            await exchange(loop, reader, peer, size)
-            with memoryview(reader._buffer):
-                await loop.sock_sendall(peer, bytes(size))
-                while not protocol._connection_lost:
-                    await asyncio.sleep(0.001)
-
-    run(loop, main())
+    async with streams(loop) as (reader, protocol, peer):
+        await exchange(loop, reader, peer, size)
+        with memoryview(reader._buffer):
+            await loop.sock_sendall(peer, bytes(size))
+            while not protocol._connection_lost:
+                await asyncio.sleep(0.001)
     assert handled.messages() == ["Fatal error: protocol.data_received() call failed."]
     assert isinstance(handled.contexts[0]["exception"], BufferError)
 

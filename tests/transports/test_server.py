@@ -288,22 +288,18 @@ def test_an_error_of_the_factory_ends_that_connection_only(loop: Loop, backend_n
     why="If a factory fails, the error is reported and the connection closed; asyncio reports it in debug mode only.",
 )
 @pytest.mark.loopcore_only
-def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop: Loop) -> None:
+async def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop: Loop) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        server = await loop.create_server(lambda: None, "127.0.0.1", 0)  # type: ignore[arg-type, return-value]
-        for _ in range(2):
-            with await connect(server) as refused:
-                assert await receive_all(refused) == b""
-        server.close()
-        await server.wait_closed()
-
-    run(loop, main())
+    server = await loop.create_server(lambda: None, "127.0.0.1", 0)  # type: ignore[arg-type, return-value]
+    for _ in range(2):
+        with await connect(server) as refused:
+            assert await receive_all(refused) == b""
+    server.close()
+    await server.wait_closed()
     assert len(handled.contexts) == 2
 
 
-def test_an_error_in_connection_made_is_reported_and_the_connection_lives(loop: Loop) -> None:
+async def test_an_error_in_connection_made_is_reported_and_the_connection_lives(loop: Loop) -> None:
     handled = Handled(loop)
     made: list[Any] = []
 
@@ -312,13 +308,10 @@ def test_an_error_in_connection_made_is_reported_and_the_connection_lives(loop: 
             super().connection_made(transport)
             raise ZeroDivisionError
 
-    async def main() -> None:
-        async with serving(lambda: Failing(made)) as server:
-            with await connect(server) as peer:
-                await loop.sock_sendall(peer, b"data")
-                await until(lambda: bool(made) and made[0].received() == b"data")
-
-    run(loop, main())
+    async with serving(lambda: Failing(made)) as server:
+        with await connect(server) as peer:
+            await loop.sock_sendall(peer, b"data")
+            await until(lambda: bool(made) and made[0].received() == b"data")
     assert len(handled.contexts) == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import BufferedRecorder, Recorder, opened, receive, receive_all, run, tcp_pair, unix_pair
+from tests.transports.recorder import BufferedRecorder, Recorder, opened, receive, receive_all, tcp_pair, unix_pair
 
 Loop = asyncio.AbstractEventLoop
 
@@ -208,7 +208,7 @@ async def test_received_bytes_are_the_protocols_own(loop: Loop) -> None:
 
 @pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair])
 @pytest.mark.parametrize("keep_every", [0, 1, 3])
-def test_large_messages_keep_their_bytes_though_their_memory_serves_again(
+async def test_large_messages_keep_their_bytes_though_their_memory_serves_again(
     loop: Loop, make_pair: Any, keep_every: int
 ) -> None:
     chance = random.Random(6)
@@ -221,15 +221,12 @@ def test_large_messages_keep_their_bytes_though_their_memory_serves_again(
                 kept.append((data, memoryview(data)[1:], bytearray(data)))
             super().data_received(data)
 
-    async def main() -> None:
-        async with opened(KeepingEcho(), make_pair) as (_, peer):
-            for size in [100_000, 65_483, 36_917, 61_440, 61_441, 122_880, 122_881, 40_000, 40_000, 1, 100_000] * 4:
-                message = chance.randbytes(size)
-                sending = asyncio.ensure_future(loop.sock_sendall(peer, message))
-                assert await receive(peer, size) == message
-                await sending
-
-    run(loop, main())
+    async with opened(KeepingEcho(), make_pair) as (_, peer):
+        for size in [100_000, 65_483, 36_917, 61_440, 61_441, 122_880, 122_881, 40_000, 40_000, 1, 100_000] * 4:
+            message = chance.randbytes(size)
+            sending = asyncio.ensure_future(loop.sock_sendall(peer, message))
+            assert await receive(peer, size) == message
+            await sending
     assert bool(kept) == bool(keep_every)
     assert all(data == copy and view == copy[1:] for data, view, copy in kept)
 

@@ -93,7 +93,7 @@ async def test_a_protocol_that_aborts_and_then_fails_hears_of_an_abort(loop: Loo
         assert protocol.lost_with() is None
 
 
-def test_an_error_in_connection_lost_is_reported_and_the_socket_closed(loop: Loop) -> None:
+async def test_an_error_in_connection_lost_is_reported_and_the_socket_closed(loop: Loop) -> None:
     handled = Handled(loop)
     protocol = Recorder()
 
@@ -101,16 +101,12 @@ def test_an_error_in_connection_lost_is_reported_and_the_socket_closed(loop: Loo
         raise ZeroDivisionError
 
     protocol.react["lost"] = fail
-
-    async def main() -> None:
-        async with opened(protocol) as (transport, peer):
-            sock = transport.get_extra_info("socket")
-            transport.close()
-            await settle()
-            assert sock.fileno() == -1
-            assert await receive_all(peer) == b""
-
-    run(loop, main())
+    async with opened(protocol) as (transport, peer):
+        sock = transport.get_extra_info("socket")
+        transport.close()
+        await settle()
+        assert sock.fileno() == -1
+        assert await receive_all(peer) == b""
     assert len(handled.contexts) == 1
 
 

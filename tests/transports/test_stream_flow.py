@@ -13,7 +13,6 @@ from tests.transports.recorder import (
     opened,
     receive,
     receive_all,
-    run,
     settle,
     tcp_pair,
 )
@@ -56,20 +55,16 @@ async def test_a_protocol_is_paused_once_and_resumed_once() -> None:
         assert transport.get_write_buffer_size() == 0
 
 
-def test_resume_comes_at_the_low_water_mark(loop: Loop) -> None:
+async def test_resume_comes_at_the_low_water_mark() -> None:
     protocol = Recorder()
     sizes = []
-
-    async def main() -> None:
-        async with opened(protocol) as (transport, peer):
-            transport.set_write_buffer_limits(high=300_000, low=200_000)
-            protocol.react["resume"] = lambda: sizes.append(transport.get_write_buffer_size())
-            transport.write(b"x" * 3_000_000)
-            receiving = asyncio.ensure_future(receive(peer, 3_000_000))
-            await protocol.seen("resume")
-            assert len(await receiving) == 3_000_000
-
-    run(loop, main())
+    async with opened(protocol) as (transport, peer):
+        transport.set_write_buffer_limits(high=300_000, low=200_000)
+        protocol.react["resume"] = lambda: sizes.append(transport.get_write_buffer_size())
+        transport.write(b"x" * 3_000_000)
+        receiving = asyncio.ensure_future(receive(peer, 3_000_000))
+        await protocol.seen("resume")
+        assert len(await receiving) == 3_000_000
     assert len(sizes) == 1
     assert sizes[0] <= 200_000
 

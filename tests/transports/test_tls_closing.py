@@ -97,18 +97,13 @@ async def test_an_end_without_close_notify_waits_for_a_paused_protocol() -> None
         assert protocol.events == [("made",), ("data", b"bye"), ("eof",), ("lost", None)]
 
 
-def test_a_tls_connection_cannot_be_kept_half_open(
-    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        protocol.keep_open = True
-        async with secured(protocol) as (_, peer):
-            await peer.notify()
-            await protocol.seen("lost")
-            assert protocol.lost_with() is None
-
-    run(loop, main())
+async def test_a_tls_connection_cannot_be_kept_half_open(caplog: pytest.LogCaptureFixture) -> None:
+    protocol = Recorder()
+    protocol.keep_open = True
+    async with secured(protocol) as (_, peer):
+        await peer.notify()
+        await protocol.seen("lost")
+        assert protocol.lost_with() is None
     assert "returning true from eof_received() has no effect when using ssl" in caplog.text
 
 

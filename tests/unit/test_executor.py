@@ -57,23 +57,19 @@ def test_default_executor_must_be_a_thread_pool(loop: Loop) -> None:
         loop.set_default_executor(object())  # type: ignore[arg-type]
 
 
-def test_cancelling_the_future_cancels_a_job_that_waits(loop: Loop) -> None:
+async def test_cancelling_the_future_cancels_a_job_that_waits(loop: Loop) -> None:
     release = threading.Event()
     ran: list[int] = []
-
-    async def main() -> None:
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            first = loop.run_in_executor(pool, release.wait)
-            second = loop.run_in_executor(pool, ran.append, 1)
-            await asyncio.sleep(0)
-            second.cancel()
-            await asyncio.sleep(0)  # the job hears of it through a callback
-            with pytest.raises(asyncio.CancelledError):
-                await second
-            release.set()
-            await first
-
-    loop.run_until_complete(main())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = loop.run_in_executor(pool, release.wait)
+        second = loop.run_in_executor(pool, ran.append, 1)
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.sleep(0)  # the job hears of it through a callback
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        release.set()
+        await first
     assert ran == []
 
 

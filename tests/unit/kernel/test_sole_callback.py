@@ -32,7 +32,7 @@ async def test_a_callback_is_not_to_be_seen_any_more_when_it_is_due_and_runs(loo
     assert called == [future, future]
 
 
-def test_no_task_is_the_current_one_in_a_callback_of_a_task(loop: Loop) -> None:
+async def test_no_task_is_the_current_one_in_a_callback_of_a_task(loop: Loop) -> None:
     seen: list[Any] = []
     variable: ContextVar[int] = ContextVar("variable", default=0)
 
@@ -43,14 +43,11 @@ def test_no_task_is_the_current_one_in_a_callback_of_a_task(loop: Loop) -> None:
     async def set_variable() -> None:
         variable.set(5)
 
-    async def main() -> None:
-        variable.set(1)
-        for _ in range(3):
-            loop.create_task(set_variable()).add_done_callback(look)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    variable.set(1)
+    for _ in range(3):
+        loop.create_task(set_variable()).add_done_callback(look)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert seen == [(None, True, 1)] * 3
 
 

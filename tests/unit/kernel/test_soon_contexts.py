@@ -167,19 +167,16 @@ def test_a_program_sees_what_it_sees_on_asyncios_loop(loop: Loop) -> None:
 # One by one
 
 
-def test_what_one_callback_sets_no_other_sees(loop: Loop) -> None:
+async def test_what_one_callback_sets_no_other_sees(loop: Loop) -> None:
     seen: list[Any] = []
 
     def look_and_set(value: int) -> None:
         seen.append(variable.get())
         variable.set(value)
 
-    async def main() -> None:
-        for number in range(100):
-            loop.call_soon(look_and_set, number)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    for number in range(100):
+        loop.call_soon(look_and_set, number)
+    await asyncio.sleep(0)
     assert seen == ["none"] * 100
 
 

@@ -118,19 +118,16 @@ def test_cancellation_is_counted_and_can_be_refused(loop: Loop) -> None:
 
 
 @pytest.mark.covers("Task.cancel(msg)")
-def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> None:
+async def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> None:
     log: list[str] = []
 
     async def never() -> None:
         log.append("ran")
 
-    async def main() -> None:
-        task = loop.create_task(never())
-        task.cancel("why")
-        with pytest.raises(asyncio.CancelledError, match="why"):
-            await task
-
-    loop.run_until_complete(main())
+    task = loop.create_task(never())
+    task.cancel("why")
+    with pytest.raises(asyncio.CancelledError, match="why"):
+        await task
     assert log == []
 
 

@@ -162,7 +162,7 @@ def test_pending_tasks_that_go_are_reported_and_off_the_list(loop: Loop) -> None
     assert reports == ["Task was destroyed but it is pending!"] * 3
 
 
-def test_subclasses_end_as_they_are(loop: Loop) -> None:
+async def test_subclasses_end_as_they_are(loop: Loop) -> None:
     ended: list[str] = []
 
     class Telling(Future):
@@ -175,14 +175,11 @@ def test_subclasses_end_as_they_are(loop: Loop) -> None:
             ended.append("task")
             super().__del__()
 
-    async def main() -> None:
-        for _ in range(3):
-            Telling(loop=loop)
-            TellingTask(nothing(), loop=loop)
-            await asyncio.sleep(0)
-            assert type(loop.create_future()) is not Telling
-
-    loop.run_until_complete(main())
+    for _ in range(3):
+        Telling(loop=loop)
+        TellingTask(nothing(), loop=loop)
+        await asyncio.sleep(0)
+        assert type(loop.create_future()) is not Telling
     assert sorted(ended) == ["future"] * 3 + ["task"] * 3
 
 
