@@ -3,6 +3,7 @@
 `loop_factory` makes loops, `loop` is one of them, `backend_name` says of which kind: a test that uses one of
 these runs once for each available backend and once on asyncio's own loop, the oracle ("asyncio"). A test of
 what only loopcore has takes `loopcore_factory` instead, or is marked `loopcore_only`, and has no oracle.
+A test that is a coroutine function runs on `loop` (tests/coroutines.py).
 LOOPCORE_BACKEND narrows the backends to those it names; LOOPCORE_TEST_KQUEUE adds one (tests/backends/kqueues.py);
 LOOPCORE_TEST_COLLECTOR says how often, and in which thread, garbage is collected meanwhile (tests/collecting.py).
 
@@ -23,7 +24,7 @@ import pytest
 from hypothesis import settings
 
 from loopcore.testing.leaks import Watch
-from tests import collecting, interpreter
+from tests import collecting, coroutines, interpreter
 from tests.backends import kqueues, ports
 
 interpreter.install()
@@ -41,6 +42,7 @@ _tests_begun = itertools.count(1)
 
 def pytest_configure(config: pytest.Config) -> None:
     collecting.install(config)
+    config.pluginmanager.register(coroutines)
     config.addinivalue_line("markers", "loopcore_only: tests what only loopcore has, so asyncio's loop is left out")
     config.addinivalue_line("markers", "reports_errors: the loop's default exception handler is expected to log")
     config.addinivalue_line(

@@ -137,43 +137,37 @@ async def end_of(peer: socket.socket) -> bytes:
         return await receive_all(peer)
 
 
-def test_writer_collected_in_a_thread_closes_its_connection(loop: Any, make_pair: Pair) -> None:
-    async def main() -> None:
-        for _ in range(ROUNDS):
-            near, far = make_pair()
-            reader, writer = await open_streams(near)
-            writer.write(MESSAGE)
-            await writer.drain()
-            Ring(reader, writer)
-            # A loop may keep a transport that reads.
-            writer.transport.pause_reading()
-            await settle()
-            del reader, writer, near
-            await elsewhere()
-            assert await end_of(far) == MESSAGE
-
-    run(loop, main())
-
-
-def test_connection_in_use_loses_nothing_to_a_writer_collected_in_a_thread(loop: Any, make_pair: Pair) -> None:
-    async def main() -> None:
+async def test_writer_collected_in_a_thread_closes_its_connection(make_pair: Pair) -> None:
+    for _ in range(ROUNDS):
         near, far = make_pair()
         reader, writer = await open_streams(near)
-        with far:
-            for number in range(ROUNDS):
-                near_of_dropped, far_of_dropped = make_pair()
-                Ring(*await open_streams(near_of_dropped))
-                del near_of_dropped
-                await settle()
-                message = b"%06d" % number * 1000
-                waiting = asyncio.ensure_future(reader.readexactly(len(message)))
-                await elsewhere(lambda: far.sendall(message))  # noqa: B023
-                assert await waiting == message
-                far_of_dropped.close()
-            writer.close()
-            await writer.wait_closed()
+        writer.write(MESSAGE)
+        await writer.drain()
+        Ring(reader, writer)
+        # A loop may keep a transport that reads.
+        writer.transport.pause_reading()
+        await settle()
+        del reader, writer, near
+        await elsewhere()
+        assert await end_of(far) == MESSAGE
 
-    run(loop, main())
+
+async def test_connection_in_use_loses_nothing_to_a_writer_collected_in_a_thread(make_pair: Pair) -> None:
+    near, far = make_pair()
+    reader, writer = await open_streams(near)
+    with far:
+        for number in range(ROUNDS):
+            near_of_dropped, far_of_dropped = make_pair()
+            Ring(*await open_streams(near_of_dropped))
+            del near_of_dropped
+            await settle()
+            message = b"%06d" % number * 1000
+            waiting = asyncio.ensure_future(reader.readexactly(len(message)))
+            await elsewhere(lambda: far.sendall(message))  # noqa: B023
+            assert await waiting == message
+            far_of_dropped.close()
+        writer.close()
+        await writer.wait_closed()
 
 
 def test_memory_of_the_program_is_not_written_to_after_a_collection_in_a_thread(loop: Any) -> None:
@@ -207,24 +201,23 @@ def test_memory_of_the_program_is_not_written_to_after_a_collection_in_a_thread(
 
 
 @pytest.mark.parametrize("make", [Recorder, BufferedRecorder])
-def test_transport_collected_in_a_thread_warns_and_closes_its_socket(
-    loop: Any, make_pair: Pair, make: Callable[[], Any]
+async def test_transport_collected_in_a_thread_warns_and_closes_its_socket(
+    make_pair: Pair, make: Callable[[], Any]
 ) -> None:
-    async def main() -> list[str]:
-        near, far = make_pair()
-        transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(make, near)
-        # A loop keeps a transport that reads, until what it has asked the port for has ended.
-        transport.pause_reading()
-        await settle()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            Ring(transport, protocol)
-            del transport, protocol, near  # a collector that never rests may come right here
-            await elsewhere()
-        assert await end_of(far) == b""
-        return [str(each.message).split(" <")[0] for each in caught if each.category is ResourceWarning]
-
-    assert "unclosed transport" in run(loop, main())
+    near, far = make_pair()
+    transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(make, near)
+    # A loop keeps a transport that reads, until what it has asked the port for has ended.
+    transport.pause_reading()
+    await settle()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Ring(transport, protocol)
+        del transport, protocol, near  # a collector that never rests may come right here
+        await elsewhere()
+    assert await end_of(far) == b""
+    assert "unclosed transport" in [
+        str(each.message).split(" <")[0] for each in caught if each.category is ResourceWarning
+    ]
 
 
 def test_task_collected_in_a_thread_is_reported_and_its_coroutine_ended(loop: Any) -> None:
@@ -250,55 +243,46 @@ def test_task_collected_in_a_thread_is_reported_and_its_coroutine_ended(loop: An
     handled.contexts.clear()  # or else the task is still to be found, from Python 3.14 on
 
 
-def test_timers_and_callbacks_in_rings_run_all_the_same(loop: Any) -> None:
+async def test_timers_and_callbacks_in_rings_run_all_the_same(loop: Any) -> None:
     """The loop holds what it has to call, whoever else has dropped it."""
     ran: list[int] = []
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        for number in range(ROUNDS):
-            ring = Ring()
-            ring.handles = [  # type: ignore[attr-defined]
-                loop.call_later(0.001, lambda ring=ring, number=number: ran.append(number)),
-                loop.call_soon(lambda ring=ring: None),
-                loop.call_later(1000, lambda ring=ring: None),
-            ]
-            ring.handles[2].cancel()  # type: ignore[attr-defined]
-            del ring
-            await elsewhere()
-        while len(ran) < ROUNDS:
-            await asyncio.sleep(0.001)
-
-    run(loop, main())
+    for number in range(ROUNDS):
+        ring = Ring()
+        ring.handles = [  # type: ignore[attr-defined]
+            loop.call_later(0.001, lambda ring=ring, number=number: ran.append(number)),
+            loop.call_soon(lambda ring=ring: None),
+            loop.call_later(1000, lambda ring=ring: None),
+        ]
+        ring.handles[2].cancel()  # type: ignore[attr-defined]
+        del ring
+        await elsewhere()
+    while len(ran) < ROUNDS:
+        await asyncio.sleep(0.001)
     assert sorted(ran) == list(range(ROUNDS))
 
 
-def test_listening_server_that_nobody_holds_goes_on_accepting(loop: Any) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        made: list[Recorder] = []
+async def test_listening_server_that_nobody_holds_goes_on_accepting(loop: Any) -> None:
+    made: list[Recorder] = []
 
-        def accept() -> Recorder:
-            made.append(Recorder())
-            return made[-1]
+    def accept() -> Recorder:
+        made.append(Recorder())
+        return made[-1]
 
-        server = await loop.create_server(accept, "127.0.0.1", 0)
-        address = server.sockets[0].getsockname()
-        stop = server.close
-        Ring(server)
-        del server
-        for _ in range(3):
-            await elsewhere()
-            transport, client = await loop.create_connection(Recorder, *address)
-            transport.write(MESSAGE)
-            transport.write_eof()
-            await client.seen("lost")
-        stop()
-        for each in made:
-            await each.seen("lost")
-            assert each.received() == MESSAGE
-
-    run(loop, main())
+    server = await loop.create_server(accept, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()
+    stop = server.close
+    Ring(server)
+    del server
+    for _ in range(3):
+        await elsewhere()
+        transport, client = await loop.create_connection(Recorder, *address)
+        transport.write(MESSAGE)
+        transport.write_eof()
+        await client.seen("lost")
+    stop()
+    for each in made:
+        await each.seen("lost")
+        assert each.received() == MESSAGE
 
 
 class Closer(Ring):

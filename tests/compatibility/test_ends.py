@@ -10,41 +10,35 @@ import pytest
 
 from tests.transports.datagram_support import ANY_PORT, DatagramRecorder, endpoint
 from tests.transports.pipe_support import made, pipe_pair
-from tests.transports.recorder import Recorder, run
+from tests.transports.recorder import Recorder
 
 Loop = asyncio.AbstractEventLoop
 
 
 @pytest.mark.covers("DatagramTransport.set_write_buffer_limits(high, low)", "DatagramTransport.get_write_buffer_limits")
-def test_both_marks_of_a_datagram_transport_can_be_set(loop: Loop) -> None:
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-            transport.set_write_buffer_limits(high=1000, low=10)
-            assert transport.get_write_buffer_limits() == (10, 1000)
-            transport.set_write_buffer_limits(low=10)
-            assert transport.get_write_buffer_limits() == (10, 40)
-            with pytest.raises(ValueError, match="must be >= low"):
-                transport.set_write_buffer_limits(high=5, low=10)
-
-    run(loop, main())
+async def test_both_marks_of_a_datagram_transport_can_be_set() -> None:
+    async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+        transport.set_write_buffer_limits(high=1000, low=10)
+        assert transport.get_write_buffer_limits() == (10, 1000)
+        transport.set_write_buffer_limits(low=10)
+        assert transport.get_write_buffer_limits() == (10, 40)
+        with pytest.raises(ValueError, match="must be >= low"):
+            transport.set_write_buffer_limits(high=5, low=10)
 
 
 @pytest.mark.covers(
     "WritePipeTransport.get_extra_info(default)", "WritePipeTransport.set_protocol", "WritePipeTransport.get_protocol"
 )
-def test_a_new_protocol_is_notified_of_the_end_of_a_pipe(loop: Loop) -> None:
-    async def main() -> None:
-        with made(pipe_pair) as (_, writing):
-            transport, first = await loop.connect_write_pipe(Recorder, writing)
-            assert transport.get_extra_info("nothing", 5) == 5
-            second = Recorder()
-            transport.set_protocol(second)
-            assert transport.get_protocol() is second
-            transport.close()
-            await second.seen("lost")
-            assert first.kinds() == ["made"]
-
-    run(loop, main())
+async def test_a_new_protocol_is_notified_of_the_end_of_a_pipe(loop: Loop) -> None:
+    with made(pipe_pair) as (_, writing):
+        transport, first = await loop.connect_write_pipe(Recorder, writing)
+        assert transport.get_extra_info("nothing", 5) == 5
+        second = Recorder()
+        transport.set_protocol(second)
+        assert transport.get_protocol() is second
+        transport.close()
+        await second.seen("lost")
+        assert first.kinds() == ["made"]
 
 
 @pytest.mark.covers("EventLoop.create_unix_server(path, backlog)")

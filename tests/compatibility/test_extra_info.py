@@ -11,7 +11,7 @@ from tests.compatibility.surface import EXTRA
 from tests.transports.datagram_support import ANY_PORT, DatagramRecorder, endpoint
 from tests.transports.pipe_support import made, pipe_pair
 from tests.transports.process_support import ended, shell
-from tests.transports.recorder import Recorder, opened, run, settle, tcp_pair
+from tests.transports.recorder import Recorder, opened, settle, tcp_pair
 from tests.transports.tls_support import is_oracle, secured
 
 Opener = Callable[[], AbstractAsyncContextManager[Any]]
@@ -66,18 +66,14 @@ async def process() -> AsyncIterator[Any]:
         ("SubprocessTransport", process),
     ],
 )
-def test_every_transport_answers_what_asyncios_does(
+async def test_every_transport_answers_what_asyncios_does(
     loop: asyncio.AbstractEventLoop, owner: str, opener: Opener
 ) -> None:
     unknown = object()
-
-    async def main() -> None:
-        async with opener() as transport:
-            assert [name for name in EXTRA[owner] if transport.get_extra_info(name, unknown) is unknown] == []
-            if is_oracle(loop):
-                assert {*EXTRA[owner]} == known_to_asyncio(transport)
-
-    run(loop, main())
+    async with opener() as transport:
+        assert [name for name in EXTRA[owner] if transport.get_extra_info(name, unknown) is unknown] == []
+        if is_oracle(loop):
+            assert {*EXTRA[owner]} == known_to_asyncio(transport)
 
 
 def known_to_asyncio(transport: Any) -> set[str]:

@@ -33,12 +33,9 @@ def test_a_future_is_made_for_a_loop(loop: Loop) -> None:
 
 
 @pytest.mark.covers("Future.__init__")
-def test_a_future_is_made_for_the_loop_that_runs(loop: Loop) -> None:
-    async def main() -> Loop:
-        made: Loop = future_class(loop)().get_loop()
-        return made
-
-    assert loop.run_until_complete(main()) is loop
+async def test_a_future_is_made_for_the_loop_that_runs(loop: Loop) -> None:
+    made: Loop = future_class(loop)().get_loop()
+    assert made is loop
 
 
 @pytest.mark.covers("Future.done", "Future.result", "Future.exception", "Future.cancelled", "Future.set_result")
@@ -79,18 +76,15 @@ def test_a_cancelled_future_gives_the_message_on(loop: Loop) -> None:
 
 @pytest.mark.covers("Future.__await__", "Future.__iter__")
 @pytest.mark.parametrize("way", ["__await__", "__iter__"])
-def test_a_future_is_waited_for_by_iterating_it(loop: Loop, way: str) -> None:
+async def test_a_future_is_waited_for_by_iterating_it(loop: Loop, way: str) -> None:
     future = loop.create_future()
 
     class Awaiting:
         def __await__(self) -> Any:
             return (yield from getattr(future, way)())
 
-    async def main() -> Any:
-        loop.call_soon(future.set_result, 5)
-        return await Awaiting()
-
-    assert loop.run_until_complete(main()) == 5
+    loop.call_soon(future.set_result, 5)
+    assert await Awaiting() == 5
     assert [*getattr(future, way)()] == []
 
 
@@ -111,17 +105,13 @@ def test_a_task_is_made_for_a_loop(loop: Loop) -> None:
 
 
 @pytest.mark.covers("Task.__init__(loop, eager_start)", "Task.get_context")
-def test_an_eager_task_begins_at_once(loop: Loop, backend_name: str) -> None:
+async def test_an_eager_task_begins_at_once(loop: Loop, backend_name: str) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 12):
         pytest.skip("asyncio has eager tasks since Python 3.12")
     make: Any = asyncio.Task if backend_name == "asyncio" else loopcore.Task
-
-    async def main() -> None:
-        task = make(nothing(), loop=loop, eager_start=True)
-        assert task.done()
-        assert task.get_context() is not None
-
-    loop.run_until_complete(main())
+    task = make(nothing(), loop=loop, eager_start=True)
+    assert task.done()
+    assert task.get_context() is not None
 
 
 @pytest.mark.covers("EventLoop.create_task(kwargs)")
@@ -189,7 +179,7 @@ def test_callbacks_of_a_task(loop: Loop) -> None:
 
 @pytest.mark.covers("Task.__await__", "Task.__iter__")
 @pytest.mark.parametrize("way", ["__await__", "__iter__"])
-def test_a_task_is_waited_for_by_iterating_it(loop: Loop, way: str) -> None:
+async def test_a_task_is_waited_for_by_iterating_it(loop: Loop, way: str) -> None:
     async def five() -> int:
         return 5
 
@@ -200,10 +190,7 @@ def test_a_task_is_waited_for_by_iterating_it(loop: Loop, way: str) -> None:
         def __await__(self) -> Any:
             return (yield from getattr(self.task, way)())
 
-    async def main() -> Any:
-        return await Awaiting(loop.create_task(five()))
-
-    assert loop.run_until_complete(main()) == 5
+    assert await Awaiting(loop.create_task(five())) == 5
 
 
 @pytest.mark.covers("Task.set_result", "Task.set_exception")

@@ -43,18 +43,14 @@ def test_the_answer_is_the_systems(loop: Loop, question: dict[str, int]) -> None
 
 
 @pytest.mark.covers("EventLoop.create_connection(family, proto, flags)")
-def test_a_connection_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: list[dict[str, Any]]) -> None:
+async def test_a_connection_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: list[dict[str, Any]]) -> None:
     wanted = {"family": socket.AF_INET, "proto": socket.IPPROTO_TCP, "flags": socket.AI_ADDRCONFIG}
-
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            port = listening.getsockname()[1]
-            transport, _ = await loop.create_connection(asyncio.Protocol, "localhost", port, **wanted)
-            assert transport.get_extra_info("peername") == ("127.0.0.1", port)
-            transport.close()
-            await settle()
-
-    run(loop, main())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        transport, _ = await loop.create_connection(asyncio.Protocol, "localhost", port, **wanted)
+        assert transport.get_extra_info("peername") == ("127.0.0.1", port)
+        transport.close()
+        await settle()
     assert questions == [{**wanted, "type": socket.SOCK_STREAM}]
 
 
@@ -73,16 +69,12 @@ def test_a_server_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: lis
 
 
 @pytest.mark.covers("EventLoop.create_datagram_endpoint(local_addr, family, proto, flags)")
-def test_a_datagram_endpoint_passes_its_arguments_to_getaddrinfo(loop: Loop, questions: list[dict[str, Any]]) -> None:
+async def test_a_datagram_endpoint_passes_its_arguments_to_getaddrinfo(
+    loop: Loop, questions: list[dict[str, Any]]
+) -> None:
     wanted = {"family": socket.AF_INET, "proto": socket.IPPROTO_UDP, "flags": socket.AI_PASSIVE}
-
-    async def main() -> None:
-        transport, _ = await loop.create_datagram_endpoint(
-            asyncio.DatagramProtocol, local_addr=("localhost", 0), **wanted
-        )
-        assert transport.get_extra_info("socket").family == socket.AF_INET
-        transport.close()
-        await settle()
-
-    run(loop, main())
+    transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, local_addr=("localhost", 0), **wanted)
+    assert transport.get_extra_info("socket").family == socket.AF_INET
+    transport.close()
+    await settle()
     assert questions == [{**wanted, "type": socket.SOCK_DGRAM}]

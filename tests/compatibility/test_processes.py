@@ -47,20 +47,17 @@ def test_a_shell_is_not_started_with(loop: Loop, option: str, value: Any, messag
 
 
 @pytest.mark.covers("EventLoop.subprocess_exec(args, kwargs)")
-def test_the_rest_is_for_popen(loop: Loop, tmp_path: Path) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.subprocess_exec(
-            ProcessRecorder,
-            "sh",
-            "-c",
-            'pwd; echo "$WORD"',
-            cwd=tmp_path,
-            env={"WORD": "mine", "PATH": "/usr/bin:/bin"},
-        )
-        assert await ended(transport, protocol) == 0
-        assert protocol.output(1).decode().split() == [str(tmp_path), "mine"]
-
-    run(loop, main())
+async def test_the_rest_is_for_popen(loop: Loop, tmp_path: Path) -> None:
+    transport, protocol = await loop.subprocess_exec(
+        ProcessRecorder,
+        "sh",
+        "-c",
+        'pwd; echo "$WORD"',
+        cwd=tmp_path,
+        env={"WORD": "mine", "PATH": "/usr/bin:/bin"},
+    )
+    assert await ended(transport, protocol) == 0
+    assert protocol.output(1).decode().split() == [str(tmp_path), "mine"]
 
 
 @pytest.mark.parametrize(
@@ -81,39 +78,30 @@ def test_the_rest_is_for_popen(loop: Loop, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_process_gets_the_signal(loop: Loop, send: Callable[[Any], None], number: int) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
-        send(transport)
-        assert await ended(transport, protocol) == -number
-
-    run(loop, main())
+async def test_a_process_gets_the_signal(loop: Loop, send: Callable[[Any], None], number: int) -> None:
+    transport, protocol = await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
+    send(transport)
+    assert await ended(transport, protocol) == -number
 
 
 @pytest.mark.covers("SubprocessTransport.set_protocol", "SubprocessTransport.get_protocol")
-def test_another_protocol_hears_the_rest(loop: Loop) -> None:
-    async def main() -> None:
-        transport, first = await shell("cat")
-        second = ProcessRecorder()
-        second.transport = transport
-        transport.set_protocol(second)
-        assert transport.get_protocol() is second
-        stdin = transport.get_pipe_transport(0)
-        stdin.write(b"for the second")
-        stdin.close()
-        assert await ended(transport, second) == 0
-        assert second.output(1) == b"for the second"
-        assert first.kinds() == ["made"]
-
-    run(loop, main())
+async def test_another_protocol_hears_the_rest() -> None:
+    transport, first = await shell("cat")
+    second = ProcessRecorder()
+    second.transport = transport
+    transport.set_protocol(second)
+    assert transport.get_protocol() is second
+    stdin = transport.get_pipe_transport(0)
+    stdin.write(b"for the second")
+    stdin.close()
+    assert await ended(transport, second) == 0
+    assert second.output(1) == b"for the second"
+    assert first.kinds() == ["made"]
 
 
 @pytest.mark.covers("SubprocessTransport.get_extra_info(default)")
-def test_unknown_facts_have_a_default(loop: Loop) -> None:
-    async def main() -> None:
-        transport, protocol = await shell("true")
-        assert transport.get_extra_info("nothing") is None
-        assert transport.get_extra_info("nothing", 5) == 5
-        await ended(transport, protocol)
-
-    run(loop, main())
+async def test_unknown_facts_have_a_default() -> None:
+    transport, protocol = await shell("true")
+    assert transport.get_extra_info("nothing") is None
+    assert transport.get_extra_info("nothing", 5) == 5
+    await ended(transport, protocol)

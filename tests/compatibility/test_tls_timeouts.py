@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Recorder, run, settle, unix_pair
+from tests.transports.recorder import Recorder, settle, unix_pair
 from tests.transports.tls_support import Peer, client_context, server_context
 
 Loop = asyncio.AbstractEventLoop
@@ -73,52 +73,40 @@ async def client_of(name: str, protocol: Any, folder: Path, **timeouts: float) -
 
 
 @pytest.mark.parametrize("opening", ways("ssl_handshake_timeout"))
-def test_a_silent_peer_is_given_up(loop: Loop, opening: Opening) -> None:
-    async def main() -> None:
-        near, far = unix_pair()
-        with far:
-            with pytest.raises(ConnectionAbortedError, match=rf"^SSL handshake is taking longer than {SHORT} seconds"):
-                await opening(Recorder(), near, ssl_handshake_timeout=SHORT)
-            await settle()
-
-    run(loop, main())
+async def test_a_silent_peer_is_given_up(opening: Opening) -> None:
+    near, far = unix_pair()
+    with far:
+        with pytest.raises(ConnectionAbortedError, match=rf"^SSL handshake is taking longer than {SHORT} seconds"):
+            await opening(Recorder(), near, ssl_handshake_timeout=SHORT)
+        await settle()
 
 
 @pytest.mark.reports_errors  # in debug mode, as asyncio does
 @pytest.mark.parametrize("name", kinds_of_servers("ssl_handshake_timeout"))
-def test_a_silent_client_is_given_up(loop: Loop, name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with client_of(name, Recorder(), tmp_path, ssl_handshake_timeout=SHORT) as client:
-            assert await loop.sock_recv(client, 1) == b""
-
-    run(loop, main())
+async def test_a_silent_client_is_given_up(loop: Loop, name: str, tmp_path: Path) -> None:
+    async with client_of(name, Recorder(), tmp_path, ssl_handshake_timeout=SHORT) as client:
+        assert await loop.sock_recv(client, 1) == b""
 
 
 @pytest.mark.parametrize("opening", ways("ssl_shutdown_timeout"))
-def test_a_peer_that_never_says_good_bye_is_left(loop: Loop, opening: Opening) -> None:
-    async def main() -> None:
-        near, far = unix_pair()
-        with far:
-            protocol = Recorder()
-            ours = opening is accepted
-            peer = Peer(far, client_context() if ours else server_context(), server_side=not ours)
-            transport, _ = await asyncio.gather(opening(protocol, near, ssl_shutdown_timeout=SHORT), peer.handshake())
-            transport.close()
-            await protocol.seen("lost")
-            assert isinstance(protocol.lost_with(), TimeoutError)
-
-    run(loop, main())
+async def test_a_peer_that_never_says_good_bye_is_left(opening: Opening) -> None:
+    near, far = unix_pair()
+    with far:
+        protocol = Recorder()
+        ours = opening is accepted
+        peer = Peer(far, client_context() if ours else server_context(), server_side=not ours)
+        transport, _ = await asyncio.gather(opening(protocol, near, ssl_shutdown_timeout=SHORT), peer.handshake())
+        transport.close()
+        await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), TimeoutError)
 
 
 @pytest.mark.parametrize("name", kinds_of_servers("ssl_shutdown_timeout"))
-def test_a_client_that_never_says_good_bye_is_left(loop: Loop, name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with client_of(name, protocol, tmp_path, ssl_shutdown_timeout=SHORT) as client:
-            await Peer(client, client_context(), server_side=False).handshake()
-            await protocol.seen("made")
-            protocol.transport.close()
-            await protocol.seen("lost")
-            assert isinstance(protocol.lost_with(), TimeoutError)
-
-    run(loop, main())
+async def test_a_client_that_never_says_good_bye_is_left(name: str, tmp_path: Path) -> None:
+    protocol = Recorder()
+    async with client_of(name, protocol, tmp_path, ssl_shutdown_timeout=SHORT) as client:
+        await Peer(client, client_context(), server_side=False).handshake()
+        await protocol.seen("made")
+        protocol.transport.close()
+        await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), TimeoutError)

@@ -83,24 +83,21 @@ def test_opened_comes_after_connection_made_and_closed_before_connection_lost(lo
     assert order == ["made", "opened", "closed", "lost"]
 
 
-def test_reading_and_writing_are_told_apart(loop: Any, watch: Watch) -> None:
-    async def main() -> list[Any]:
-        transport, protocol, far = await connect(loop)
-        with far:
-            for _ in range(2):  # the second call of each changes nothing
-                transport.pause_reading()
-            for _ in range(2):
-                transport.resume_reading()
-            transport.write(LARGE)
-            left = len(LARGE)
-            while left:
-                left -= len(await loop.sock_recv(far, 1 << 20))
-            await protocol.seen("resume")
-            transport.close()
-            await protocol.seen("lost")
-        return watch.to(transport)
-
-    assert run(loop, main()) == [
+async def test_reading_and_writing_are_told_apart(loop: Any, watch: Watch) -> None:
+    transport, protocol, far = await connect(loop)
+    with far:
+        for _ in range(2):  # the second call of each changes nothing
+            transport.pause_reading()
+        for _ in range(2):
+            transport.resume_reading()
+        transport.write(LARGE)
+        left = len(LARGE)
+        while left:
+            left -= len(await loop.sock_recv(far, 1 << 20))
+        await protocol.seen("resume")
+        transport.close()
+        await protocol.seen("lost")
+    assert watch.to(transport) == [
         "opened",
         *(f"{event} 'reading'" for event in ("paused", "resumed")),
         *(f"{event} 'writing'" for event in ("paused", "resumed")),
@@ -108,17 +105,14 @@ def test_reading_and_writing_are_told_apart(loop: Any, watch: Watch) -> None:
     ]
 
 
-def test_the_error_that_ends_a_connection_is_told(loop: Any, watch: Watch) -> None:
-    async def main() -> None:
-        transport, protocol, far = await connect(loop)
-        far.close()
-        transport.write(b"nobody")
-        await protocol.seen("lost")
-        assert protocol.lost_with() is not None
-        (closed,) = watch.of("transport_closed")
-        assert closed["exc"] is protocol.lost_with()
-
-    run(loop, main())
+async def test_the_error_that_ends_a_connection_is_told(loop: Any, watch: Watch) -> None:
+    transport, protocol, far = await connect(loop)
+    far.close()
+    transport.write(b"nobody")
+    await protocol.seen("lost")
+    assert protocol.lost_with() is not None
+    (closed,) = watch.of("transport_closed")
+    assert closed["exc"] is protocol.lost_with()
 
 
 class Ends:
@@ -209,43 +203,37 @@ def test_a_failed_handshake_opens_no_tls_transport(loop: Any, watch: Watch) -> N
     assert len(watch.of("transport_closed")) == 1
 
 
-def test_bytes_are_counted_each_way_for_a_connection_and_in_all(loop: Any) -> None:
-    async def main() -> None:
-        transport, protocol, far = await connect(loop)
-        with far:
-            before = (loop.bytes_received, loop.bytes_sent)
-            await loop.sock_sendall(far, b"12345")
-            await protocol.seen("data")
-            transport.write(b"123")
-            transport.writelines([b"1", b"22"])
-            assert await loop.sock_recv(far, 100) == b"123122"
-            assert transport.get_extra_info("loopcore.bytes") == (5, 6)
-            assert (loop.bytes_received - before[0], loop.bytes_sent - before[1]) == (5, 6)
-            transport.close()
-            await protocol.seen("lost")
-            assert transport.get_extra_info("loopcore.bytes") == (5, 6)
-
-    run(loop, main())
+async def test_bytes_are_counted_each_way_for_a_connection_and_in_all(loop: Any) -> None:
+    transport, protocol, far = await connect(loop)
+    with far:
+        before = (loop.bytes_received, loop.bytes_sent)
+        await loop.sock_sendall(far, b"12345")
+        await protocol.seen("data")
+        transport.write(b"123")
+        transport.writelines([b"1", b"22"])
+        assert await loop.sock_recv(far, 100) == b"123122"
+        assert transport.get_extra_info("loopcore.bytes") == (5, 6)
+        assert (loop.bytes_received - before[0], loop.bytes_sent - before[1]) == (5, 6)
+        transport.close()
+        await protocol.seen("lost")
+        assert transport.get_extra_info("loopcore.bytes") == (5, 6)
 
 
 @pytest.mark.parametrize("mutable", [False, True])
-def test_what_is_sent_in_parts_is_counted_once(loop: Any, mutable: bool) -> None:
-    async def main() -> None:
-        transport, protocol, far = await connect(loop)
-        with far:
-            transport.write(bytearray(LARGE) if mutable else LARGE)
-            transport.write(b"1")
-            left = len(LARGE) + 1
-            while left:
-                left -= len(await loop.sock_recv(far, 1 << 20))
-            assert transport.get_extra_info("loopcore.bytes") == (0, len(LARGE) + 1)
-            transport.abort()
-            await protocol.seen("lost")
-
-    run(loop, main())
+async def test_what_is_sent_in_parts_is_counted_once(loop: Any, mutable: bool) -> None:
+    transport, protocol, far = await connect(loop)
+    with far:
+        transport.write(bytearray(LARGE) if mutable else LARGE)
+        transport.write(b"1")
+        left = len(LARGE) + 1
+        while left:
+            left -= len(await loop.sock_recv(far, 1 << 20))
+        assert transport.get_extra_info("loopcore.bytes") == (0, len(LARGE) + 1)
+        transport.abort()
+        await protocol.seen("lost")
 
 
-def test_a_buffered_protocol_is_counted_for_what_came(loop: Any) -> None:
+async def test_a_buffered_protocol_is_counted_for_what_came(loop: Any) -> None:
     class Buffered(asyncio.BufferedProtocol):
         def __init__(self) -> None:
             self.filled = loop.create_future()
@@ -256,80 +244,64 @@ def test_a_buffered_protocol_is_counted_for_what_came(loop: Any) -> None:
         def buffer_updated(self, nbytes: int) -> None:
             self.filled.set_result(nbytes)
 
-    async def main() -> None:
-        near, far = unix_pair()
-        with far:
-            transport, protocol = await loop.connect_accepted_socket(Buffered, near)
-            far.send(b"123")
-            assert await protocol.filled == 3
-            assert transport.get_extra_info("loopcore.bytes") == (3, 0)
-            transport.abort()
-            await settle()
-
-    run(loop, main())
+    near, far = unix_pair()
+    with far:
+        transport, protocol = await loop.connect_accepted_socket(Buffered, near)
+        far.send(b"123")
+        assert await protocol.filled == 3
+        assert transport.get_extra_info("loopcore.bytes") == (3, 0)
+        transport.abort()
+        await settle()
 
 
-def test_files_are_counted_whoever_reads_them(loop: Any, tmp_path: Path) -> None:
+async def test_files_are_counted_whoever_reads_them(loop: Any, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"1234567")
-
-    async def main() -> None:
-        transport, protocol, far = await connect(loop)
-        with far, path.open("rb") as file:
-            assert await loop.sendfile(transport, file) == 7
-            assert transport.get_extra_info("loopcore.bytes") == (0, 7)
-            transport.close()
-            await protocol.seen("lost")
-
-    run(loop, main())
+    transport, protocol, far = await connect(loop)
+    with far, path.open("rb") as file:
+        assert await loop.sendfile(transport, file) == 7
+        assert transport.get_extra_info("loopcore.bytes") == (0, 7)
+        transport.close()
+        await protocol.seen("lost")
 
 
-def test_tls_counts_what_is_on_the_wire(loop: Any) -> None:
-    async def main() -> None:
-        async with secured(Protocol()) as (transport, _):
-            received, sent = transport.get_extra_info("loopcore.bytes")
-            assert 100 < received < loop.bytes_received + 1
-            assert 100 < sent < loop.bytes_sent + 1
-
-    run(loop, main())
+async def test_tls_counts_what_is_on_the_wire(loop: Any) -> None:
+    async with secured(Protocol()) as (transport, _):
+        received, sent = transport.get_extra_info("loopcore.bytes")
+        assert 100 < received < loop.bytes_received + 1
+        assert 100 < sent < loop.bytes_sent + 1
 
 
-def test_datagrams_are_counted_by_what_is_in_them(loop: Any) -> None:
-    async def main() -> None:
-        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        with far:
-            received = loop.create_future()
+async def test_datagrams_are_counted_by_what_is_in_them(loop: Any) -> None:
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with far:
+        received = loop.create_future()
 
-            class Receiver(asyncio.DatagramProtocol):
-                def datagram_received(self, data: bytes, addr: Any) -> None:
-                    received.set_result(data)
+        class Receiver(asyncio.DatagramProtocol):
+            def datagram_received(self, data: bytes, addr: Any) -> None:
+                received.set_result(data)
 
-            transport, _ = await loop.create_datagram_endpoint(Receiver, sock=near)
-            transport.sendto(b"123")
-            transport.sendto(memoryview(bytes(8)).cast("I"))
-            far.send(b"12")
-            await received
-            assert transport.get_extra_info("loopcore.bytes") == (2, 11)
-            transport.close()
-            await settle()
-
-    run(loop, main())
+        transport, _ = await loop.create_datagram_endpoint(Receiver, sock=near)
+        transport.sendto(b"123")
+        transport.sendto(memoryview(bytes(8)).cast("I"))
+        far.send(b"12")
+        await received
+        assert transport.get_extra_info("loopcore.bytes") == (2, 11)
+        transport.close()
+        await settle()
 
 
-def test_pipes_are_counted(loop: Any) -> None:
-    async def main() -> None:
-        there, here = os.pipe()
-        with open(there, "rb", 0) as reading, open(here, "wb", 0) as writing:
-            reader, protocol = await loop.connect_read_pipe(Protocol, reading)
-            writer, _ = await loop.connect_write_pipe(Protocol, writing)
-            writer.write(b"123")
-            await protocol.seen("data")
-            assert writer.get_extra_info("loopcore.bytes") == (0, 3)
-            assert reader.get_extra_info("loopcore.bytes") == (3, 0)
-            writer.close()
-            await protocol.seen("lost")
-
-    run(loop, main())
+async def test_pipes_are_counted(loop: Any) -> None:
+    there, here = os.pipe()
+    with open(there, "rb", 0) as reading, open(here, "wb", 0) as writing:
+        reader, protocol = await loop.connect_read_pipe(Protocol, reading)
+        writer, _ = await loop.connect_write_pipe(Protocol, writing)
+        writer.write(b"123")
+        await protocol.seen("data")
+        assert writer.get_extra_info("loopcore.bytes") == (0, 3)
+        assert reader.get_extra_info("loopcore.bytes") == (3, 0)
+        writer.close()
+        await protocol.seen("lost")
 
 
 def test_a_hook_of_transports_has_nothing_else_watched(loop: Any) -> None:

@@ -6,27 +6,14 @@ import socket
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from tests.coroutines import bounded, settled
 
-PATIENCE = 20.0
-"""Seconds after which a test gives up; nothing here takes a tenth of it."""
+T = TypeVar("T")
 
 
 def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
     """Run `main` and what it has started to the end, and return its result."""
-
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            try:
-                return await main
-            finally:
-                # asyncio accepts each connection in a task of its own, and closing takes a few ticks.
-                while others := asyncio.all_tasks() - {asyncio.current_task()}:
-                    await asyncio.wait(others)
-                for _ in range(5):
-                    await asyncio.sleep(0)
-
-    return loop.run_until_complete(bounded())
+    return loop.run_until_complete(bounded(settled(main)))
 
 
 def row(host: str, port: int, family: int = socket.AF_INET) -> tuple[Any, ...]:

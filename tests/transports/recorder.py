@@ -7,23 +7,18 @@ test and the kernel.
 
 import asyncio
 import contextlib
-import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
+from tests.coroutines import bounded
+
 T = TypeVar("T")
-PATIENCE = float(os.environ.get("LOOPCORE_TEST_PATIENCE", "10"))
-"""Seconds until a test that waits for something that does not come has failed."""
 
 
 def run(loop: asyncio.AbstractEventLoop, main: Awaitable[T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(PATIENCE):
-            return await main
-
-    return loop.run_until_complete(bounded())
+    return loop.run_until_complete(bounded(main))
 
 
 class Events:

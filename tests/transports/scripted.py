@@ -9,13 +9,16 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
+
+import pytest
 
 import loopcore
 from loopcore.ports.completion import Completion
 from loopcore.ports.operations import NAMES, Operation
 from loopcore.ports.readiness import Capability, ProbeResult
+from tests.coroutines import Run
 from tests.transports.recorder import settle, unix_pair
 
 
@@ -23,9 +26,9 @@ class ScriptedPort:
     """Records what is submitted and cancelled."""
 
     name = "scripted"
-    capabilities: frozenset[Capability] = frozenset()
 
-    def __init__(self) -> None:
+    def __init__(self, capabilities: frozenset[Capability] = frozenset()) -> None:
+        self.capabilities = capabilities
         self.submitted: list[Operation] = []
         """Everything, in order; an operation that was submitted again is in here again."""
         self.in_flight: list[Operation] = []
@@ -89,13 +92,17 @@ class ScriptedPort:
         return [NAMES[operation.code] for operation in self.in_flight]
 
 
-def scripted_loop(capabilities: frozenset[Capability] = frozenset()) -> tuple[Any, ScriptedPort]:
-    """Return a loop that polls in every tick, and the port that it stands on."""
-    port = ScriptedPort()
-    port.capabilities = capabilities
+def loop_over(port: ScriptedPort) -> Any:
+    """Return a loop over `port` that polls in every tick."""
     loop = loopcore.EventLoop(port)
     loop.poll_skip_ticks = 0
-    return loop, port
+    return loop
+
+
+def scripted_loop(capabilities: frozenset[Capability] = frozenset()) -> tuple[Any, ScriptedPort]:
+    """Return a loop that polls in every tick, and the port that it stands on."""
+    port = ScriptedPort(capabilities)
+    return loop_over(port), port
 
 
 class Piece:
@@ -110,6 +117,29 @@ class Piece:
         self.view.release()
         self.memory[:] = b"?" * len(self.memory)  # whoever still looks at it is found out
         self.returns += 1
+
+
+def scripted_fixtures(capabilities: frozenset[Capability] = frozenset()) -> tuple[Any, Any, Any]:
+    """Return the fixtures `port`, `loop` and `run` of a module: its coroutine tests run on a loop over a scripted port.
+
+    They have no limit of time, which would be a timeout of the waits.
+    """
+
+    @pytest.fixture
+    def port() -> ScriptedPort:
+        return ScriptedPort(capabilities)
+
+    @pytest.fixture
+    def loop(port: ScriptedPort) -> Iterator[Any]:
+        made = loop_over(port)
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def run(loop: Any) -> Run:
+        return loop.run_until_complete  # type: ignore[no-any-return]
+
+    return port, loop, run
 
 
 def content(send: Any) -> bytes:

@@ -93,28 +93,25 @@ def test_names_are_known_when_the_connection_is_lost(loop: Loop, host: str, fami
 
 
 @pytest.mark.skipif(not socket.has_ipv6 or sys.platform != "linux", reason="binds IPv4's any address as IPv6")
-def test_the_any_address_of_ipv4_in_ipv6_is_no_connections_name(loop: Loop) -> None:
-    async def main() -> None:
-        listener = socket.socket(socket.AF_INET6)
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.bind(("::ffff:0.0.0.0", 0))
-        made: asyncio.Future[Kept] = loop.create_future()
+async def test_the_any_address_of_ipv4_in_ipv6_is_no_connections_name(loop: Loop) -> None:
+    listener = socket.socket(socket.AF_INET6)
+    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    listener.bind(("::ffff:0.0.0.0", 0))
+    made: asyncio.Future[Kept] = loop.create_future()
 
-        class Told(Kept):
-            def connection_made(self, transport: asyncio.BaseTransport) -> None:
-                super().connection_made(transport)
-                made.set_result(self)
+    class Told(Kept):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            made.set_result(self)
 
-        server = await loop.create_server(Told, sock=listener)
-        with socket.create_connection(("127.0.0.1", listener.getsockname()[1])):
-            accepted = await made
-            accepted.transport.close()
-            await accepted.ended
-            assert accepted.transport.get_extra_info("sockname")[0] == "::ffff:127.0.0.1"
-        server.close()
-        await server.wait_closed()
-
-    loop.run_until_complete(main())
+    server = await loop.create_server(Told, sock=listener)
+    with socket.create_connection(("127.0.0.1", listener.getsockname()[1])):
+        accepted = await made
+        accepted.transport.close()
+        await accepted.ended
+        assert accepted.transport.get_extra_info("sockname")[0] == "::ffff:127.0.0.1"
+    server.close()
+    await server.wait_closed()
 
 
 def test_small_writes_leave_at_once_on_every_connection(loop: Loop) -> None:

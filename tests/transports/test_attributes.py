@@ -41,71 +41,55 @@ every_kind = pytest.mark.parametrize("kind", [stream, tls, datagrams])
 
 
 @every_kind
-def test_an_attribute_is_kept_and_taken_back(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
-    async def main() -> None:
-        async with kind() as transport:
-            transport.note = 7
-            assert vars(transport)["note"] == transport.note == 7
-            del transport.note
-            assert not hasattr(transport, "note")
-
-    run(loop, main())
+async def test_an_attribute_is_kept_and_taken_back(kind: Opened) -> None:
+    async with kind() as transport:
+        transport.note = 7
+        assert vars(transport)["note"] == transport.note == 7
+        del transport.note
+        assert not hasattr(transport, "note")
 
 
 @every_kind
-def test_a_method_can_be_replaced_on_one_transport(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
-    async def main() -> None:
-        async with kind() as transport:
-            transport.is_closing = mock.Mock(return_value="asked")
-            assert transport.is_closing() == "asked"
-            del transport.is_closing
-            assert transport.is_closing() is False
-
-    run(loop, main())
+async def test_a_method_can_be_replaced_on_one_transport(kind: Opened) -> None:
+    async with kind() as transport:
+        transport.is_closing = mock.Mock(return_value="asked")
+        assert transport.is_closing() == "asked"
+        del transport.is_closing
+        assert transport.is_closing() is False
 
 
-def test_a_replaced_write_may_call_the_real_one(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, far):
-            real, seen = transport.write, []
+async def test_a_replaced_write_may_call_the_real_one() -> None:
+    async with opened(Recorder()) as (transport, far):
+        real, seen = transport.write, []
 
-            def write(data: bytes) -> None:
-                seen.append(data)
-                real(data.upper())
+        def write(data: bytes) -> None:
+            seen.append(data)
+            real(data.upper())
 
-            transport.write = write
-            transport.write(b"words")
-            assert seen == [b"words"]
-            assert await receive(far, 5) == b"WORDS"
-
-    run(loop, main())
+        transport.write = write
+        transport.write(b"words")
+        assert seen == [b"words"]
+        assert await receive(far, 5) == b"WORDS"
 
 
 @every_kind
-def test_libraries_can_look_at_what_asyncio_calls_closing(loop: asyncio.AbstractEventLoop, kind: Opened) -> None:
+async def test_libraries_can_look_at_what_asyncio_calls_closing(kind: Opened) -> None:
     """By name, as asyncio's: `_closing`, and of TLS `_closed` (issue 32)."""
     name = "_closed" if kind is tls else "_closing"
-
-    async def main() -> None:
-        async with kind() as transport:
-            assert getattr(transport, name) is False
-            transport.close()
-            assert getattr(transport, name) is True
-
-    run(loop, main())
+    async with kind() as transport:
+        assert getattr(transport, name) is False
+        transport.close()
+        assert getattr(transport, name) is True
 
 
 @pytest.mark.loopcore_only
 @every_kind
-def test_what_asyncio_calls_closing_cannot_be_set(loop: Any, kind: Opened) -> None:
-    async def main() -> None:
-        async with kind() as transport:
-            with pytest.raises(AttributeError):
-                setattr(transport, "_closed" if kind is tls else "_closing", True)
+async def test_what_asyncio_calls_closing_cannot_be_set(loop: Any, kind: Opened) -> None:
+    async with kind() as transport:
         with pytest.raises(AttributeError):
-            loop._closed = True
-
-    run(loop, main())
+            setattr(transport, "_closed" if kind is tls else "_closing", True)
+    with pytest.raises(AttributeError):
+        loop._closed = True
 
 
 @every_kind

@@ -14,7 +14,9 @@ from loopcore.ports.operations import Accept, Close, Poll, Read, ReceiveFrom, Wr
 from loopcore.services.forking import AtForkState
 from loopcore.transports import acceptor, driver_completion_pipe
 from tests.transports.recorder import Handled, Recorder, settle
-from tests.transports.scripted import ScriptedPort, running, scripted_loop
+from tests.transports.scripted import ScriptedPort, scripted_fixtures, scripted_loop
+
+port, loop, run = scripted_fixtures()
 
 # Servers
 
@@ -44,48 +46,39 @@ async def server(loop: Any, made: list[Any], port: ScriptedPort) -> Any:
     assert port.in_flight == []
 
 
-def test_one_accept_brings_many_connections() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        made: list[Any] = []
-        async with server(loop, made, port):
-            peers = [accepted(port)[1] for _ in range(3)]
-            await settle()
-            assert [protocol.kinds() for protocol in made] == [["made"]] * 3
-            assert loop.counters().connections_accepted == 3
-            for peer in peers:
-                peer.close()
-
-    running(main)
+async def test_one_accept_brings_many_connections(loop: Any, port: ScriptedPort) -> None:
+    made: list[Any] = []
+    async with server(loop, made, port):
+        peers = [accepted(port)[1] for _ in range(3)]
+        await settle()
+        assert [protocol.kinds() for protocol in made] == [["made"]] * 3
+        assert loop.counters().connections_accepted == 3
+        for peer in peers:
+            peer.close()
 
 
 @pytest.mark.parametrize("last", ["connection", ConnectionAbortedError(errno.ECONNABORTED, "aborted")])
-def test_accept_that_has_ended_begins_again(last: Any) -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        made: list[Any] = []
-        async with server(loop, made, port):
-            accept = port.only(Accept)
-            if last == "connection":
-                accepted(port, more=False)[1].close()
-            else:
-                port.complete(accept, last)
-            await settle()
-            assert port.only(Accept) is accept
-
-    running(main)
+async def test_accept_that_has_ended_begins_again(loop: Any, port: ScriptedPort, last: Any) -> None:
+    made: list[Any] = []
+    async with server(loop, made, port):
+        accept = port.only(Accept)
+        if last == "connection":
+            accepted(port, more=False)[1].close()
+        else:
+            port.complete(accept, last)
+        await settle()
+        assert port.only(Accept) is accept
 
 
-def test_connection_that_was_accepted_too_late_is_closed() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        made: list[Any] = []
-        async with server(loop, made, port) as listening:
-            fd, peer = accepted(port)
-            listening.close()
-            await settle()
-            with peer, pytest.raises(OSError, match="Bad file descriptor"):
-                os.fstat(fd)
-            assert made == []
-
-    running(main)
+async def test_connection_that_was_accepted_too_late_is_closed(loop: Any, port: ScriptedPort) -> None:
+    made: list[Any] = []
+    async with server(loop, made, port) as listening:
+        fd, peer = accepted(port)
+        listening.close()
+        await settle()
+        with peer, pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
+        assert made == []
 
 
 def test_connection_in_the_hands_of_a_loop_that_closes_is_closed() -> None:
@@ -99,21 +92,19 @@ def test_connection_in_the_hands_of_a_loop_that_closes_is_closed() -> None:
         os.fstat(fd)
 
 
-def test_accepting_rests_while_there_are_no_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accepting_rests_while_there_are_no_descriptors(
+    loop: Any, port: ScriptedPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(acceptor, "RETRY_DELAY", 0.0)
-
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        reports = Handled(loop)
-        made: list[Any] = []
-        async with server(loop, made, port):
-            port.complete(port.only(Accept), OSError(errno.EMFILE, "too many"))
-            await settle()
-            assert reports.messages() == ["socket.accept() out of system resource"]
-            accepted(port)[1].close()
-            await settle()
-            assert len(made) == 1
-
-    running(main)
+    reports = Handled(loop)
+    made: list[Any] = []
+    async with server(loop, made, port):
+        port.complete(port.only(Accept), OSError(errno.EMFILE, "too many"))
+        await settle()
+        assert reports.messages() == ["socket.accept() out of system resource"]
+        accepted(port)[1].close()
+        await settle()
+        assert len(made) == 1
 
 
 # Datagrams
@@ -127,32 +118,29 @@ class Datagrams(Recorder, asyncio.DatagramProtocol):
         self.note("error", exc)
 
 
-def test_datagrams_come_in_order_held_over_a_pause_and_errors_end_nothing() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Datagrams()
-        transport, _ = await loop.create_datagram_endpoint(lambda: protocol, local_addr=("127.0.0.1", 0))
-        await settle()
-        receive = port.only(ReceiveFrom)
-        peer = ("127.0.0.1", 9)
-        refused = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
-        port.complete(receive, (b"one", peer), more=True)
-        port.complete(receive, refused)
-        await settle()
-        assert protocol.events[1:] == [("datagram", b"one", peer), ("error", refused)]
-        transport.pause_reading()
-        port.complete(port.only(ReceiveFrom), (b"", peer), more=True)
-        port.end_cancelled()
-        await settle()
-        assert len(protocol.events) == 3
-        transport.resume_reading()
-        await settle()
-        assert protocol.events[3] == ("datagram", b"", peer)
-        port.complete(port.only(ReceiveFrom), OSError(errno.EBADF, "closed by somebody else"))
-        await settle()
-        assert protocol.kinds()[-1] == "lost"
-        assert port.in_flight == []
-
-    running(main)
+async def test_datagrams_come_in_order_held_over_a_pause_and_errors_end_nothing(loop: Any, port: ScriptedPort) -> None:
+    protocol = Datagrams()
+    transport, _ = await loop.create_datagram_endpoint(lambda: protocol, local_addr=("127.0.0.1", 0))
+    await settle()
+    receive = port.only(ReceiveFrom)
+    peer = ("127.0.0.1", 9)
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+    port.complete(receive, (b"one", peer), more=True)
+    port.complete(receive, refused)
+    await settle()
+    assert protocol.events[1:] == [("datagram", b"one", peer), ("error", refused)]
+    transport.pause_reading()
+    port.complete(port.only(ReceiveFrom), (b"", peer), more=True)
+    port.end_cancelled()
+    await settle()
+    assert len(protocol.events) == 3
+    transport.resume_reading()
+    await settle()
+    assert protocol.events[3] == ("datagram", b"", peer)
+    port.complete(port.only(ReceiveFrom), OSError(errno.EBADF, "closed by somebody else"))
+    await settle()
+    assert protocol.kinds()[-1] == "lost"
+    assert port.in_flight == []
 
 
 # Pipes
@@ -165,81 +153,72 @@ def pipe() -> Iterator[tuple[Any, Any]]:
         yield near, far
 
 
-def test_pipe_is_read_to_its_end_and_over_a_pause(pipe: Any) -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        transport, _ = await loop.connect_read_pipe(lambda: protocol, pipe[0])
-        await settle()
-        port.complete(port.only(Read), b"one ")
-        await settle()
-        transport.pause_reading()
-        port.complete(port.only(Read), b"two ")
-        await settle()
-        assert protocol.received() == b"one "
-        assert port.in_flight == []
-        transport.resume_reading()
-        await settle()
-        port.complete(port.only(Read), b"")
-        await settle()
-        assert protocol.received() == b"one two "
-        assert protocol.kinds()[-2:] == ["eof", "lost"]
-        assert pipe[0].closed
-
-    running(main)
+async def test_pipe_is_read_to_its_end_and_over_a_pause(loop: Any, port: ScriptedPort, pipe: Any) -> None:
+    protocol = Recorder()
+    transport, _ = await loop.connect_read_pipe(lambda: protocol, pipe[0])
+    await settle()
+    port.complete(port.only(Read), b"one ")
+    await settle()
+    transport.pause_reading()
+    port.complete(port.only(Read), b"two ")
+    await settle()
+    assert protocol.received() == b"one "
+    assert port.in_flight == []
+    transport.resume_reading()
+    await settle()
+    port.complete(port.only(Read), b"")
+    await settle()
+    assert protocol.received() == b"one two "
+    assert protocol.kinds()[-2:] == ["eof", "lost"]
+    assert pipe[0].closed
 
 
 @pytest.mark.parametrize("polls", [True, False], ids=["posix", "windows"])
-def test_pipe_is_written_by_one_write_at_a_time(monkeypatch: pytest.MonkeyPatch, pipe: Any, polls: bool) -> None:
+async def test_pipe_is_written_by_one_write_at_a_time(
+    loop: Any, port: ScriptedPort, monkeypatch: pytest.MonkeyPatch, pipe: Any, polls: bool
+) -> None:
     monkeypatch.setattr(driver_completion_pipe, "HAS_DESCRIPTORS", polls)
-
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe[1])
-        await settle()
-        watching = port.only(Poll if polls else Read)
-        if polls:
-            transport.write(bytes(65536))  # all that a pipe holds, so that what follows is up to the port
-        transport.write(b"one ")
-        transport.write(b"two")
-        write = port.only(Write)
-        assert [bytes(buffer) for buffer in write.buffers] == [b"one "]
-        port.complete(write, 2)
-        await settle()
-        assert b"".join(port.only(Write).buffers) == b"e two"
-        transport.write_eof()
-        port.complete(write, 5)
-        await settle()
-        assert protocol.kinds()[-1] == "lost"
-        assert pipe[1].closed
-        assert watching in port.cancelled
-        port.end_cancelled()
-        await settle()
-        assert port.in_flight == []
-
-    running(main)
+    protocol = Recorder()
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe[1])
+    await settle()
+    watching = port.only(Poll if polls else Read)
+    if polls:
+        transport.write(bytes(65536))  # all that a pipe holds, so that what follows is up to the port
+    transport.write(b"one ")
+    transport.write(b"two")
+    write = port.only(Write)
+    assert [bytes(buffer) for buffer in write.buffers] == [b"one "]
+    port.complete(write, 2)
+    await settle()
+    assert b"".join(port.only(Write).buffers) == b"e two"
+    transport.write_eof()
+    port.complete(write, 5)
+    await settle()
+    assert protocol.kinds()[-1] == "lost"
+    assert pipe[1].closed
+    assert watching in port.cancelled
+    port.end_cancelled()
+    await settle()
+    assert port.in_flight == []
 
 
-def test_reader_that_leaves_is_noticed_by_a_read_where_pipes_cannot_be_polled(
-    monkeypatch: pytest.MonkeyPatch, pipe: Any
+async def test_reader_that_leaves_is_noticed_by_a_read_where_pipes_cannot_be_polled(
+    loop: Any, port: ScriptedPort, monkeypatch: pytest.MonkeyPatch, pipe: Any
 ) -> None:
     monkeypatch.setattr(driver_completion_pipe, "HAS_DESCRIPTORS", False)
-
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe[1])
-        await settle()
-        transport.write(b"never read")
-        write = port.only(Write)
-        port.complete(port.only(Read), BrokenPipeError(errno.EPIPE, "gone"))
-        await settle()
-        assert isinstance(protocol.lost_with(), BrokenPipeError)
-        assert write in port.cancelled
-        port.complete(write, 10)
-        await settle()
-        assert loop.counters().bytes_sent == 10
-        assert protocol.kinds() == ["made", "lost"]
-
-    running(main)
+    protocol = Recorder()
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe[1])
+    await settle()
+    transport.write(b"never read")
+    write = port.only(Write)
+    port.complete(port.only(Read), BrokenPipeError(errno.EPIPE, "gone"))
+    await settle()
+    assert isinstance(protocol.lost_with(), BrokenPipeError)
+    assert write in port.cancelled
+    port.complete(write, 10)
+    await settle()
+    assert loop.counters().bytes_sent == 10
+    assert protocol.kinds() == ["made", "lost"]
 
 
 # Forks

@@ -10,9 +10,10 @@ from loopcore.ports.operations import Poll, Receive, Send
 from loopcore.ports.readiness import Capability
 from loopcore.transports.driver_completion_reader import LARGE, SMALL, SMALL_ONES
 from tests.transports.recorder import BufferedRecorder, Recorder, settle, tcp_pair, unix_pair
-from tests.transports.scripted import ScriptedPort, connection, running
+from tests.transports.scripted import ScriptedPort, connection, running, scripted_fixtures
 
 CHEAP = frozenset({Capability.CHEAP_POLLS})
+port, loop, run = scripted_fixtures(CHEAP)
 LARGE_ONE = b"L" * LARGE
 
 
@@ -29,19 +30,16 @@ async def after_a_large_one(port: ScriptedPort) -> Poll:
 
 
 @pytest.mark.parametrize("make", [Recorder, lambda: BufferedRecorder(LARGE)], ids=["bytes", "buffers"])
-def test_large_message_makes_the_driver_receive_for_itself(make: Any) -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = make()
-        async with connection(port, protocol) as (_, peer):
-            poll = await after_a_large_one(port)
-            peer.send(b"next")
-            port.complete(poll, READ)
-            await settle()
-            assert protocol.received() == LARGE_ONE + b"next"
-            assert port.only(Poll) is poll, "it is asked for again"
-            assert loop.counters().bytes_received == LARGE + 4
-
-    running(main, CHEAP)
+async def test_large_message_makes_the_driver_receive_for_itself(loop: Any, port: ScriptedPort, make: Any) -> None:
+    protocol = make()
+    async with connection(port, protocol) as (_, peer):
+        poll = await after_a_large_one(port)
+        peer.send(b"next")
+        port.complete(poll, READ)
+        await settle()
+        assert protocol.received() == LARGE_ONE + b"next"
+        assert port.only(Poll) is poll, "it is asked for again"
+        assert loop.counters().bytes_received == LARGE + 4
 
 
 @pytest.mark.parametrize(("size", "capabilities"), [(LARGE, frozenset()), (LARGE - 1, CHEAP)])
@@ -57,70 +55,60 @@ def test_port_goes_on_receiving_otherwise(size: int, capabilities: Any) -> None:
 
 
 @pytest.mark.parametrize(("size", "kind"), [(SMALL - 1, "RECEIVE"), (SMALL, "POLL")])
-def test_port_goes_on_receiving_for_a_protocol_with_small_buffers(size: int, kind: str) -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = BufferedRecorder(size)
-        async with connection(port, protocol):
-            port.complete(port.only(Receive), LARGE_ONE, more=True)
-            await settle()
-            port.end_cancelled()
-            await settle()
-            assert port.kinds() == [kind]
-            assert protocol.received() == LARGE_ONE
+async def test_port_goes_on_receiving_for_a_protocol_with_small_buffers(
+    port: ScriptedPort, size: int, kind: str
+) -> None:
+    protocol = BufferedRecorder(size)
+    async with connection(port, protocol):
+        port.complete(port.only(Receive), LARGE_ONE, more=True)
+        await settle()
+        port.end_cancelled()
+        await settle()
+        assert port.kinds() == [kind]
+        assert protocol.received() == LARGE_ONE
 
-    running(main, CHEAP)
+
+async def test_what_the_receive_still_brings_comes_first(port: ScriptedPort) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol) as (_, peer):
+        receive = port.only(Receive)
+        port.complete(receive, LARGE_ONE, more=True)
+        await settle()
+        port.complete(receive, b" late", more=True)
+        port.complete(receive, b" last")  # the cancellation came too late
+        await settle()
+        assert port.kinds() == ["POLL"]
+        peer.send(b" next")
+        port.complete(port.only(Poll), READ)
+        await settle()
+        assert protocol.received() == LARGE_ONE + b" late last next"
 
 
-def test_what_the_receive_still_brings_comes_first() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (_, peer):
-            receive = port.only(Receive)
-            port.complete(receive, LARGE_ONE, more=True)
-            await settle()
-            port.complete(receive, b" late", more=True)
-            port.complete(receive, b" last")  # the cancellation came too late
-            await settle()
+async def test_small_messages_leave_it_to_the_port_again(port: ScriptedPort) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol) as (_, peer):
+        poll = await after_a_large_one(port)
+        sizes = [1] * (SMALL_ONES - 1) + [SMALL] + [1] * SMALL_ONES
+        for size in sizes:
             assert port.kinds() == ["POLL"]
-            peer.send(b" next")
-            port.complete(port.only(Poll), READ)
+            peer.send(b"s" * size)
+            port.complete(poll, READ)
             await settle()
-            assert protocol.received() == LARGE_ONE + b" late last next"
-
-    running(main, CHEAP)
-
-
-def test_small_messages_leave_it_to_the_port_again() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (_, peer):
-            poll = await after_a_large_one(port)
-            sizes = [1] * (SMALL_ONES - 1) + [SMALL] + [1] * SMALL_ONES
-            for size in sizes:
-                assert port.kinds() == ["POLL"]
-                peer.send(b"s" * size)
-                port.complete(poll, READ)
-                await settle()
-            port.complete(port.only(Receive), b"by the port", more=True)
-            await settle()
-            assert protocol.received() == LARGE_ONE + b"s" * sum(sizes) + b"by the port"
-
-    running(main, CHEAP)
+        port.complete(port.only(Receive), b"by the port", more=True)
+        await settle()
+        assert protocol.received() == LARGE_ONE + b"s" * sum(sizes) + b"by the port"
 
 
-def test_poll_that_was_for_nothing_is_asked_for_again() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol):
-            port.complete(await after_a_large_one(port), READ)
-            await settle()
-            assert port.kinds() == ["POLL"]
-            assert protocol.received() == LARGE_ONE
-
-    running(main, CHEAP)
+async def test_poll_that_was_for_nothing_is_asked_for_again(port: ScriptedPort) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol):
+        port.complete(await after_a_large_one(port), READ)
+        await settle()
+        assert port.kinds() == ["POLL"]
+        assert protocol.received() == LARGE_ONE
 
 
-def test_port_receives_again_also_if_the_last_small_one_pauses_reading() -> None:
+async def test_port_receives_again_also_if_the_last_small_one_pauses_reading(port: ScriptedPort) -> None:
     class Pausing(Recorder):
         left = SMALL_ONES
 
@@ -131,61 +119,49 @@ def test_port_receives_again_also_if_the_last_small_one_pauses_reading() -> None
                 if self.left == 0:
                     self.transport.pause_reading()
 
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, Pausing()) as (transport, peer):
-            await after_a_large_one(port)
-            for _ in range(SMALL_ONES + 1):
-                transport.resume_reading()
-                await settle()
-                peer.send(b"small")
-                port.complete(port.only(Poll), READ)
-                await settle()
-            assert port.kinds() == ["RECEIVE"]
-
-    running(main, CHEAP)
-
-
-def test_pause_leaves_what_a_poll_has_reported_to_the_kernel() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (transport, peer):
-            poll = await after_a_large_one(port)
-            peer.send(b"next")
-            transport.pause_reading()
-            port.complete(poll, READ)
-            await settle()
-            assert protocol.received() == LARGE_ONE
+    async with connection(port, Pausing()) as (transport, peer):
+        await after_a_large_one(port)
+        for _ in range(SMALL_ONES + 1):
             transport.resume_reading()
             await settle()
-            assert protocol.received() == LARGE_ONE + b"next"
+            peer.send(b"small")
+            port.complete(port.only(Poll), READ)
+            await settle()
+        assert port.kinds() == ["RECEIVE"]
 
-    running(main, CHEAP)
+
+async def test_pause_leaves_what_a_poll_has_reported_to_the_kernel(port: ScriptedPort) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol) as (transport, peer):
+        poll = await after_a_large_one(port)
+        peer.send(b"next")
+        transport.pause_reading()
+        port.complete(poll, READ)
+        await settle()
+        assert protocol.received() == LARGE_ONE
+        transport.resume_reading()
+        await settle()
+        assert protocol.received() == LARGE_ONE + b"next"
 
 
 @pytest.mark.parametrize("make", [Recorder, lambda: BufferedRecorder(LARGE)], ids=["bytes", "buffers"])
-def test_end_of_the_stream_is_told_once(make: Any) -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = make()
-        async with connection(port, protocol) as (_, peer):
-            poll = await after_a_large_one(port)
-            peer.close()
-            port.complete(poll, READ)
-            await settle()
-            assert protocol.kinds()[-2:] == ["eof", "lost"]
-            assert port.in_flight == []
-
-    running(main, CHEAP)
+async def test_end_of_the_stream_is_told_once(port: ScriptedPort, make: Any) -> None:
+    protocol = make()
+    async with connection(port, protocol) as (_, peer):
+        poll = await after_a_large_one(port)
+        peer.close()
+        port.complete(poll, READ)
+        await settle()
+        assert protocol.kinds()[-2:] == ["eof", "lost"]
+        assert port.in_flight == []
 
 
-def test_error_of_a_poll_ends_the_connection() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol):
-            port.complete(await after_a_large_one(port), OSError(errno.EBADF, "bad"))
-            await settle()
-            assert isinstance(protocol.lost_with(), OSError)
-
-    running(main, CHEAP)
+async def test_error_of_a_poll_ends_the_connection(port: ScriptedPort) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol):
+        port.complete(await after_a_large_one(port), OSError(errno.EBADF, "bad"))
+        await settle()
+        assert isinstance(protocol.lost_with(), OSError)
 
 
 def test_much_is_sent_at_once_and_little_by_the_port() -> None:
@@ -204,83 +180,70 @@ def test_much_is_sent_at_once_and_little_by_the_port() -> None:
     running(main)
 
 
-def test_little_is_sent_at_once_where_polls_are_cheap() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, Recorder()) as (transport, peer):
-            transport.write(b"little")
-            await settle()
-            assert port.kinds() == ["RECEIVE"]
-            assert peer.recv(100) == b"little"
-            assert transport.get_write_buffer_size() == 0
-
-    running(main, CHEAP)
+async def test_little_is_sent_at_once_where_polls_are_cheap(port: ScriptedPort) -> None:
+    async with connection(port, Recorder()) as (transport, peer):
+        transport.write(b"little")
+        await settle()
+        assert port.kinds() == ["RECEIVE"]
+        assert peer.recv(100) == b"little"
+        assert transport.get_write_buffer_size() == 0
 
 
-def test_poll_for_edges_serves_a_tcp_connection_until_its_end() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol, tcp_pair) as (_, peer):
-            poll = await after_a_large_one(port)
-            assert poll.edges
-            for data in (b"one", b"two"):
-                peer.send(data)
-                port.complete(poll, READ, more=True)
-                await protocol.until(lambda: protocol.received().endswith(data))  # noqa: B023
-            peer.send(b"last")
-            peer.close()
-            port.complete(poll, READ | HANGUP, more=True)
-            await protocol.seen("lost")
-            assert protocol.received() == LARGE_ONE + b"onetwolast"
-            assert "eof" in protocol.kinds()
-
-    running(main, CHEAP)
-
-
-def test_what_one_receive_left_is_received_though_no_edge_tells_of_it() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        loop.receive_limit = 1000
-        async with connection(port, protocol, tcp_pair) as (_, peer):
-            poll = await after_a_large_one(port)
-            peer.send(b"x" * 3500)
+async def test_poll_for_edges_serves_a_tcp_connection_until_its_end(port: ScriptedPort) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol, tcp_pair) as (_, peer):
+        poll = await after_a_large_one(port)
+        assert poll.edges
+        for data in (b"one", b"two"):
+            peer.send(data)
             port.complete(poll, READ, more=True)
-            await protocol.until(lambda: len(protocol.received()) == LARGE + 3500)
-            assert port.only(Poll) is poll
+            await protocol.until(lambda: protocol.received().endswith(data))  # noqa: B023
+        peer.send(b"last")
+        peer.close()
+        port.complete(poll, READ | HANGUP, more=True)
+        await protocol.seen("lost")
+        assert protocol.received() == LARGE_ONE + b"onetwolast"
+        assert "eof" in protocol.kinds()
 
-    running(main, CHEAP)
+
+async def test_what_one_receive_left_is_received_though_no_edge_tells_of_it(loop: Any, port: ScriptedPort) -> None:
+    protocol = Recorder()
+    loop.receive_limit = 1000
+    async with connection(port, protocol, tcp_pair) as (_, peer):
+        poll = await after_a_large_one(port)
+        peer.send(b"x" * 3500)
+        port.complete(poll, READ, more=True)
+        await protocol.until(lambda: len(protocol.received()) == LARGE + 3500)
+        assert port.only(Poll) is poll
 
 
-def test_what_one_receive_left_stays_in_the_kernel_while_reading_is_paused() -> None:
+async def test_what_one_receive_left_stays_in_the_kernel_while_reading_is_paused(loop: Any, port: ScriptedPort) -> None:
     class Pausing(Recorder):
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if len(data) == 1000:
                 self.transport.pause_reading()
 
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Pausing()
-        loop.receive_limit = 1000
-        async with connection(port, protocol, tcp_pair) as (transport, peer):
-            poll = await after_a_large_one(port)
-            peer.send(b"x" * 1500)
-            port.complete(poll, READ, more=True)
-            await protocol.until(lambda: len(protocol.received()) > LARGE)
-            await settle()
-            assert len(protocol.received()) == LARGE + 1000
-            assert port.cancelled == [poll]
-            transport.resume_reading()
-            port.end_cancelled()
-            await settle()
-            port.complete(poll, READ, more=True)  # asked for again, it tells of what is there
-            await protocol.until(lambda: len(protocol.received()) == LARGE + 1500)
-
-    running(main, CHEAP)
+    protocol = Pausing()
+    loop.receive_limit = 1000
+    async with connection(port, protocol, tcp_pair) as (transport, peer):
+        poll = await after_a_large_one(port)
+        peer.send(b"x" * 1500)
+        port.complete(poll, READ, more=True)
+        await protocol.until(lambda: len(protocol.received()) > LARGE)
+        await settle()
+        assert len(protocol.received()) == LARGE + 1000
+        assert port.cancelled == [poll]
+        transport.resume_reading()
+        port.end_cancelled()
+        await settle()
+        port.complete(poll, READ, more=True)  # asked for again, it tells of what is there
+        await protocol.until(lambda: len(protocol.received()) == LARGE + 1500)
 
 
 @pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair], ids=["unix", "tcp"])
-def test_sockets_are_polled_each_time_for_protocols_whose_buffers_may_be_small(make_pair: Any) -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, BufferedRecorder(LARGE), make_pair):
-            assert not (await after_a_large_one(port)).edges
-
-    running(main, CHEAP)
+async def test_sockets_are_polled_each_time_for_protocols_whose_buffers_may_be_small(
+    port: ScriptedPort, make_pair: Any
+) -> None:
+    async with connection(port, BufferedRecorder(LARGE), make_pair):
+        assert not (await after_a_large_one(port)).edges

@@ -10,203 +10,174 @@ import pytest
 from loopcore.ports.operations import Receive, Send
 from loopcore.transports.driver_completion import CompletionDriver
 from tests.transports.recorder import Recorder, settle, tcp_pair, unix_pair
-from tests.transports.scripted import ScriptedPort, connection, content, running, scripted_loop
+from tests.transports.scripted import ScriptedPort, connection, content, scripted_fixtures, scripted_loop
+
+port, loop, run = scripted_fixtures()
 
 CANCELLED = OSError(errno.ECANCELED, "cancelled")
 
 
-def test_writes_of_a_tick_are_one_send() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, Recorder()) as (transport, _):
-            transport.write(b"one ")
-            transport.writelines([b"two ", b"three"])
-            assert transport.get_write_buffer_size() == 13
-            await settle()
+async def test_writes_of_a_tick_are_one_send(loop: Any, port: ScriptedPort) -> None:
+    async with connection(port, Recorder()) as (transport, _):
+        transport.write(b"one ")
+        transport.writelines([b"two ", b"three"])
+        assert transport.get_write_buffer_size() == 13
+        await settle()
+        send = port.only(Send)
+        assert content(send) == b"one two three"
+        assert transport.get_write_buffer_size() == 13
+        port.complete(send, 13)
+        await settle()
+        assert transport.get_write_buffer_size() == 0
+        assert loop.counters().bytes_sent == 13
+
+
+async def test_rest_of_a_short_send_goes_before_what_was_written_meanwhile(loop: Any, port: ScriptedPort) -> None:
+    async with connection(port, Recorder()) as (transport, _):
+        transport.writelines([b"abc", b"def"])
+        await settle()
+        transport.write(b"ghi")
+        await settle()
+        send = port.only(Send)
+        assert content(send) == b"abcdef", "one send at a time"
+        port.complete(send, 4)
+        await settle()
+        assert content(port.only(Send)) == b"efghi"
+        port.complete(send, 1)
+        await settle()
+        assert content(port.only(Send)) == b"fghi"
+        port.complete(send, 4)
+        await settle()
+        assert (transport.get_write_buffer_size(), loop.counters().bytes_sent) == (0, 9)
+
+
+async def test_more_buffers_than_one_call_takes_leave_in_turn(port: ScriptedPort) -> None:
+    async with connection(port, Recorder()) as (transport, _):
+        transport.writelines([b"%02d" % (number % 100) for number in range(3000)])
+        await settle()
+        sent = b""
+        while transport.get_write_buffer_size():
             send = port.only(Send)
-            assert content(send) == b"one two three"
-            assert transport.get_write_buffer_size() == 13
-            port.complete(send, 13)
+            assert len(send.buffers) <= 1024
+            sent += content(send)
+            port.complete(send, len(content(send)))
             await settle()
-            assert transport.get_write_buffer_size() == 0
-            assert loop.counters().bytes_sent == 13
-
-    running(main)
+        assert sent == b"".join(b"%02d" % (number % 100) for number in range(3000))
 
 
-def test_rest_of_a_short_send_goes_before_what_was_written_meanwhile() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, Recorder()) as (transport, _):
-            transport.writelines([b"abc", b"def"])
+async def test_success_is_quiet_until_somebody_waits_for_it(port: ScriptedPort) -> None:
+    async with connection(port, Recorder()) as (transport, _):
+        transport.write(b"first")
+        await settle()
+        send = port.only(Send)
+        assert send.quiet
+        transport.write(b"behind it")
+        assert not send.quiet
+        port.complete(send, 5)
+        await settle()
+        assert port.only(Send).quiet
+        transport.close()
+        assert not send.quiet
+        assert transport.is_closing()
+        port.complete(send, 9)
+        await settle()
+        assert transport._sock is None
+
+
+async def test_what_the_kernel_has_no_room_for_is_a_send_that_is_waited_for(port: ScriptedPort) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol, tcp_pair) as (transport, _):
+        for sock in (transport.get_extra_info("socket"),):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
+        while "pause" not in protocol.kinds():
+            transport.write(bytes(60_000))
+        unsent = transport.get_write_buffer_size()
+        send = port.only(Send)
+        assert not send.quiet
+        assert len(content(send)) == min(unsent, 256 * 1024)
+        while "resume" not in protocol.kinds():
+            port.complete(send, 10_000 if len(content(send)) > 10_000 else len(content(send)))
             await settle()
-            transport.write(b"ghi")
-            await settle()
-            send = port.only(Send)
-            assert content(send) == b"abcdef", "one send at a time"
-            port.complete(send, 4)
-            await settle()
-            assert content(port.only(Send)) == b"efghi"
-            port.complete(send, 1)
-            await settle()
-            assert content(port.only(Send)) == b"fghi"
-            port.complete(send, 4)
-            await settle()
-            assert (transport.get_write_buffer_size(), loop.counters().bytes_sent) == (0, 9)
-
-    running(main)
+        assert transport.get_write_buffer_size() <= 16384
 
 
-def test_more_buffers_than_one_call_takes_leave_in_turn() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, Recorder()) as (transport, _):
-            transport.writelines([b"%02d" % (number % 100) for number in range(3000)])
-            await settle()
-            sent = b""
-            while transport.get_write_buffer_size():
-                send = port.only(Send)
-                assert len(send.buffers) <= 1024
-                sent += content(send)
-                port.complete(send, len(content(send)))
-                await settle()
-            assert sent == b"".join(b"%02d" % (number % 100) for number in range(3000))
-
-    running(main)
-
-
-def test_success_is_quiet_until_somebody_waits_for_it() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, Recorder()) as (transport, _):
-            transport.write(b"first")
-            await settle()
-            send = port.only(Send)
-            assert send.quiet
-            transport.write(b"behind it")
-            assert not send.quiet
-            port.complete(send, 5)
-            await settle()
-            assert port.only(Send).quiet
-            transport.close()
-            assert not send.quiet
-            assert transport.is_closing()
-            port.complete(send, 9)
-            await settle()
-            assert transport._sock is None
-
-    running(main)
-
-
-def test_what_the_kernel_has_no_room_for_is_a_send_that_is_waited_for() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol, tcp_pair) as (transport, _):
-            for sock in (transport.get_extra_info("socket"),):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
-            while "pause" not in protocol.kinds():
-                transport.write(bytes(60_000))
-            unsent = transport.get_write_buffer_size()
-            send = port.only(Send)
-            assert not send.quiet
-            assert len(content(send)) == min(unsent, 256 * 1024)
-            while "resume" not in protocol.kinds():
-                port.complete(send, 10_000 if len(content(send)) > 10_000 else len(content(send)))
-                await settle()
-            assert transport.get_write_buffer_size() <= 16384
-
-    running(main)
-
-
-def test_write_and_close_in_the_tick_in_which_a_send_came_back() -> None:
+async def test_write_and_close_in_the_tick_in_which_a_send_came_back(loop: Any, port: ScriptedPort) -> None:
     """What is ready runs before the completions of a tick are dispatched."""
-
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (transport, peer):
-            transport.write(b"by the port")
-            await settle()
-            port.complete(port.only(Send), 11)
-            await asyncio.sleep(0)
-            transport.write(b"at once")
-            transport.abort()
-            assert peer.recv(100) == b"at once"
-            await settle()
-            assert protocol.lost_with() is None
-            assert loop.counters().bytes_sent == 18
-
-    running(main)
+    protocol = Recorder()
+    async with connection(port, protocol) as (transport, peer):
+        transport.write(b"by the port")
+        await settle()
+        port.complete(port.only(Send), 11)
+        await asyncio.sleep(0)
+        transport.write(b"at once")
+        transport.abort()
+        assert peer.recv(100) == b"at once"
+        await settle()
+        assert protocol.lost_with() is None
+        assert loop.counters().bytes_sent == 18
 
 
-def test_short_send_that_came_back_in_this_tick_is_completed_by_a_flush() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, Recorder()) as (transport, peer):
-            transport.write(b"in two parts")
-            await settle()
-            port.complete(port.only(Send), 3)
-            await asyncio.sleep(0)
-            transport.write_eof()
-            assert peer.recv(100) == b"two parts"
-            assert peer.recv(100) == b""
-            await settle()
-            assert loop.counters().bytes_sent == 12
-
-    running(main)
+async def test_short_send_that_came_back_in_this_tick_is_completed_by_a_flush(loop: Any, port: ScriptedPort) -> None:
+    async with connection(port, Recorder()) as (transport, peer):
+        transport.write(b"in two parts")
+        await settle()
+        port.complete(port.only(Send), 3)
+        await asyncio.sleep(0)
+        transport.write_eof()
+        assert peer.recv(100) == b"two parts"
+        assert peer.recv(100) == b""
+        await settle()
+        assert loop.counters().bytes_sent == 12
 
 
-def test_error_of_a_send_ends_the_connection() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (transport, _):
-            transport.write(b"x")
-            await settle()
-            transport.write(b"y")
-            port.complete(port.only(Send), BrokenPipeError(errno.EPIPE, "gone"))
-            await settle()
-            assert isinstance(protocol.lost_with(), BrokenPipeError)
-            assert transport.get_write_buffer_size() == 0
-
-    running(main)
+async def test_error_of_a_send_ends_the_connection(port: ScriptedPort) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol) as (transport, _):
+        transport.write(b"x")
+        await settle()
+        transport.write(b"y")
+        port.complete(port.only(Send), BrokenPipeError(errno.EPIPE, "gone"))
+        await settle()
+        assert isinstance(protocol.lost_with(), BrokenPipeError)
+        assert transport.get_write_buffer_size() == 0
 
 
 @pytest.mark.parametrize("result", [5, CANCELLED, BrokenPipeError(errno.EPIPE, "gone")])
-def test_abort_calls_off_a_send_and_hears_of_it_no_more(result: Any) -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (transport, _):
-            transport.write(b"first")
-            await settle()
-            send = port.only(Send)
-            transport.abort()
-            assert send in port.cancelled
-            assert transport.get_write_buffer_size() == 0
-            await settle()
-            assert protocol.lost_with() is None
-            port.complete(send, result)
-            await settle()
-            assert protocol.kinds() == ["made", "lost"]
-            assert loop.counters().bytes_sent == (5 if result == 5 else 0)
-
-    running(main)
+async def test_abort_calls_off_a_send_and_hears_of_it_no_more(loop: Any, port: ScriptedPort, result: Any) -> None:
+    protocol = Recorder()
+    async with connection(port, protocol) as (transport, _):
+        transport.write(b"first")
+        await settle()
+        send = port.only(Send)
+        transport.abort()
+        assert send in port.cancelled
+        assert transport.get_write_buffer_size() == 0
+        await settle()
+        assert protocol.lost_with() is None
+        port.complete(send, result)
+        await settle()
+        assert protocol.kinds() == ["made", "lost"]
+        assert loop.counters().bytes_sent == (5 if result == 5 else 0)
 
 
-def test_abort_has_the_port_begin_first_what_asyncio_would_have_sent() -> None:
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        async with connection(port, Recorder()) as (transport, _):
-            transport.pause_reading()  # so that abort() has nothing but the Send to call off
-            await settle()
-            begun: list[int] = []
-            cancel = port.cancel
+async def test_abort_has_the_port_begin_first_what_asyncio_would_have_sent(port: ScriptedPort) -> None:
+    async with connection(port, Recorder()) as (transport, _):
+        transport.pause_reading()  # so that abort() has nothing but the Send to call off
+        await settle()
+        begun: list[int] = []
+        cancel = port.cancel
 
-            def note(operation: Any) -> None:
-                begun.append(port.waits)
-                cancel(operation)
+        def note(operation: Any) -> None:
+            begun.append(port.waits)
+            cancel(operation)
 
-            port.cancel = note  # type: ignore[method-assign]
-            transport.write(b"good-bye")
-            transport._driver.run_flush()  # as when others have written much
-            waits = port.waits
-            transport.abort()
-            assert begun == [waits + 1]
-            await settle()
-
-    running(main)
+        port.cancel = note  # type: ignore[method-assign]
+        transport.write(b"good-bye")
+        transport._driver.run_flush()  # as when others have written much
+        waits = port.waits
+        transport.abort()
+        assert begun == [waits + 1]
+        await settle()
 
 
 def test_what_was_written_in_the_last_tick_is_begun_before_the_run_ends() -> None:
@@ -287,28 +258,25 @@ def test_flush_before_the_turn_of_a_send_that_came_back_sends_nothing_twice() ->
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["first", "behind another"])
-def test_send_that_the_port_refuses_ends_the_connection_with_the_error(again: bool) -> None:
+async def test_send_that_the_port_refuses_ends_the_connection_with_the_error(port: ScriptedPort, again: bool) -> None:
     refusal = OSError(errno.ENOMEM, "no memory for it")
 
     def refuse(operation: Any) -> None:
         raise refusal
 
-    async def main(loop: Any, port: ScriptedPort) -> None:
-        protocol = Recorder()
-        async with connection(port, protocol) as (transport, _):
-            if again:
-                transport.write(b"first")
-                await settle()
-            port.submit = refuse  # type: ignore[method-assign]
-            transport.write(b"refused")
-            if again:
-                port.complete(port.only(Send), 5)
+    protocol = Recorder()
+    async with connection(port, protocol) as (transport, _):
+        if again:
+            transport.write(b"first")
             await settle()
-            del port.submit
-            assert protocol.lost_with() is refusal
-            assert transport.get_write_buffer_size() == 0
-
-    running(main)
+        port.submit = refuse  # type: ignore[method-assign]
+        transport.write(b"refused")
+        if again:
+            port.complete(port.only(Send), 5)
+        await settle()
+        del port.submit
+        assert protocol.lost_with() is refusal
+        assert transport.get_write_buffer_size() == 0
 
 
 def test_what_is_written_after_an_interrupted_wait_is_sent_by_close() -> None:

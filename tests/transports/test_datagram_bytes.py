@@ -29,168 +29,132 @@ class Echo(DatagramRecorder):
 
 @pytest.mark.covers("EventLoop.create_datagram_endpoint(local_addr, remote_addr)")
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_an_echo_comes_back(loop: Loop, host: str) -> None:
-    async def main() -> None:
-        client, server = DatagramRecorder(), Echo()
-        async with endpoint(server, (host, 0)) as serving:
-            name = serving.get_extra_info("sockname")
-            async with endpoint(client, remote_addr=name[:2]) as transport:
-                transport.sendto(b"hello")
-                await client.seen("datagram")
-                assert client.events[1:] == [("datagram", b"hello", name)]
-                assert server.events[1:] == [("datagram", b"hello", transport.get_extra_info("sockname"))]
-
-    run(loop, main())
-
-
-def test_an_echo_comes_back_over_unix_sockets(loop: Loop, tmp_path: Path) -> None:
-    async def main() -> None:
-        client, server = DatagramRecorder(), Echo()
-        one, two = str(tmp_path / "one"), str(tmp_path / "two")
-        async with (
-            endpoint(server, one, family=socket.AF_UNIX),
-            endpoint(client, two, one, family=socket.AF_UNIX) as transport,
-        ):
+async def test_an_echo_comes_back(host: str) -> None:
+    client, server = DatagramRecorder(), Echo()
+    async with endpoint(server, (host, 0)) as serving:
+        name = serving.get_extra_info("sockname")
+        async with endpoint(client, remote_addr=name[:2]) as transport:
             transport.sendto(b"hello")
             await client.seen("datagram")
-            assert client.events[1:] == [("datagram", b"hello", one)]
-            assert server.events[1:] == [("datagram", b"hello", two)]
+            assert client.events[1:] == [("datagram", b"hello", name)]
+            assert server.events[1:] == [("datagram", b"hello", transport.get_extra_info("sockname"))]
 
-    run(loop, main())
+
+async def test_an_echo_comes_back_over_unix_sockets(tmp_path: Path) -> None:
+    client, server = DatagramRecorder(), Echo()
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    async with (
+        endpoint(server, one, family=socket.AF_UNIX),
+        endpoint(client, two, one, family=socket.AF_UNIX) as transport,
+    ):
+        transport.sendto(b"hello")
+        await client.seen("datagram")
+        assert client.events[1:] == [("datagram", b"hello", one)]
+        assert server.events[1:] == [("datagram", b"hello", two)]
 
 
 @pytest.mark.covers("DatagramTransport.sendto(addr)")
-def test_one_endpoint_serves_many_peers(loop: Loop) -> None:
-    async def main() -> None:
-        with udp_socket() as one, udp_socket() as two:
-            async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-                transport.sendto(b"for one", one.getsockname())
-                transport.sendto(b"for two", two.getsockname())
-                assert await drain(one, 1) == [b"for one"]
-                assert await drain(two, 1) == [b"for two"]
-
-    run(loop, main())
+async def test_one_endpoint_serves_many_peers() -> None:
+    with udp_socket() as one, udp_socket() as two:
+        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+            transport.sendto(b"for one", one.getsockname())
+            transport.sendto(b"for two", two.getsockname())
+            assert await drain(one, 1) == [b"for one"]
+            assert await drain(two, 1) == [b"for two"]
 
 
-def test_an_empty_datagram_is_received(loop: Loop) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        with udp_socket() as peer:
-            async with endpoint(protocol, ANY_PORT) as transport:
-                for data in (b"", b"x", b""):
-                    peer.sendto(data, transport.get_extra_info("sockname"))
-                await protocol.seen("datagram", 3)
-                assert protocol.datagrams() == [b"", b"x", b""]
-
-    run(loop, main())
-
-
-def test_an_empty_datagram_is_sent_from_python_3_13_on(loop: Loop) -> None:
-    async def main() -> None:
-        with udp_socket() as peer:
-            async with endpoint(DatagramRecorder(), remote_addr=peer.getsockname()) as transport:
-                transport.sendto(b"")
-                transport.sendto(b"x")
-                if sys.version_info >= (3, 13):
-                    assert await drain(peer, 2) == [b"", b"x"]
-                else:
-                    assert await drain(peer, 1) == [b"x"]
-
-    run(loop, main())
-
-
-def test_the_largest_datagram_passes_whole(loop: Loop) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        data = bytes(range(256)) * 255  # 65,280 of the 65,507 bytes that UDP over IPv4 has
-        with udp_socket() as peer:
-            async with endpoint(protocol, remote_addr=peer.getsockname()) as transport:
-                transport.sendto(data)
-                assert await drain(peer, 1) == [data]
+async def test_an_empty_datagram_is_received() -> None:
+    protocol = DatagramRecorder()
+    with udp_socket() as peer:
+        async with endpoint(protocol, ANY_PORT) as transport:
+            for data in (b"", b"x", b""):
                 peer.sendto(data, transport.get_extra_info("sockname"))
-                await protocol.seen("datagram")
-                assert protocol.datagrams() == [data]
-
-    run(loop, main())
+            await protocol.seen("datagram", 3)
+            assert protocol.datagrams() == [b"", b"x", b""]
 
 
-def test_all_that_waits_is_received_in_order(loop: Loop) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        with udp_socket() as peer:
-            async with endpoint(protocol, ANY_PORT) as transport:
-                sent = [b"%d" % number for number in range(100)]
-                for data in sent:
-                    peer.sendto(data, transport.get_extra_info("sockname"))
-                await protocol.seen("datagram", 100)
-                assert protocol.datagrams() == sent
+async def test_an_empty_datagram_is_sent_from_python_3_13_on() -> None:
+    with udp_socket() as peer:
+        async with endpoint(DatagramRecorder(), remote_addr=peer.getsockname()) as transport:
+            transport.sendto(b"")
+            transport.sendto(b"x")
+            if sys.version_info >= (3, 13):
+                assert await drain(peer, 2) == [b"", b"x"]
+            else:
+                assert await drain(peer, 1) == [b"x"]
 
-    run(loop, main())
+
+async def test_the_largest_datagram_passes_whole() -> None:
+    protocol = DatagramRecorder()
+    data = bytes(range(256)) * 255  # 65,280 of the 65,507 bytes that UDP over IPv4 has
+    with udp_socket() as peer:
+        async with endpoint(protocol, remote_addr=peer.getsockname()) as transport:
+            transport.sendto(data)
+            assert await drain(peer, 1) == [data]
+            peer.sendto(data, transport.get_extra_info("sockname"))
+            await protocol.seen("datagram")
+            assert protocol.datagrams() == [data]
+
+
+async def test_all_that_waits_is_received_in_order() -> None:
+    protocol = DatagramRecorder()
+    with udp_socket() as peer:
+        async with endpoint(protocol, ANY_PORT) as transport:
+            sent = [b"%d" % number for number in range(100)]
+            for data in sent:
+                peer.sendto(data, transport.get_extra_info("sockname"))
+            await protocol.seen("datagram", 100)
+            assert protocol.datagrams() == sent
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
-def test_whatever_is_like_bytes_can_be_sent(loop: Loop, make: Any) -> None:
-    async def main() -> None:
-        with udp_socket() as peer:
-            async with endpoint(DatagramRecorder(), remote_addr=peer.getsockname()) as transport:
-                transport.sendto(make(b"data"))
-                assert await drain(peer, 1) == [b"data"]
-
-    run(loop, main())
+async def test_whatever_is_like_bytes_can_be_sent(make: Any) -> None:
+    with udp_socket() as peer:
+        async with endpoint(DatagramRecorder(), remote_addr=peer.getsockname()) as transport:
+            transport.sendto(make(b"data"))
+            assert await drain(peer, 1) == [b"data"]
 
 
 @pytest.mark.parametrize("data", ["text", None, 5, [b"x"]])
-def test_anything_else_is_a_type_error(loop: Loop, data: Any) -> None:
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-            with pytest.raises(TypeError, match="data argument must be a bytes-like object, not"):
-                transport.sendto(data, ANY_PORT)
-
-    run(loop, main())
+async def test_anything_else_is_a_type_error(data: Any) -> None:
+    async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+        with pytest.raises(TypeError, match="data argument must be a bytes-like object, not"):
+            transport.sendto(data, ANY_PORT)
 
 
-def test_a_connected_endpoint_sends_to_its_peer_alone(loop: Loop) -> None:
-    async def main() -> None:
-        with udp_socket() as peer:
-            name = peer.getsockname()
-            async with endpoint(DatagramRecorder(), remote_addr=name) as transport:
-                with pytest.raises(ValueError, match="Invalid address: must be None or"):
-                    transport.sendto(b"x", ("127.0.0.1", 1))
-                transport.sendto(b"y", name)
-                assert await drain(peer, 1) == [b"y"]
-
-    run(loop, main())
+async def test_a_connected_endpoint_sends_to_its_peer_alone() -> None:
+    with udp_socket() as peer:
+        name = peer.getsockname()
+        async with endpoint(DatagramRecorder(), remote_addr=name) as transport:
+            with pytest.raises(ValueError, match="Invalid address: must be None or"):
+                transport.sendto(b"x", ("127.0.0.1", 1))
+            transport.sendto(b"y", name)
+            assert await drain(peer, 1) == [b"y"]
 
 
 @pytest.mark.covers("EventLoop.create_datagram_endpoint(allow_broadcast)")
-def test_a_broadcasting_endpoint_hears_others_than_its_address(loop: Loop) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        with udp_socket() as peer, udp_socket() as other:
-            name = peer.getsockname()
-            async with endpoint(protocol, ANY_PORT, name, allow_broadcast=True) as transport:
-                assert transport.get_extra_info("peername") is None
-                assert transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST)
-                transport.sendto(b"x")
-                assert await drain(peer, 1) == [b"x"]
-                other.sendto(b"y", transport.get_extra_info("sockname"))
-                await protocol.seen("datagram")
-                assert protocol.events[1:] == [("datagram", b"y", other.getsockname())]
-
-    run(loop, main())
+async def test_a_broadcasting_endpoint_hears_others_than_its_address() -> None:
+    protocol = DatagramRecorder()
+    with udp_socket() as peer, udp_socket() as other:
+        name = peer.getsockname()
+        async with endpoint(protocol, ANY_PORT, name, allow_broadcast=True) as transport:
+            assert transport.get_extra_info("peername") is None
+            assert transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST)
+            transport.sendto(b"x")
+            assert await drain(peer, 1) == [b"x"]
+            other.sendto(b"y", transport.get_extra_info("sockname"))
+            await protocol.seen("datagram")
+            assert protocol.events[1:] == [("datagram", b"y", other.getsockname())]
 
 
-def test_a_socket_that_the_program_connected_sends_to_its_peer(loop: Loop) -> None:
-    async def main() -> None:
-        ours = udp_socket()
-        with udp_socket() as peer:
-            ours.connect(peer.getsockname())
-            async with endpoint(DatagramRecorder(), sock=ours) as transport:
-                transport.sendto(b"x")
-                transport.sendto(b"y", ("127.0.0.1", 1))
-                assert await drain(peer, 2) == [b"x", b"y"]
-
-    run(loop, main())
+async def test_a_socket_that_the_program_connected_sends_to_its_peer() -> None:
+    ours = udp_socket()
+    with udp_socket() as peer:
+        ours.connect(peer.getsockname())
+        async with endpoint(DatagramRecorder(), sock=ours) as transport:
+            transport.sendto(b"x")
+            transport.sendto(b"y", ("127.0.0.1", 1))
+            assert await drain(peer, 2) == [b"x", b"y"]
 
 
 @pytest.mark.differs(
@@ -198,33 +162,26 @@ def test_a_socket_that_the_program_connected_sends_to_its_peer(loop: Loop) -> No
     why="A socket pair is connected; asyncio treats its empty name as none and ends the transport with a TypeError.",
 )
 @pytest.mark.loopcore_only
-def test_a_socket_pair_is_connected_though_it_has_no_names(loop: Loop) -> None:
+async def test_a_socket_pair_is_connected_though_it_has_no_names() -> None:
     """asyncio takes the empty name for no peer, and ends the transport with a TypeError."""
-
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        far.setblocking(False)
-        with far:
-            async with endpoint(protocol, sock=near) as transport:
-                transport.sendto(b"x")
-                assert await drain(far, 1) == [b"x"]
-                far.send(b"y")
-                await protocol.seen("datagram")
-                assert protocol.datagrams() == [b"y"]
-
-    run(loop, main())
+    protocol = DatagramRecorder()
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    far.setblocking(False)
+    with far:
+        async with endpoint(protocol, sock=near) as transport:
+            transport.sendto(b"x")
+            assert await drain(far, 1) == [b"x"]
+            far.send(b"y")
+            await protocol.seen("datagram")
+            assert protocol.datagrams() == [b"y"]
 
 
-def test_a_unix_endpoint_without_a_peer_sends_by_path(loop: Loop, tmp_path: Path) -> None:
-    async def main() -> None:
-        with unix_socket(tmp_path / "peer") as peer:
-            async with endpoint(DatagramRecorder(), family=socket.AF_UNIX) as transport:
-                transport.sendto(b"x", str(tmp_path / "peer"))
-                assert await drain(peer, 1) == [b"x"]
-                await settle()
-
-    run(loop, main())
+async def test_a_unix_endpoint_without_a_peer_sends_by_path(tmp_path: Path) -> None:
+    with unix_socket(tmp_path / "peer") as peer:
+        async with endpoint(DatagramRecorder(), family=socket.AF_UNIX) as transport:
+            transport.sendto(b"x", str(tmp_path / "peer"))
+            assert await drain(peer, 1) == [b"x"]
+            await settle()
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])

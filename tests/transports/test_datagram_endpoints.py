@@ -26,14 +26,11 @@ def test_without_any_address_the_family_must_be_told(loop: Loop) -> None:
 
 
 @pytest.mark.covers("EventLoop.create_datagram_endpoint(family)")
-def test_a_family_alone_makes_an_unbound_endpoint(loop: Loop) -> None:
-    async def main() -> None:
-        with udp_socket() as peer:
-            async with endpoint(DatagramRecorder(), family=socket.AF_INET) as transport:
-                transport.sendto(b"x", peer.getsockname())
-                assert await drain(peer, 1) == [b"x"]
-
-    run(loop, main())
+async def test_a_family_alone_makes_an_unbound_endpoint() -> None:
+    with udp_socket() as peer:
+        async with endpoint(DatagramRecorder(), family=socket.AF_INET) as transport:
+            transport.sendto(b"x", peer.getsockname())
+            assert await drain(peer, 1) == [b"x"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", ("127.0.0.1",), ["127.0.0.1", 0], ("::1", 0, 0, 0)])
@@ -72,14 +69,11 @@ def test_a_socket_comes_without_modifiers(loop: Loop) -> None:
 
 
 @pytest.mark.covers("EventLoop.create_datagram_endpoint(sock)")
-def test_a_socket_is_made_non_blocking_and_taken_over(loop: Loop) -> None:
-    async def main() -> None:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        async with endpoint(DatagramRecorder(), sock=sock):
-            assert sock.gettimeout() == 0
-        assert sock.fileno() == -1
-
-    run(loop, main())
+async def test_a_socket_is_made_non_blocking_and_taken_over() -> None:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    async with endpoint(DatagramRecorder(), sock=sock):
+        assert sock.gettimeout() == 0
+    assert sock.fileno() == -1
 
 
 def test_the_ports_own_refusal_is_raised(loop: Loop) -> None:
@@ -137,14 +131,11 @@ def test_the_next_address_is_tried_and_the_first_refusal_raised(loop: Loop) -> N
 
 
 @pytest.mark.covers("EventLoop.create_datagram_endpoint(reuse_port)")
-def test_two_endpoints_can_share_a_port(loop: Loop) -> None:
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ANY_PORT, reuse_port=True) as first:
-            name = first.get_extra_info("sockname")
-            async with endpoint(DatagramRecorder(), name, reuse_port=True) as second:
-                assert second.get_extra_info("sockname") == name
-
-    run(loop, main())
+async def test_two_endpoints_can_share_a_port() -> None:
+    async with endpoint(DatagramRecorder(), ANY_PORT, reuse_port=True) as first:
+        name = first.get_extra_info("sockname")
+        async with endpoint(DatagramRecorder(), name, reuse_port=True) as second:
+            assert second.get_extra_info("sockname") == name
 
 
 def test_where_ports_cannot_be_shared_that_is_said(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,46 +168,36 @@ def test_a_factory_that_raises_leaves_no_socket_behind(loop: Loop) -> None:
         run(loop, loop.create_datagram_endpoint(fail, ANY_PORT))
 
 
-def test_cancelled_while_opening_it_closes_the_socket(loop: Loop) -> None:
+async def test_cancelled_while_opening_it_closes_the_socket(loop: Loop) -> None:
     protocol = DatagramRecorder()
-
-    async def main() -> None:
-        task = loop.create_task(loop.create_datagram_endpoint(lambda: protocol, ANY_PORT))
-        protocol.react["made"] = task.cancel
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await protocol.seen("lost")
-
-    run(loop, main())
+    task = loop.create_task(loop.create_datagram_endpoint(lambda: protocol, ANY_PORT))
+    protocol.react["made"] = task.cancel
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await protocol.seen("lost")
 
 
-def test_a_stale_unix_socket_is_replaced_and_other_files_are_not(loop: Loop, tmp_path: Path) -> None:
-    async def main() -> None:
-        stale, other = tmp_path / "stale", tmp_path / "other"
-        unix_socket(stale).close()
-        other.write_text("precious")
-        async with endpoint(DatagramRecorder(), str(stale), family=socket.AF_UNIX) as transport:
-            assert transport.get_extra_info("sockname") == str(stale)
-        with pytest.raises(OSError) as caught:
-            await loop.create_datagram_endpoint(DatagramRecorder, str(other), family=socket.AF_UNIX)
-        assert caught.value.errno == errno.EADDRINUSE
-        assert other.read_text() == "precious"
-
-    run(loop, main())
+async def test_a_stale_unix_socket_is_replaced_and_other_files_are_not(loop: Loop, tmp_path: Path) -> None:
+    stale, other = tmp_path / "stale", tmp_path / "other"
+    unix_socket(stale).close()
+    other.write_text("precious")
+    async with endpoint(DatagramRecorder(), str(stale), family=socket.AF_UNIX) as transport:
+        assert transport.get_extra_info("sockname") == str(stale)
+    with pytest.raises(OSError) as caught:
+        await loop.create_datagram_endpoint(DatagramRecorder, str(other), family=socket.AF_UNIX)
+    assert caught.value.errno == errno.EADDRINUSE
+    assert other.read_text() == "precious"
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/net/unix"), reason="abstract names are Linux's")
-def test_a_unix_socket_can_have_an_abstract_name(loop: Loop) -> None:
-    async def main() -> None:
-        name = f"\0loopcore-{os.getpid()}"
-        async with (
-            endpoint(DatagramRecorder(), name, family=socket.AF_UNIX) as server,
-            endpoint(DatagramRecorder(), remote_addr=name, family=socket.AF_UNIX) as client,
-        ):
-            client.sendto(b"x")
-            await server.get_protocol().seen("datagram")
-
-    run(loop, main())
+async def test_a_unix_socket_can_have_an_abstract_name() -> None:
+    name = f"\0loopcore-{os.getpid()}"
+    async with (
+        endpoint(DatagramRecorder(), name, family=socket.AF_UNIX) as server,
+        endpoint(DatagramRecorder(), remote_addr=name, family=socket.AF_UNIX) as client,
+    ):
+        client.sendto(b"x")
+        await server.get_protocol().seen("datagram")
 
 
 def test_debug_mode_logs_the_endpoint(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:

@@ -22,62 +22,50 @@ def deaf() -> Iterator[socket.socket]:
         yield sock
 
 
-def test_a_refusal_by_the_peers_host_is_an_error_of_one_datagram(loop: Loop, deaf: socket.socket) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
-            transport.sendto(b"x")
-            await protocol.seen("error")
-            (error,) = protocol.errors()
-            assert isinstance(error, ConnectionRefusedError)
-            assert not transport.is_closing()
-            deaf.connect(transport.get_extra_info("sockname"))
-            transport.sendto(b"y")
-            assert await drain(deaf, 1) == [b"y"]
-            deaf.send(b"z")
+async def test_a_refusal_by_the_peers_host_is_an_error_of_one_datagram(deaf: socket.socket) -> None:
+    protocol = DatagramRecorder()
+    async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
+        transport.sendto(b"x")
+        await protocol.seen("error")
+        (error,) = protocol.errors()
+        assert isinstance(error, ConnectionRefusedError)
+        assert not transport.is_closing()
+        deaf.connect(transport.get_extra_info("sockname"))
+        transport.sendto(b"y")
+        assert await drain(deaf, 1) == [b"y"]
+        deaf.send(b"z")
+        await protocol.seen("datagram")
+
+
+async def test_a_refusal_may_meet_the_next_datagram(deaf: socket.socket) -> None:
+    protocol = DatagramRecorder()
+    async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
+        transport.sendto(b"x")
+        transport.sendto(b"y")  # over the loopback device the answer is there already
+        assert [type(error) for error in protocol.errors()] == [ConnectionRefusedError]
+        assert not transport.is_closing()
+
+
+async def test_an_endpoint_without_a_peer_hears_nothing_of_refusals(deaf: socket.socket) -> None:
+    protocol = DatagramRecorder()
+    with udp_socket() as peer:
+        async with endpoint(protocol, ANY_PORT) as transport:
+            transport.sendto(b"x", deaf.getsockname())
+            peer.sendto(b"y", transport.get_extra_info("sockname"))
             await protocol.seen("datagram")
+            assert protocol.errors() == []
 
-    run(loop, main())
 
-
-def test_a_refusal_may_meet_the_next_datagram(loop: Loop, deaf: socket.socket) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
+async def test_a_datagram_that_is_too_long_is_refused_at_once() -> None:
+    protocol = DatagramRecorder()
+    with udp_socket() as peer:
+        async with endpoint(protocol, remote_addr=peer.getsockname()) as transport:
+            transport.sendto(bytes(70_000))
+            (error,) = protocol.errors()
+            assert isinstance(error, OSError)
+            assert error.errno == errno.EMSGSIZE
             transport.sendto(b"x")
-            transport.sendto(b"y")  # over the loopback device the answer is there already
-            assert [type(error) for error in protocol.errors()] == [ConnectionRefusedError]
-            assert not transport.is_closing()
-
-    run(loop, main())
-
-
-def test_an_endpoint_without_a_peer_hears_nothing_of_refusals(loop: Loop, deaf: socket.socket) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        with udp_socket() as peer:
-            async with endpoint(protocol, ANY_PORT) as transport:
-                transport.sendto(b"x", deaf.getsockname())
-                peer.sendto(b"y", transport.get_extra_info("sockname"))
-                await protocol.seen("datagram")
-                assert protocol.errors() == []
-
-    run(loop, main())
-
-
-def test_a_datagram_that_is_too_long_is_refused_at_once(loop: Loop) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        with udp_socket() as peer:
-            async with endpoint(protocol, remote_addr=peer.getsockname()) as transport:
-                transport.sendto(bytes(70_000))
-                (error,) = protocol.errors()
-                assert isinstance(error, OSError)
-                assert error.errno == errno.EMSGSIZE
-                transport.sendto(b"x")
-                assert await drain(peer, 1) == [b"x"]
-
-    run(loop, main())
+            assert await drain(peer, 1) == [b"x"]
 
 
 class Raising(DatagramRecorder):
@@ -90,48 +78,37 @@ class Raising(DatagramRecorder):
         raise ZeroDivisionError("of error_received")
 
 
-def test_an_error_in_datagram_received_is_reported_and_no_more(loop: Loop) -> None:
+async def test_an_error_in_datagram_received_is_reported_and_no_more(loop: Loop) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        protocol = Raising()
-        with udp_socket() as peer:
-            async with endpoint(protocol, ANY_PORT) as transport:
-                peer.sendto(b"x", transport.get_extra_info("sockname"))
-                peer.sendto(b"y", transport.get_extra_info("sockname"))
-                await protocol.seen("datagram", 2)
-                await settle()
-                assert not transport.is_closing()
-
-    run(loop, main())
+    protocol = Raising()
+    with udp_socket() as peer:
+        async with endpoint(protocol, ANY_PORT) as transport:
+            peer.sendto(b"x", transport.get_extra_info("sockname"))
+            peer.sendto(b"y", transport.get_extra_info("sockname"))
+            await protocol.seen("datagram", 2)
+            await settle()
+            assert not transport.is_closing()
     assert [str(context["exception"]) for context in handled.contexts] == ["of datagram_received"] * 2
     assert all(message.startswith("Exception in callback ") for message in handled.messages())
 
 
-def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop, deaf: socket.socket) -> None:
+async def test_an_error_in_error_received_is_reported_and_no_more(loop: Loop, deaf: socket.socket) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        protocol = Raising()
-        async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
-            transport.sendto(b"x")
-            await protocol.seen("error")
-            await settle()
-            assert not transport.is_closing()
-
-    run(loop, main())
+    protocol = Raising()
+    async with endpoint(protocol, remote_addr=deaf.getsockname()) as transport:
+        transport.sendto(b"x")
+        await protocol.seen("error")
+        await settle()
+        assert not transport.is_closing()
     assert [str(context["exception"]) for context in handled.contexts] == ["of error_received"]
     assert all(message.startswith("Exception in callback ") for message in handled.messages())
 
 
-def test_what_error_received_raises_within_sendto_reaches_the_caller(loop: Loop, deaf: socket.socket) -> None:
-    async def main() -> None:
-        async with endpoint(Raising(), ANY_PORT) as transport:
-            with pytest.raises(ZeroDivisionError, match="of error_received"):
-                transport.sendto(bytes(70_000), deaf.getsockname())
-            assert not transport.is_closing()
-
-    run(loop, main())
+async def test_what_error_received_raises_within_sendto_reaches_the_caller(deaf: socket.socket) -> None:
+    async with endpoint(Raising(), ANY_PORT) as transport:
+        with pytest.raises(ZeroDivisionError, match="of error_received"):
+            transport.sendto(bytes(70_000), deaf.getsockname())
+        assert not transport.is_closing()
 
 
 @pytest.mark.parametrize("address", [None, "nonsense", ("127.0.0.1",), ("127.0.0.1\0.example", 9)])

@@ -17,133 +17,104 @@ from tests.transports.recorder import run, settle
 Loop = asyncio.AbstractEventLoop
 
 
-def test_a_datagram_transport_is_asyncios(loop: Loop) -> None:
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-            assert isinstance(transport, asyncio.DatagramTransport | asyncio.Transport)
-            assert isinstance(transport, asyncio.BaseTransport)
-
-    run(loop, main())
+async def test_a_datagram_transport_is_asyncios() -> None:
+    async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+        assert isinstance(transport, asyncio.DatagramTransport | asyncio.Transport)
+        assert isinstance(transport, asyncio.BaseTransport)
 
 
 @pytest.mark.loopcore_only
-def test_a_datagram_transport_is_both_kinds_of_asyncios(loop: Loop) -> None:
+async def test_a_datagram_transport_is_both_kinds_of_asyncios() -> None:
     """asyncio's own is both since Python 3.12; its tests ask for the one, its documentation for the other."""
-
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-            assert isinstance(transport, asyncio.DatagramTransport)
-            assert isinstance(transport, asyncio.Transport)
-
-    run(loop, main())
+    async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+        assert isinstance(transport, asyncio.DatagramTransport)
+        assert isinstance(transport, asyncio.Transport)
 
 
 @pytest.mark.covers("DatagramTransport.get_extra_info('peername', 'sockname', 'socket', default)")
-def test_extra_info_names_the_socket_and_both_addresses(loop: Loop) -> None:
-    async def main() -> None:
-        with udp_socket() as peer:
-            async with endpoint(DatagramRecorder(), ANY_PORT, peer.getsockname()) as transport:
-                sock = transport.get_extra_info("socket")
-                assert isinstance(sock, TransportSocket)
-                assert sock.type == socket.SOCK_DGRAM
-                assert transport.get_extra_info("sockname") == sock.getsockname()
-                assert transport.get_extra_info("peername") == peer.getsockname()
-                assert transport.get_extra_info("nothing", 5) == 5
-            async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-                assert transport.get_extra_info("peername") is None
-
-    run(loop, main())
-
-
-def test_the_socket_is_closed_for_those_who_run_after_connection_lost(loop: Loop) -> None:
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+async def test_extra_info_names_the_socket_and_both_addresses() -> None:
+    with udp_socket() as peer:
+        async with endpoint(DatagramRecorder(), ANY_PORT, peer.getsockname()) as transport:
             sock = transport.get_extra_info("socket")
-            transport.close()
-            await asyncio.sleep(0)
-            assert sock.fileno() == -1
-
-    run(loop, main())
-
-
-def test_the_representation_tells_state_and_descriptor(loop: Loop) -> None:
-    async def main() -> None:
+            assert isinstance(sock, TransportSocket)
+            assert sock.type == socket.SOCK_DGRAM
+            assert transport.get_extra_info("sockname") == sock.getsockname()
+            assert transport.get_extra_info("peername") == peer.getsockname()
+            assert transport.get_extra_info("nothing", 5) == 5
         async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-            fd = transport.get_extra_info("socket").fileno()
-            await settle()
-            assert f"DatagramTransport fd={fd} read=polling write=<idle, bufsize=0>>" in repr(transport)
-            transport.close()
-            assert f"DatagramTransport closing fd={fd} read=idle" in repr(transport)
-            await settle()
-            assert f"DatagramTransport closed fd={fd}" in repr(transport)
+            assert transport.get_extra_info("peername") is None
 
-    run(loop, main())
+
+async def test_the_socket_is_closed_for_those_who_run_after_connection_lost() -> None:
+    async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+        sock = transport.get_extra_info("socket")
+        transport.close()
+        await asyncio.sleep(0)
+        assert sock.fileno() == -1
+
+
+async def test_the_representation_tells_state_and_descriptor() -> None:
+    async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+        fd = transport.get_extra_info("socket").fileno()
+        await settle()
+        assert f"DatagramTransport fd={fd} read=polling write=<idle, bufsize=0>>" in repr(transport)
+        transport.close()
+        assert f"DatagramTransport closing fd={fd} read=idle" in repr(transport)
+        await settle()
+        assert f"DatagramTransport closed fd={fd}" in repr(transport)
 
 
 @pytest.mark.covers("DatagramTransport.close", "DatagramTransport.is_closing")
-def test_the_protocol_is_called_in_order(loop: Loop) -> None:
+async def test_the_protocol_is_called_in_order(loop: Loop) -> None:
     protocol = DatagramRecorder()
-
-    async def main() -> None:
-        transport, returned = await loop.create_datagram_endpoint(lambda: protocol, ANY_PORT)
-        assert returned is protocol
-        assert protocol.transport is transport
-        transport.close()
-        transport.close()
-        assert transport.is_closing()
-        assert protocol.kinds() == ["made"]
-        await protocol.seen("lost")
-        await settle()
-        assert protocol.events == [("made",), ("lost", None)]
-
-    run(loop, main())
+    transport, returned = await loop.create_datagram_endpoint(lambda: protocol, ANY_PORT)
+    assert returned is protocol
+    assert protocol.transport is transport
+    transport.close()
+    transport.close()
+    assert transport.is_closing()
+    assert protocol.kinds() == ["made"]
+    await protocol.seen("lost")
+    await settle()
+    assert protocol.events == [("made",), ("lost", None)]
 
 
-def test_the_socket_is_closed_once_and_after_connection_lost(loop: Loop) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        transport, _ = await loop.create_datagram_endpoint(lambda: protocol, ANY_PORT)
-        sock = transport.get_extra_info("socket")
-        protocol.react["lost"] = lambda: protocol.note("fd", sock.fileno() >= 0)
-        transport.close()
-        await protocol.seen("fd")
-        assert protocol.events[-1] == ("fd", True)
-        await settle()
-        assert sock.fileno() == -1
-
-    run(loop, main())
+async def test_the_socket_is_closed_once_and_after_connection_lost(loop: Loop) -> None:
+    protocol = DatagramRecorder()
+    transport, _ = await loop.create_datagram_endpoint(lambda: protocol, ANY_PORT)
+    sock = transport.get_extra_info("socket")
+    protocol.react["lost"] = lambda: protocol.note("fd", sock.fileno() >= 0)
+    transport.close()
+    await protocol.seen("fd")
+    assert protocol.events[-1] == ("fd", True)
+    await settle()
+    assert sock.fileno() == -1
 
 
-def test_nothing_is_received_after_close(loop: Loop) -> None:
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        with udp_socket() as peer:
-            async with endpoint(protocol, ANY_PORT) as transport:
-                protocol.react["datagram"] = transport.close
-                for data in (b"1", b"2", b"3"):
-                    peer.sendto(data, transport.get_extra_info("sockname"))
-                await protocol.seen("lost")
-                assert protocol.datagrams() == [b"1"]
-
-    run(loop, main())
+async def test_nothing_is_received_after_close() -> None:
+    protocol = DatagramRecorder()
+    with udp_socket() as peer:
+        async with endpoint(protocol, ANY_PORT) as transport:
+            protocol.react["datagram"] = transport.close
+            for data in (b"1", b"2", b"3"):
+                peer.sendto(data, transport.get_extra_info("sockname"))
+            await protocol.seen("lost")
+            assert protocol.datagrams() == [b"1"]
 
 
-def test_sending_on_a_lost_transport_goes_nowhere_and_is_said_in_the_end(
-    loop: Loop, caplog: pytest.LogCaptureFixture
+async def test_sending_on_a_lost_transport_goes_nowhere_and_is_said_in_the_end(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
-        with udp_socket() as peer:
-            async with endpoint(DatagramRecorder(), remote_addr=peer.getsockname()) as transport:
-                transport.abort()
-                for _ in range(4):
-                    transport.sendto(b"x")
-                assert not caplog.records
+    with udp_socket() as peer:
+        async with endpoint(DatagramRecorder(), remote_addr=peer.getsockname()) as transport:
+            transport.abort()
+            for _ in range(4):
                 transport.sendto(b"x")
-                assert "socket.send() raised exception" in caplog.text
-                with pytest.raises(BlockingIOError):
-                    peer.recv(10)
-
-    run(loop, main())
+            assert not caplog.records
+            transport.sendto(b"x")
+            assert "socket.send() raised exception" in caplog.text
+            with pytest.raises(BlockingIOError):
+                peer.recv(10)
 
 
 @pytest.mark.differs(
@@ -151,19 +122,15 @@ def test_sending_on_a_lost_transport_goes_nowhere_and_is_said_in_the_end(
     why="On a lost transport without a peer the datagram is dropped; asyncio calls a method of None.",
 )
 @pytest.mark.loopcore_only
-def test_sending_on_a_closed_transport_without_a_peer_goes_nowhere(loop: Loop) -> None:
+async def test_sending_on_a_closed_transport_without_a_peer_goes_nowhere() -> None:
     """asyncio calls a method of None and reports a fatal error."""
-
-    async def main() -> None:
-        with udp_socket() as peer:
-            async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-                transport.close()
-                await settle()
-                transport.sendto(b"x", peer.getsockname())
-                with pytest.raises(BlockingIOError):
-                    peer.recv(10)
-
-    run(loop, main())
+    with udp_socket() as peer:
+        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+            transport.close()
+            await settle()
+            transport.sendto(b"x", peer.getsockname())
+            with pytest.raises(BlockingIOError):
+                peer.recv(10)
 
 
 def test_a_transport_that_is_dropped_warns_and_closes_its_socket(loop: Loop) -> None:
@@ -210,92 +177,76 @@ def test_nothing_keeps_a_lost_transport_alive(loop: Loop) -> None:
         gc.enable()
 
 
-def test_the_descriptor_is_the_transports(loop: Loop) -> None:
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
-            fd = transport.get_extra_info("socket").fileno()
-            with pytest.raises(RuntimeError, match="is used by transport"):
-                loop.add_reader(fd, print)
-            with pytest.raises(RuntimeError, match="is used by transport"):
-                loop.remove_writer(fd)
-
-    run(loop, main())
+async def test_the_descriptor_is_the_transports(loop: Loop) -> None:
+    async with endpoint(DatagramRecorder(), ANY_PORT) as transport:
+        fd = transport.get_extra_info("socket").fileno()
+        with pytest.raises(RuntimeError, match="is used by transport"):
+            loop.add_reader(fd, print)
+        with pytest.raises(RuntimeError, match="is used by transport"):
+            loop.remove_writer(fd)
 
 
 @pytest.mark.covers("DatagramTransport.get_protocol", "DatagramTransport.set_protocol")
-def test_the_protocol_can_be_exchanged(loop: Loop) -> None:
-    async def main() -> None:
-        first, second = DatagramRecorder(), DatagramRecorder()
-        with udp_socket() as peer:
-            async with endpoint(first, ANY_PORT) as transport:
-                assert transport.get_protocol() is first
-                transport.set_protocol(second)
-                assert transport.get_protocol() is second
-                peer.sendto(b"x", transport.get_extra_info("sockname"))
-                await second.seen("datagram")
-                transport.close()
-                await second.seen("lost")
-                assert first.kinds() == ["made"]
-
-    run(loop, main())
+async def test_the_protocol_can_be_exchanged() -> None:
+    first, second = DatagramRecorder(), DatagramRecorder()
+    with udp_socket() as peer:
+        async with endpoint(first, ANY_PORT) as transport:
+            assert transport.get_protocol() is first
+            transport.set_protocol(second)
+            assert transport.get_protocol() is second
+            peer.sendto(b"x", transport.get_extra_info("sockname"))
+            await second.seen("datagram")
+            transport.close()
+            await second.seen("lost")
+            assert first.kinds() == ["made"]
 
 
-def test_a_method_that_is_exchanged_later_is_the_one_called(loop: Loop) -> None:
-    async def main() -> None:
-        protocol: Any = DatagramRecorder()
-        with udp_socket() as peer:
-            async with endpoint(protocol, ANY_PORT) as transport:
-                protocol.datagram_received = lambda data, addr: protocol.note("other", data)
-                peer.sendto(b"x", transport.get_extra_info("sockname"))
-                await protocol.seen("other")
-
-    run(loop, main())
+async def test_a_method_that_is_exchanged_later_is_the_one_called() -> None:
+    protocol: Any = DatagramRecorder()
+    with udp_socket() as peer:
+        async with endpoint(protocol, ANY_PORT) as transport:
+            protocol.datagram_received = lambda data, addr: protocol.note("other", data)
+            peer.sendto(b"x", transport.get_extra_info("sockname"))
+            await protocol.seen("other")
 
 
-def test_the_protocol_runs_in_the_context_that_made_the_transport(loop: Loop) -> None:
+async def test_the_protocol_runs_in_the_context_that_made_the_transport() -> None:
     variable = contextvars.ContextVar("variable", default="outside")
-
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        seen: list[str] = []
-        for kind in ("made", "datagram", "error"):
-            protocol.react[kind] = lambda: seen.append(variable.get())
-        variable.set("inside")
-        with udp_socket() as peer:
-            name = peer.getsockname()
-            async with endpoint(protocol, remote_addr=name) as transport:
-                variable.set("later")
-                peer.sendto(b"x", transport.get_extra_info("sockname"))
-                await protocol.seen("datagram")
-                transport.sendto(b"y")
-                await drain(peer, 1)
-                peer.connect(name)  # to itself: it hears nobody else, and keeps its port
-                transport.sendto(b"z")
-                await protocol.seen("error")
-        assert seen == ["inside"] * 3
-
-    run(loop, main())
+    protocol = DatagramRecorder()
+    seen: list[str] = []
+    for kind in ("made", "datagram", "error"):
+        protocol.react[kind] = lambda: seen.append(variable.get())
+    variable.set("inside")
+    with udp_socket() as peer:
+        name = peer.getsockname()
+        async with endpoint(protocol, remote_addr=name) as transport:
+            variable.set("later")
+            peer.sendto(b"x", transport.get_extra_info("sockname"))
+            await protocol.seen("datagram")
+            transport.sendto(b"y")
+            await drain(peer, 1)
+            peer.connect(name)  # to itself: it hears nobody else, and keeps its port
+            transport.sendto(b"z")
+            await protocol.seen("error")
+    assert seen == ["inside"] * 3
 
 
 @pytest.mark.loopcore_only
-def test_five_hundred_cycles_leave_nothing_behind(loop: Any) -> None:
+async def test_five_hundred_cycles_leave_nothing_behind(loop: Any) -> None:
     async def cycle(name: Any) -> None:
         async with endpoint(DatagramRecorder(), ANY_PORT, name) as transport:
             transport.sendto(b"x")
 
-    async def main() -> None:
-        with udp_socket() as peer:
-            for _ in range(20):
+    with udp_socket() as peer:
+        for _ in range(20):
+            await cycle(peer.getsockname())
+        gc.collect()
+        gc.disable()
+        try:
+            before = len(gc.get_objects())
+            for _ in range(500):
                 await cycle(peer.getsockname())
-            gc.collect()
-            gc.disable()
-            try:
-                before = len(gc.get_objects())
-                for _ in range(500):
-                    await cycle(peer.getsockname())
-                assert len(gc.get_objects()) < before + 250
-                assert len(loop.readiness.watched()) <= 1
-            finally:
-                gc.enable()
-
-    run(loop, main())
+            assert len(gc.get_objects()) < before + 250
+            assert len(loop.readiness.watched()) <= 1
+        finally:
+            gc.enable()

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.transports.endpoints_support import PATIENCE, row, run
+from tests.coroutines import PATIENCE
+from tests.transports.endpoints_support import row, run
+
+pytestmark = pytest.mark.settles
 
 
 class Recorder(asyncio.Protocol):
@@ -57,42 +60,32 @@ async def close(protocol: asyncio.BaseProtocol) -> None:
 
 
 @pytest.mark.covers("EventLoop.create_connection(host, port)")
-def test_the_protocol_is_connected_before_create_connection_returns(
+async def test_the_protocol_is_connected_before_create_connection_returns(
     loop: asyncio.AbstractEventLoop, listening: socket.socket
 ) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.create_connection(Recorder, *listening.getsockname())
-        assert protocol.events == ["made"]
-        assert protocol.transport is transport
-        assert transport.get_extra_info("peername") == listening.getsockname()
-        await close(protocol)
-        assert protocol.events == ["made", "lost"]
-
-    run(loop, main())
+    transport, protocol = await loop.create_connection(Recorder, *listening.getsockname())
+    assert protocol.events == ["made"]
+    assert protocol.transport is transport
+    assert transport.get_extra_info("peername") == listening.getsockname()
+    await close(protocol)
+    assert protocol.events == ["made", "lost"]
 
 
 @pytest.mark.parametrize("convert", [int, str], ids=["number", "text"])
-def test_a_port_may_be_a_number_or_text(
+async def test_a_port_may_be_a_number_or_text(
     loop: asyncio.AbstractEventLoop, listening: socket.socket, convert: Callable[[int], Any]
 ) -> None:
-    async def main() -> None:
-        port = listening.getsockname()[1]
-        _, protocol = await loop.create_connection(Recorder, "127.0.0.1", convert(port))
-        await close(protocol)
-
-    run(loop, main())
+    port = listening.getsockname()[1]
+    _, protocol = await loop.create_connection(Recorder, "127.0.0.1", convert(port))
+    await close(protocol)
 
 
-def test_a_literal_address_needs_no_resolver(
+async def test_a_literal_address_needs_no_resolver(
     loop: asyncio.AbstractEventLoop, listening: socket.socket, resolves_to: Callable[..., None], closed_port: int
 ) -> None:
     resolves_to(row("127.0.0.1", closed_port))
-
-    async def main() -> None:
-        _, protocol = await loop.create_connection(Recorder, "127.0.0.1", listening.getsockname()[1])
-        await close(protocol)
-
-    run(loop, main())
+    _, protocol = await loop.create_connection(Recorder, "127.0.0.1", listening.getsockname()[1])
+    await close(protocol)
 
 
 def test_a_refused_connection_names_the_address(loop: asyncio.AbstractEventLoop, closed_port: int) -> None:
@@ -101,17 +94,13 @@ def test_a_refused_connection_names_the_address(loop: asyncio.AbstractEventLoop,
     assert caught.value.errno == errno.ECONNREFUSED
 
 
-def test_the_next_address_is_tried_when_one_refuses(
+async def test_the_next_address_is_tried_when_one_refuses(
     loop: asyncio.AbstractEventLoop, listening: socket.socket, closed_port: int, resolves_to: Callable[..., None]
 ) -> None:
     resolves_to(row("127.0.0.1", closed_port), row("127.0.0.1", listening.getsockname()[1]))
-
-    async def main() -> None:
-        transport, protocol = await loop.create_connection(Recorder, "name.test", 80)
-        assert transport.get_extra_info("peername") == listening.getsockname()
-        await close(protocol)
-
-    run(loop, main())
+    transport, protocol = await loop.create_connection(Recorder, "name.test", 80)
+    assert transport.get_extra_info("peername") == listening.getsockname()
+    await close(protocol)
 
 
 def test_different_errors_are_joined_into_one_text(
@@ -161,17 +150,12 @@ def test_a_literal_of_the_wrong_family_is_a_resolver_error(loop: asyncio.Abstrac
 
 
 @pytest.mark.covers("EventLoop.create_connection(local_addr)")
-def test_local_addr_is_where_the_connection_comes_from(
+async def test_local_addr_is_where_the_connection_comes_from(
     loop: asyncio.AbstractEventLoop, listening: socket.socket
 ) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.create_connection(
-            Recorder, *listening.getsockname(), local_addr=("127.0.0.3", 0)
-        )
-        assert transport.get_extra_info("sockname")[0] == "127.0.0.3"
-        await close(protocol)
-
-    run(loop, main())
+    transport, protocol = await loop.create_connection(Recorder, *listening.getsockname(), local_addr=("127.0.0.3", 0))
+    assert transport.get_extra_info("sockname")[0] == "127.0.0.3"
+    await close(protocol)
 
 
 def test_a_local_address_in_use_is_named(loop: asyncio.AbstractEventLoop, listening: socket.socket) -> None:
@@ -191,26 +175,20 @@ def test_a_local_address_of_another_family_is_an_error(
 
 
 @pytest.mark.covers("EventLoop.create_connection(sock)")
-def test_a_connected_socket_is_taken_over(loop: asyncio.AbstractEventLoop, listening: socket.socket) -> None:
-    async def main() -> None:
-        sock = socket.create_connection(listening.getsockname())
-        transport, protocol = await loop.create_connection(Recorder, sock=sock)
-        assert sock.gettimeout() == 0.0
-        assert transport.get_extra_info("sockname") == sock.getsockname()
+async def test_a_connected_socket_is_taken_over(loop: asyncio.AbstractEventLoop, listening: socket.socket) -> None:
+    sock = socket.create_connection(listening.getsockname())
+    transport, protocol = await loop.create_connection(Recorder, sock=sock)
+    assert sock.gettimeout() == 0.0
+    assert transport.get_extra_info("sockname") == sock.getsockname()
+    await close(protocol)
+    assert sock.fileno() == -1
+
+
+async def test_a_unix_socket_is_a_stream_too(loop: asyncio.AbstractEventLoop) -> None:
+    ours, peer = socket.socketpair()
+    with peer:
+        _, protocol = await loop.create_connection(Recorder, sock=ours)
         await close(protocol)
-        assert sock.fileno() == -1
-
-    run(loop, main())
-
-
-def test_a_unix_socket_is_a_stream_too(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        ours, peer = socket.socketpair()
-        with peer:
-            _, protocol = await loop.create_connection(Recorder, sock=ours)
-            await close(protocol)
-
-    run(loop, main())
 
 
 def test_a_socket_excludes_host_and_port(loop: asyncio.AbstractEventLoop) -> None:
@@ -249,7 +227,7 @@ def test_an_error_of_the_factory_leaves_the_programs_socket_alone_before_python_
         assert (sock.fileno() == -1) == (sys.version_info >= (3, 14))
 
 
-def test_an_error_of_closing_does_not_hide_why_connecting_has_failed(
+async def test_an_error_of_closing_does_not_hide_why_connecting_has_failed(
     loop: asyncio.AbstractEventLoop, backend_name: str, monkeypatch: pytest.MonkeyPatch, listening: socket.socket
 ) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 14):
@@ -265,15 +243,12 @@ def test_an_error_of_closing_does_not_hide_why_connecting_has_failed(
             super().close()
             raise OSError("the socket sticks")
 
-    async def main() -> None:
-        monkeypatch.setattr(loop, "sock_connect", refuse)
-        address = listening.getsockname()
-        with monkeypatch.context() as patched:
-            patched.setattr(socket, "socket", Sticking)
-            with pytest.raises(LookupError, match="no connection today"):
-                await loop.create_connection(Recorder, *address)
-
-    run(loop, main())
+    monkeypatch.setattr(loop, "sock_connect", refuse)
+    address = listening.getsockname()
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socket", Sticking)
+        with pytest.raises(LookupError, match="no connection today"):
+            await loop.create_connection(Recorder, *address)
 
 
 @pytest.mark.differs(
@@ -295,17 +270,16 @@ def test_an_error_of_the_factory_closes_the_socket_made_for_it(
         assert accepted.recv(1) == b""
 
 
-def test_a_cancelled_connect_closes_its_socket(loop: asyncio.AbstractEventLoop, full_listener: tuple[str, int]) -> None:
-    async def main() -> None:
-        connecting = loop.create_task(loop.create_connection(Recorder, *full_listener))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert not connecting.done()
-        connecting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await connecting
-
-    run(loop, main())
+async def test_a_cancelled_connect_closes_its_socket(
+    loop: asyncio.AbstractEventLoop, full_listener: tuple[str, int]
+) -> None:
+    connecting = loop.create_task(loop.create_connection(Recorder, *full_listener))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not connecting.done()
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.transports.endpoints_support import PATIENCE, Greeter, row, run, stop
+from tests.coroutines import PATIENCE
+from tests.transports.endpoints_support import Greeter, row, run, stop
+
+pytestmark = pytest.mark.settles
 
 
 def ports(server: asyncio.AbstractServer) -> list[int]:
@@ -48,109 +51,86 @@ def resolves_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return install
 
 
-def test_port_zero_serves_on_a_free_port(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        server = await loop.create_server(Greeter, "127.0.0.1", 0)
-        assert server.is_serving()
-        (port,) = ports(server)
-        assert port
-        assert await greeting("127.0.0.1", port) == b"hello"
-        await stop(server)
-
-    run(loop, main())
+async def test_port_zero_serves_on_a_free_port(loop: asyncio.AbstractEventLoop) -> None:
+    server = await loop.create_server(Greeter, "127.0.0.1", 0)
+    assert server.is_serving()
+    (port,) = ports(server)
+    assert port
+    assert await greeting("127.0.0.1", port) == b"hello"
+    await stop(server)
 
 
 @pytest.mark.parametrize("host", [None, ""])
-def test_no_host_means_every_interface(loop: asyncio.AbstractEventLoop, host: str | None) -> None:
-    async def main() -> None:
-        server = await loop.create_server(Greeter, host, 0)
-        assert set(hosts(server)) <= {"0.0.0.0", "::"}
-        assert "0.0.0.0" in hosts(server)
-        port = next(sock.getsockname()[1] for sock in server.sockets if sock.family == socket.AF_INET)
-        assert await greeting("127.0.0.1", port) == b"hello"
-        await stop(server)
-
-    run(loop, main())
+async def test_no_host_means_every_interface(loop: asyncio.AbstractEventLoop, host: str | None) -> None:
+    server = await loop.create_server(Greeter, host, 0)
+    assert set(hosts(server)) <= {"0.0.0.0", "::"}
+    assert "0.0.0.0" in hosts(server)
+    port = next(sock.getsockname()[1] for sock in server.sockets if sock.family == socket.AF_INET)
+    assert await greeting("127.0.0.1", port) == b"hello"
+    await stop(server)
 
 
-def test_a_list_of_hosts_is_served_one_socket_each(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        server = await loop.create_server(Greeter, ["127.0.0.1", "127.0.0.2"], 0)
-        assert hosts(server) == ["127.0.0.1", "127.0.0.2"]
-        for sock in server.sockets:
-            assert await greeting(*sock.getsockname()) == b"hello"
-        await stop(server)
-
-    run(loop, main())
+async def test_a_list_of_hosts_is_served_one_socket_each(loop: asyncio.AbstractEventLoop) -> None:
+    server = await loop.create_server(Greeter, ["127.0.0.1", "127.0.0.2"], 0)
+    assert hosts(server) == ["127.0.0.1", "127.0.0.2"]
+    for sock in server.sockets:
+        assert await greeting(*sock.getsockname()) == b"hello"
+    await stop(server)
 
 
-def test_a_host_named_twice_is_bound_once(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        server = await loop.create_server(Greeter, ["127.0.0.1", "127.0.0.1"], 0)
-        assert hosts(server) == ["127.0.0.1"]
-        await stop(server)
-
-    run(loop, main())
+async def test_a_host_named_twice_is_bound_once(loop: asyncio.AbstractEventLoop) -> None:
+    server = await loop.create_server(Greeter, ["127.0.0.1", "127.0.0.1"], 0)
+    assert hosts(server) == ["127.0.0.1"]
+    await stop(server)
 
 
-def test_ipv4_and_ipv6_share_a_port_number(loop: asyncio.AbstractEventLoop) -> None:
+async def test_ipv4_and_ipv6_share_a_port_number(loop: asyncio.AbstractEventLoop) -> None:
     needs_ipv6()
-
-    async def main() -> None:
-        four = None
-        while four is None:
-            six = await loop.create_server(Greeter, "::", 0)
-            (port,) = ports(six)
-            (sock,) = six.sockets
-            assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 1
-            try:
-                four = await loop.create_server(Greeter, "0.0.0.0", port)
-            except OSError as exc:
-                await stop(six)
-                if exc.errno != errno.EADDRINUSE:  # else the number was free for IPv6 alone: take another
-                    raise
-        assert await greeting("::1", port) == b"hello"
-        assert await greeting("127.0.0.1", port) == b"hello"
-        await stop(four)
-        await stop(six)
-
-    run(loop, main())
+    four = None
+    while four is None:
+        six = await loop.create_server(Greeter, "::", 0)
+        (port,) = ports(six)
+        (sock,) = six.sockets
+        assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 1
+        try:
+            four = await loop.create_server(Greeter, "0.0.0.0", port)
+        except OSError as exc:
+            await stop(six)
+            if exc.errno != errno.EADDRINUSE:  # else the number was free for IPv6 alone: take another
+                raise
+    assert await greeting("::1", port) == b"hello"
+    assert await greeting("127.0.0.1", port) == b"hello"
+    await stop(four)
+    await stop(six)
 
 
 @pytest.mark.covers("EventLoop.create_server(family)")
-def test_family_limits_what_a_name_means(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        server = await loop.create_server(Greeter, None, 0, family=socket.AF_INET)
-        assert hosts(server) == ["0.0.0.0"]
-        await stop(server)
-
-    run(loop, main())
+async def test_family_limits_what_a_name_means(loop: asyncio.AbstractEventLoop) -> None:
+    server = await loop.create_server(Greeter, None, 0, family=socket.AF_INET)
+    assert hosts(server) == ["0.0.0.0"]
+    await stop(server)
 
 
 @pytest.mark.covers("EventLoop.create_server(reuse_address)")
 @pytest.mark.parametrize(("asked", "set_to"), [(None, True), (True, True), (False, False)])
-def test_reuse_address_is_on_unless_refused(loop: asyncio.AbstractEventLoop, asked: bool | None, set_to: bool) -> None:
-    async def main() -> None:
-        server = await loop.create_server(Greeter, "127.0.0.1", 0, reuse_address=asked)
-        (sock,) = server.sockets
-        assert bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)) is set_to
-        await stop(server)
-
-    run(loop, main())
+async def test_reuse_address_is_on_unless_refused(
+    loop: asyncio.AbstractEventLoop, asked: bool | None, set_to: bool
+) -> None:
+    server = await loop.create_server(Greeter, "127.0.0.1", 0, reuse_address=asked)
+    (sock,) = server.sockets
+    assert bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)) is set_to
+    await stop(server)
 
 
 @pytest.mark.covers("EventLoop.create_server(reuse_port)")
-def test_reuse_port_lets_two_servers_share_a_port(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        one = await loop.create_server(Greeter, "127.0.0.1", 0, reuse_port=True)
-        (port,) = ports(one)
-        two = await loop.create_server(Greeter, "127.0.0.1", port, reuse_port=True)
-        assert ports(two) == [port]
-        await stop(one)
-        assert await greeting("127.0.0.1", port) == b"hello"
-        await stop(two)
-
-    run(loop, main())
+async def test_reuse_port_lets_two_servers_share_a_port(loop: asyncio.AbstractEventLoop) -> None:
+    one = await loop.create_server(Greeter, "127.0.0.1", 0, reuse_port=True)
+    (port,) = ports(one)
+    two = await loop.create_server(Greeter, "127.0.0.1", port, reuse_port=True)
+    assert ports(two) == [port]
+    await stop(one)
+    assert await greeting("127.0.0.1", port) == b"hello"
+    await stop(two)
 
 
 def test_reuse_port_without_system_support_is_a_value_error(
@@ -162,46 +142,36 @@ def test_reuse_port_without_system_support_is_a_value_error(
 
 
 @pytest.mark.covers("EventLoop.create_server(keep_alive)")
-def test_keep_alive_is_set_on_the_listening_socket(loop: asyncio.AbstractEventLoop, backend_name: str) -> None:
+async def test_keep_alive_is_set_on_the_listening_socket(loop: asyncio.AbstractEventLoop, backend_name: str) -> None:
     if backend_name == "asyncio" and sys.version_info < (3, 13):
         pytest.skip("asyncio has keep_alive since Python 3.13")
-
-    async def main() -> None:
-        options: dict[str, Any] = {"keep_alive": True}
-        server = await loop.create_server(Greeter, "127.0.0.1", 0, **options)
-        (sock,) = server.sockets
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        await stop(server)
-
-    run(loop, main())
+    options: dict[str, Any] = {"keep_alive": True}
+    server = await loop.create_server(Greeter, "127.0.0.1", 0, **options)
+    (sock,) = server.sockets
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    await stop(server)
 
 
 @pytest.mark.covers("EventLoop.create_server(sock)")
-def test_a_bound_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        sock = socket.socket()
-        sock.bind(("127.0.0.1", 0))
-        server = await loop.create_server(Greeter, sock=sock)
-        assert await greeting(*sock.getsockname()) == b"hello"
-        await stop(server)
-        assert sock.fileno() == -1
-
-    run(loop, main())
+async def test_a_bound_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> None:
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    server = await loop.create_server(Greeter, sock=sock)
+    assert await greeting(*sock.getsockname()) == b"hello"
+    await stop(server)
+    assert sock.fileno() == -1
 
 
 @pytest.mark.covers("EventLoop.create_server(start_serving)")
-def test_a_server_that_does_not_start_yet_refuses(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        server = await loop.create_server(Greeter, "127.0.0.1", 0, start_serving=False)
-        assert not server.is_serving()
-        (port,) = ports(server)
-        with pytest.raises(ConnectionRefusedError):
-            await greeting("127.0.0.1", port)
-        await server.start_serving()
-        assert await greeting("127.0.0.1", port) == b"hello"
-        await stop(server)
-
-    run(loop, main())
+async def test_a_server_that_does_not_start_yet_refuses(loop: asyncio.AbstractEventLoop) -> None:
+    server = await loop.create_server(Greeter, "127.0.0.1", 0, start_serving=False)
+    assert not server.is_serving()
+    (port,) = ports(server)
+    with pytest.raises(ConnectionRefusedError):
+        await greeting("127.0.0.1", port)
+    await server.start_serving()
+    assert await greeting("127.0.0.1", port) == b"hello"
+    await stop(server)
 
 
 def test_an_address_in_use_is_named_and_nothing_stays_bound(loop: asyncio.AbstractEventLoop) -> None:
@@ -218,17 +188,13 @@ def test_an_address_in_use_is_named_and_nothing_stays_bound(loop: asyncio.Abstra
 
 
 @pytest.mark.loopcore_only  # asyncio has it since 3.11.8, 3.12.2
-def test_an_address_this_machine_does_not_have_is_skipped(
+async def test_an_address_this_machine_does_not_have_is_skipped(
     loop: asyncio.AbstractEventLoop, resolves_to: Callable[..., None]
 ) -> None:
     resolves_to(row("203.0.113.7", 0), row("127.0.0.1", 0))
-
-    async def main() -> None:
-        server = await loop.create_server(Greeter, "name.test", 0)
-        assert hosts(server) == ["127.0.0.1"]
-        await stop(server)
-
-    run(loop, main())
+    server = await loop.create_server(Greeter, "name.test", 0)
+    assert hosts(server) == ["127.0.0.1"]
+    await stop(server)
 
 
 @pytest.mark.loopcore_only  # asyncio has it since 3.11.8, 3.12.2
@@ -245,17 +211,13 @@ def test_a_name_without_addresses_is_an_error(
         run(loop, loop.create_server(Greeter, "name.test", 0))
 
 
-def test_a_socket_of_an_unknown_family_is_skipped(
+async def test_a_socket_of_an_unknown_family_is_skipped(
     loop: asyncio.AbstractEventLoop, resolves_to: Callable[..., None]
 ) -> None:
     resolves_to((12345, socket.SOCK_STREAM, 0, "", ("x", 0)), row("127.0.0.1", 0))
-
-    async def main() -> None:
-        server = await loop.create_server(Greeter, "name.test", 0)
-        assert hosts(server) == ["127.0.0.1"]
-        await stop(server)
-
-    run(loop, main())
+    server = await loop.create_server(Greeter, "name.test", 0)
+    assert hosts(server) == ["127.0.0.1"]
+    await stop(server)
 
 
 @pytest.mark.differs(
@@ -283,7 +245,9 @@ def test_a_server_that_cannot_listen_closes_its_sockets(
         assert caught.value.errno == errno.EADDRINUSE
 
 
-def test_a_cancelled_look_up_leaves_nothing(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_look_up_leaves_nothing(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import threading
 
     asked, answer = threading.Event(), threading.Event()
@@ -296,17 +260,13 @@ def test_a_cancelled_look_up_leaves_nothing(loop: asyncio.AbstractEventLoop, mon
         return [row("127.0.0.1", 0)]
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-
-    async def main() -> None:
-        creating = loop.create_task(loop.create_server(Greeter, "name.test", 0))
-        while not asked.is_set():
-            await asyncio.sleep(0)
-        creating.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await creating
-        answer.set()
-
-    run(loop, main())
+    creating = loop.create_task(loop.create_server(Greeter, "name.test", 0))
+    while not asked.is_set():
+        await asyncio.sleep(0)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    answer.set()
 
 
 def test_a_socket_excludes_host_and_port(loop: asyncio.AbstractEventLoop) -> None:
@@ -355,17 +315,14 @@ def test_debug_mode_says_what_is_served(loop: asyncio.AbstractEventLoop, caplog:
 
 
 @pytest.mark.covers("EventLoop.connect_accepted_socket")
-def test_an_accepted_socket_becomes_a_connection(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            client = socket.create_connection(listening.getsockname())
-            accepted, _ = listening.accept()
-        with client:
-            transport, protocol = await loop.connect_accepted_socket(Greeter, accepted)
-            assert isinstance(protocol, Greeter)
-            assert transport.get_extra_info("peername") == client.getsockname()
-            client.setblocking(False)
-            assert await loop.sock_recv(client, 100) == b"hello"
-            assert await loop.sock_recv(client, 100) == b""
-
-    run(loop, main())
+async def test_an_accepted_socket_becomes_a_connection(loop: asyncio.AbstractEventLoop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        client = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+    with client:
+        transport, protocol = await loop.connect_accepted_socket(Greeter, accepted)
+        assert isinstance(protocol, Greeter)
+        assert transport.get_extra_info("peername") == client.getsockname()
+        client.setblocking(False)
+        assert await loop.sock_recv(client, 100) == b"hello"
+        assert await loop.sock_recv(client, 100) == b""

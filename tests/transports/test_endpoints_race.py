@@ -16,6 +16,8 @@ from loopcore.endpoints.race import race
 from loopcore.services.literals import numeric_info
 from tests.transports.endpoints_support import row, run
 
+pytestmark = pytest.mark.settles
+
 NEVER = 3600.0
 """A delay that no test outlives: the next attempt starts because the one before it failed, or not at all."""
 
@@ -59,117 +61,93 @@ def start(attempts: Attempts, delay: float) -> "asyncio.Task[socket.socket | Non
     return loop.create_task(race(attempts.all(), delay, create_task=loop.create_task, time=loop.time))
 
 
-def test_a_second_attempt_waits_while_the_first_has_time(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        attempts = Attempts(2)
-        racing = start(attempts, NEVER)
-        await attempts.until_started(1)
-        won = attempts.succeed(0)
-        assert await racing is won
-        assert len(attempts.started) == 1
-        won.close()
-
-    run(loop, main())
+async def test_a_second_attempt_waits_while_the_first_has_time() -> None:
+    attempts = Attempts(2)
+    racing = start(attempts, NEVER)
+    await attempts.until_started(1)
+    won = attempts.succeed(0)
+    assert await racing is won
+    assert len(attempts.started) == 1
+    won.close()
 
 
-def test_a_failure_starts_the_next_attempt_at_once(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        attempts = Attempts(2)
-        racing = start(attempts, NEVER)
-        await attempts.until_started(1)
-        attempts.fail(0)
-        await attempts.until_started(2)
-        won = attempts.succeed(1)
-        assert await racing is won
-        won.close()
-
-    run(loop, main())
+async def test_a_failure_starts_the_next_attempt_at_once() -> None:
+    attempts = Attempts(2)
+    racing = start(attempts, NEVER)
+    await attempts.until_started(1)
+    attempts.fail(0)
+    await attempts.until_started(2)
+    won = attempts.succeed(1)
+    assert await racing is won
+    won.close()
 
 
-def test_the_delay_starts_the_next_attempt_and_the_loser_is_cancelled(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        attempts = Attempts(2)
-        racing = start(attempts, 0.0)
-        await attempts.until_started(2)
-        won = attempts.succeed(1)
-        assert await racing is won
-        assert attempts.started[0].cancelled()
-        won.close()
-
-    run(loop, main())
+async def test_the_delay_starts_the_next_attempt_and_the_loser_is_cancelled() -> None:
+    attempts = Attempts(2)
+    racing = start(attempts, 0.0)
+    await attempts.until_started(2)
+    won = attempts.succeed(1)
+    assert await racing is won
+    assert attempts.started[0].cancelled()
+    won.close()
 
 
-def test_an_earlier_attempt_may_still_win(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        attempts = Attempts(3)
-        racing = start(attempts, 0.0)
-        await attempts.until_started(3)
-        attempts.fail(2)
-        attempts.fail(1)
-        won = attempts.succeed(0)
-        assert await racing is won
-        won.close()
-
-    run(loop, main())
+async def test_an_earlier_attempt_may_still_win() -> None:
+    attempts = Attempts(3)
+    racing = start(attempts, 0.0)
+    await attempts.until_started(3)
+    attempts.fail(2)
+    attempts.fail(1)
+    won = attempts.succeed(0)
+    assert await racing is won
+    won.close()
 
 
-def test_of_two_that_connect_together_one_is_closed(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        attempts = Attempts(2)
-        racing = start(attempts, 0.0)
-        await attempts.until_started(2)
-        attempts.succeed(0)
-        attempts.succeed(1)
-        won = await racing
-        assert won is not None
-        assert sorted(each.fileno() for each in attempts.sockets) == [-1, won.fileno()]
-        won.close()
-
-    run(loop, main())
+async def test_of_two_that_connect_together_one_is_closed() -> None:
+    attempts = Attempts(2)
+    racing = start(attempts, 0.0)
+    await attempts.until_started(2)
+    attempts.succeed(0)
+    attempts.succeed(1)
+    won = await racing
+    assert won is not None
+    assert sorted(each.fileno() for each in attempts.sockets) == [-1, won.fileno()]
+    won.close()
 
 
-def test_all_failed_is_no_winner(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        attempts = Attempts(2)
-        racing = start(attempts, NEVER)
-        for position in range(2):
-            await attempts.until_started(position + 1)
-            attempts.fail(position)
-        assert await racing is None
-
-    run(loop, main())
+async def test_all_failed_is_no_winner() -> None:
+    attempts = Attempts(2)
+    racing = start(attempts, NEVER)
+    for position in range(2):
+        await attempts.until_started(position + 1)
+        attempts.fail(position)
+    assert await racing is None
 
 
-def test_an_unexpected_error_is_raised_when_nobody_wins(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        attempts = Attempts(2)
-        racing = start(attempts, NEVER)
-        await attempts.until_started(1)
-        attempts.fail(0, OverflowError("port must be 0-65535."))
-        await attempts.until_started(2)
-        attempts.fail(1)
-        with pytest.raises(OverflowError):
-            await racing
-
-    run(loop, main())
+async def test_an_unexpected_error_is_raised_when_nobody_wins() -> None:
+    attempts = Attempts(2)
+    racing = start(attempts, NEVER)
+    await attempts.until_started(1)
+    attempts.fail(0, OverflowError("port must be 0-65535."))
+    await attempts.until_started(2)
+    attempts.fail(1)
+    with pytest.raises(OverflowError):
+        await racing
 
 
 @pytest.mark.parametrize("connected", [0, 1, 2])
-def test_a_cancelled_race_closes_what_had_connected(loop: asyncio.AbstractEventLoop, connected: int) -> None:
-    async def main() -> None:
-        attempts = Attempts(2)
-        racing = start(attempts, 0.0)
-        await attempts.until_started(2)
-        for position in range(connected):
-            attempts.succeed(position)
-        racing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await racing
-        await asyncio.sleep(0)
-        assert all(each.fileno() == -1 for each in attempts.sockets)
-        assert all(each.done() for each in attempts.started)
-
-    run(loop, main())
+async def test_a_cancelled_race_closes_what_had_connected(connected: int) -> None:
+    attempts = Attempts(2)
+    racing = start(attempts, 0.0)
+    await attempts.until_started(2)
+    for position in range(connected):
+        attempts.succeed(position)
+    racing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await racing
+    await asyncio.sleep(0)
+    assert all(each.fileno() == -1 for each in attempts.sockets)
+    assert all(each.done() for each in attempts.started)
 
 
 @pytest.mark.parametrize(("first", "expected"), [(1, "6a 4a 6b 4b 6c"), (2, "6a 6b 4a 6c 4b"), (9, "6a 6b 6c 4a 4b")])
@@ -236,32 +214,24 @@ def resolves_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.covers("EventLoop.create_connection(happy_eyeballs_delay)")
-def test_a_hanging_address_does_not_hold_up_the_next(
+async def test_a_hanging_address_does_not_hold_up_the_next(
     loop: asyncio.AbstractEventLoop,
     listening: socket.socket,
     full_listener: tuple[str, int],
     resolves_to: Callable[..., None],
 ) -> None:
     resolves_to(row(*full_listener), row(*listening.getsockname()))
-
-    async def main() -> None:
-        transport, _ = await loop.create_connection(asyncio.Protocol, "name.test", 80, happy_eyeballs_delay=0.01)
-        assert transport.get_extra_info("peername") == listening.getsockname()
-        transport.close()
-
-    run(loop, main())
+    transport, _ = await loop.create_connection(asyncio.Protocol, "name.test", 80, happy_eyeballs_delay=0.01)
+    assert transport.get_extra_info("peername") == listening.getsockname()
+    transport.close()
 
 
-def test_a_failing_address_does_not_wait_for_the_delay(
+async def test_a_failing_address_does_not_wait_for_the_delay(
     loop: asyncio.AbstractEventLoop, listening: socket.socket, closed_port: int, resolves_to: Callable[..., None]
 ) -> None:
     resolves_to(row("127.0.0.1", closed_port), row(*listening.getsockname()))
-
-    async def main() -> None:
-        transport, _ = await loop.create_connection(asyncio.Protocol, "name.test", 80, happy_eyeballs_delay=NEVER)
-        transport.close()
-
-    run(loop, main())
+    transport, _ = await loop.create_connection(asyncio.Protocol, "name.test", 80, happy_eyeballs_delay=NEVER)
+    transport.close()
 
 
 def test_errors_of_a_race_are_reported_in_the_order_of_the_attempts(
@@ -272,23 +242,19 @@ def test_errors_of_a_race_are_reported_in_the_order_of_the_attempts(
         run(loop, loop.create_connection(asyncio.Protocol, "name.test", 80, happy_eyeballs_delay=NEVER))
 
 
-def test_a_cancelled_race_over_hanging_addresses_leaves_nothing(
+async def test_a_cancelled_race_over_hanging_addresses_leaves_nothing(
     loop: asyncio.AbstractEventLoop, full_listener: tuple[str, int], resolves_to: Callable[..., None]
 ) -> None:
     resolves_to(row(*full_listener), row(*full_listener))
-
-    async def main() -> None:
-        connecting = loop.create_connection(asyncio.Protocol, "name.test", 80, happy_eyeballs_delay=0.01)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(connecting, 0.1)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    run(loop, main())
+    connecting = loop.create_connection(asyncio.Protocol, "name.test", 80, happy_eyeballs_delay=0.01)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(connecting, 0.1)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
 
 
 @pytest.mark.covers("EventLoop.create_connection(interleave)")
-def test_interleave_alone_reorders_without_racing(
+async def test_interleave_alone_reorders_without_racing(
     loop: asyncio.AbstractEventLoop, listening: socket.socket, closed_port: int, resolves_to: Callable[..., None]
 ) -> None:
     # The IPv6 rows have no listener; the IPv4 row, last in the resolver's order, comes second.
@@ -296,10 +262,6 @@ def test_interleave_alone_reorders_without_racing(
         pytest.skip("this Python has no IPv6")
     six = [row("::1", closed_port, socket.AF_INET6), row("::1", closed_port, socket.AF_INET6)]
     resolves_to(*six, row(*listening.getsockname()))
-
-    async def main() -> None:
-        transport, _ = await loop.create_connection(asyncio.Protocol, "name.test", 80, interleave=1)
-        assert transport.get_extra_info("peername") == listening.getsockname()
-        transport.close()
-
-    run(loop, main())
+    transport, _ = await loop.create_connection(asyncio.Protocol, "name.test", 80, interleave=1)
+    assert transport.get_extra_info("peername") == listening.getsockname()
+    transport.close()

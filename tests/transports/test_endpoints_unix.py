@@ -14,7 +14,10 @@ import pytest
 
 from tests.transports.endpoints_support import Greeter, run, stop
 
-pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets on this system")
+pytestmark = [
+    pytest.mark.settles,
+    pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets on this system"),
+]
 
 
 async def greeting(path: Any) -> bytes:
@@ -33,15 +36,12 @@ def path(tmp_path: Path) -> str:
 
 @pytest.mark.covers("EventLoop.create_unix_server(path)", "EventLoop.create_unix_connection(path)")
 @pytest.mark.parametrize("convert", [str, os.fsencode, Path], ids=["text", "bytes", "path-like"])
-def test_a_path_of_any_type_is_served_and_reached(
+async def test_a_path_of_any_type_is_served_and_reached(
     loop: asyncio.AbstractEventLoop, path: str, convert: Callable[[str], Any]
 ) -> None:
-    async def main() -> None:
-        server = await loop.create_unix_server(Greeter, convert(path))
-        assert await greeting(convert(path)) == b"hello"
-        await stop(server)
-
-    run(loop, main())
+    server = await loop.create_unix_server(Greeter, convert(path))
+    assert await greeting(convert(path)) == b"hello"
+    await stop(server)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="abstract names are Linux's")
@@ -91,69 +91,52 @@ def closes_up(backend_name: str, **options: Any) -> dict[str, Any]:
     return options
 
 
-def test_by_default_the_file_goes_as_on_the_running_python(loop: asyncio.AbstractEventLoop, path: str) -> None:
-    async def main() -> None:
-        server = await loop.create_unix_server(Greeter, path)
-        await stop(server)
-        assert os.path.exists(path) is (sys.version_info < (3, 13))
-
-    run(loop, main())
+async def test_by_default_the_file_goes_as_on_the_running_python(loop: asyncio.AbstractEventLoop, path: str) -> None:
+    server = await loop.create_unix_server(Greeter, path)
+    await stop(server)
+    assert os.path.exists(path) is (sys.version_info < (3, 13))
 
 
 @pytest.mark.covers("EventLoop.create_unix_server(cleanup_socket)")
-def test_cleanup_socket_removes_the_file(loop: asyncio.AbstractEventLoop, path: str, backend_name: str) -> None:
+async def test_cleanup_socket_removes_the_file(loop: asyncio.AbstractEventLoop, path: str, backend_name: str) -> None:
     options = closes_up(backend_name, cleanup_socket=True)
-
-    async def main() -> None:
-        server = await loop.create_unix_server(Greeter, path, **options)
-        assert stat.S_ISSOCK(os.stat(path).st_mode)
-        await stop(server)
-        assert not os.path.exists(path)
-        server.close()
-
-    run(loop, main())
+    server = await loop.create_unix_server(Greeter, path, **options)
+    assert stat.S_ISSOCK(os.stat(path).st_mode)
+    await stop(server)
+    assert not os.path.exists(path)
+    server.close()
 
 
-def test_cleanup_spares_a_file_that_took_the_place(
+async def test_cleanup_spares_a_file_that_took_the_place(
     loop: asyncio.AbstractEventLoop, path: str, backend_name: str
 ) -> None:
     options = closes_up(backend_name, cleanup_socket=True)
-
-    async def main() -> None:
-        server = await loop.create_unix_server(Greeter, path, **options)
-        os.rename(path, path + ".old")
-        Path(path).write_text("another")
-        await stop(server)
-        assert Path(path).read_text() == "another"
-
-    run(loop, main())
+    server = await loop.create_unix_server(Greeter, path, **options)
+    os.rename(path, path + ".old")
+    Path(path).write_text("another")
+    await stop(server)
+    assert Path(path).read_text() == "another"
 
 
-def test_without_cleanup_the_file_stays(loop: asyncio.AbstractEventLoop, path: str, backend_name: str) -> None:
+async def test_without_cleanup_the_file_stays(loop: asyncio.AbstractEventLoop, path: str, backend_name: str) -> None:
     options = closes_up(backend_name, cleanup_socket=False)
-
-    async def main() -> None:
-        server = await loop.create_unix_server(Greeter, path, **options)
-        await stop(server)
-        assert os.path.exists(path)
-
-    run(loop, main())
+    server = await loop.create_unix_server(Greeter, path, **options)
+    await stop(server)
+    assert os.path.exists(path)
 
 
 @pytest.mark.covers("EventLoop.create_unix_server(sock)")
-def test_cleanup_is_for_the_programs_socket_too(loop: asyncio.AbstractEventLoop, path: str, backend_name: str) -> None:
+async def test_cleanup_is_for_the_programs_socket_too(
+    loop: asyncio.AbstractEventLoop, path: str, backend_name: str
+) -> None:
     options = closes_up(backend_name, cleanup_socket=True)
-
-    async def main() -> None:
-        sock = socket.socket(socket.AF_UNIX)
-        sock.bind(path)
-        server = await loop.create_unix_server(Greeter, sock=sock, **options)
-        assert await greeting(path) == b"hello"
-        await stop(server)
-        assert not os.path.exists(path)
-        assert sock.fileno() == -1
-
-    run(loop, main())
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(path)
+    server = await loop.create_unix_server(Greeter, sock=sock, **options)
+    assert await greeting(path) == b"hello"
+    await stop(server)
+    assert not os.path.exists(path)
+    assert sock.fileno() == -1
 
 
 def test_nobody_listening_is_refused(loop: asyncio.AbstractEventLoop, path: str) -> None:
@@ -169,44 +152,35 @@ def test_a_path_that_is_not_there_is_not_found(loop: asyncio.AbstractEventLoop, 
 
 
 @pytest.mark.covers("EventLoop.create_unix_connection(sock)")
-def test_a_connected_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        ours, peer = socket.socketpair()
-        with peer:
-            transport, protocol = await loop.create_unix_connection(Greeter, sock=ours)
-            assert isinstance(protocol, Greeter)
-            assert ours.gettimeout() == 0.0
-            peer.setblocking(False)
-            assert await loop.sock_recv(peer, 100) == b"hello"
-            assert transport.is_closing()
-            assert await loop.sock_recv(peer, 100) == b""
-
-    run(loop, main())
+async def test_a_connected_socket_is_taken_over(loop: asyncio.AbstractEventLoop) -> None:
+    ours, peer = socket.socketpair()
+    with peer:
+        transport, protocol = await loop.create_unix_connection(Greeter, sock=ours)
+        assert isinstance(protocol, Greeter)
+        assert ours.gettimeout() == 0.0
+        peer.setblocking(False)
+        assert await loop.sock_recv(peer, 100) == b"hello"
+        assert transport.is_closing()
+        assert await loop.sock_recv(peer, 100) == b""
 
 
-def test_an_accepted_unix_socket_becomes_a_connection(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        ours, peer = socket.socketpair()
-        with peer:
-            await loop.connect_accepted_socket(Greeter, ours)
-            peer.setblocking(False)
-            assert await loop.sock_recv(peer, 100) == b"hello"
-            assert await loop.sock_recv(peer, 100) == b""
-
-    run(loop, main())
+async def test_an_accepted_unix_socket_becomes_a_connection(loop: asyncio.AbstractEventLoop) -> None:
+    ours, peer = socket.socketpair()
+    with peer:
+        await loop.connect_accepted_socket(Greeter, ours)
+        peer.setblocking(False)
+        assert await loop.sock_recv(peer, 100) == b"hello"
+        assert await loop.sock_recv(peer, 100) == b""
 
 
 @pytest.mark.covers("EventLoop.create_unix_server(start_serving)")
-def test_start_serving_may_wait(loop: asyncio.AbstractEventLoop, path: str) -> None:
-    async def main() -> None:
-        server = await loop.create_unix_server(Greeter, path, start_serving=False)
-        with pytest.raises(ConnectionRefusedError):
-            await greeting(path)
-        await server.start_serving()
-        assert await greeting(path) == b"hello"
-        await stop(server)
-
-    run(loop, main())
+async def test_start_serving_may_wait(loop: asyncio.AbstractEventLoop, path: str) -> None:
+    server = await loop.create_unix_server(Greeter, path, start_serving=False)
+    with pytest.raises(ConnectionRefusedError):
+        await greeting(path)
+    await server.start_serving()
+    assert await greeting(path) == b"hello"
+    await stop(server)
 
 
 @pytest.mark.parametrize("family", ["AF_INET", "datagram"])

@@ -217,22 +217,18 @@ def test_the_order_is_kept_under_tls(loop: asyncio.AbstractEventLoop, seed: int)
     assert run(loop, main()) == []
 
 
-def test_what_comes_with_the_end_of_the_handshake_is_handled_before_the_loss(loop: asyncio.AbstractEventLoop) -> None:
+async def test_what_comes_with_the_end_of_the_handshake_is_handled_before_the_loss() -> None:
     """A client that sends a request in its last part of the handshake, then resets: aiohttp's server took up the
     request after `connection_lost`, and found itself taken apart."""
-
-    async def main() -> None:
-        near, far = tcp_pair()
-        with far:
-            protocol = Watched()
-            peer = Peer(far, client_context(), server_side=False)
-            connecting = asyncio.ensure_future(connect(protocol, near, server_side=True))
-            await asyncio.gather(connecting, answer_and_reset(peer))
-            await protocol.lost
-            assert protocol.breaches == []
-            assert protocol.heard == ["made", "data", "lost"]
-
-    run(loop, main())
+    near, far = tcp_pair()
+    with far:
+        protocol = Watched()
+        peer = Peer(far, client_context(), server_side=False)
+        connecting = asyncio.ensure_future(connect(protocol, near, server_side=True))
+        await asyncio.gather(connecting, answer_and_reset(peer))
+        await protocol.lost
+        assert protocol.breaches == []
+        assert protocol.heard == ["made", "data", "lost"]
 
 
 async def answer_and_reset(peer: Peer) -> None:
@@ -248,25 +244,23 @@ async def answer_and_reset(peer: Peer) -> None:
     reset(peer.sock)
 
 
-def test_what_was_held_back_is_not_handed_over_when_the_connection_is_lost(loopcore_factory: Any) -> None:
-    async def main() -> None:
-        near, far = tcp_pair()
-        with far:
-            protocol = Watched()
-            peer = Peer(far, client_context(), server_side=False)
-            connecting = asyncio.ensure_future(connect(protocol, near, server_side=True))
-            await asyncio.gather(connecting, peer.handshake())
-            transport = connecting.result()
-            transport.set_read_buffer_limits(high=1 << 16)
-            transport.pause_reading()
-            await peer.send(b"too late")
-            while not transport.get_read_buffer_size():
-                await asyncio.sleep(0)
-            reset(far)
-            transport.resume_reading()
-            transport._ssl_protocol._carrier.abort()  # as by a write that fails
-            await protocol.lost
-            assert protocol.breaches == []
-            assert protocol.heard == ["made", "lost"]
-
-    run(loopcore_factory(), main())
+@pytest.mark.loopcore_only
+async def test_what_was_held_back_is_not_handed_over_when_the_connection_is_lost() -> None:
+    near, far = tcp_pair()
+    with far:
+        protocol = Watched()
+        peer = Peer(far, client_context(), server_side=False)
+        connecting = asyncio.ensure_future(connect(protocol, near, server_side=True))
+        await asyncio.gather(connecting, peer.handshake())
+        transport = connecting.result()
+        transport.set_read_buffer_limits(high=1 << 16)
+        transport.pause_reading()
+        await peer.send(b"too late")
+        while not transport.get_read_buffer_size():
+            await asyncio.sleep(0)
+        reset(far)
+        transport.resume_reading()
+        transport._ssl_protocol._carrier.abort()  # as by a write that fails
+        await protocol.lost
+        assert protocol.breaches == []
+        assert protocol.heard == ["made", "lost"]

@@ -32,63 +32,51 @@ async def connected(pipe: Any) -> tuple[Any, Recorder]:
 
 @pytest.mark.covers("EventLoop.connect_read_pipe")
 @PAIRS
-def test_bytes_arrive(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]) -> None:
-    async def main() -> None:
-        with made(make) as (reading, writing):
-            transport, protocol = await connected(reading)
-            assert protocol.kinds() == ["made"]
-            put(writing, b"one")
-            await protocol.until(lambda: protocol.received() == b"one")
-            put(writing, b"two")
-            await protocol.until(lambda: protocol.received() == b"onetwo")
-            transport.close()
-            await protocol.seen("lost")
-            await settle()
-            assert is_closed(reading)
-
-    run(loop, main())
+async def test_bytes_arrive(make: Callable[[], Pair]) -> None:
+    with made(make) as (reading, writing):
+        transport, protocol = await connected(reading)
+        assert protocol.kinds() == ["made"]
+        put(writing, b"one")
+        await protocol.until(lambda: protocol.received() == b"one")
+        put(writing, b"two")
+        await protocol.until(lambda: protocol.received() == b"onetwo")
+        transport.close()
+        await protocol.seen("lost")
+        await settle()
+        assert is_closed(reading)
 
 
 @pytest.mark.covers("ReadPipeTransport.is_closing")
 @pytest.mark.parametrize("make", [pipe_pair, socket_pair])
-def test_end_of_file_is_reported_before_the_loss(loop: asyncio.AbstractEventLoop, make: Callable[[], Pair]) -> None:
-    async def main() -> None:
-        with made(make) as (reading, writing):
-            transport, protocol = await connected(reading)
-            put(writing, b"last")
-            writing.close()
-            await protocol.seen("lost")
-            await settle()
-            assert protocol.events[1:] == [("data", b"last"), ("eof",), ("lost", None)]
-            assert transport.is_closing()
-            assert is_closed(reading)
-
-    run(loop, main())
+async def test_end_of_file_is_reported_before_the_loss(make: Callable[[], Pair]) -> None:
+    with made(make) as (reading, writing):
+        transport, protocol = await connected(reading)
+        put(writing, b"last")
+        writing.close()
+        await protocol.seen("lost")
+        await settle()
+        assert protocol.events[1:] == [("data", b"last"), ("eof",), ("lost", None)]
+        assert transport.is_closing()
+        assert is_closed(reading)
 
 
-def test_fifo_is_read(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
-    async def main() -> None:
-        with made(lambda: fifo_pair(tmp_path)) as (reading, writing):
-            _, protocol = await connected(reading)
-            put(writing, b"through a name")
-            writing.close()
-            await protocol.seen("lost")
-            assert protocol.received() == b"through a name"
-
-    run(loop, main())
+async def test_fifo_is_read(tmp_path: Path) -> None:
+    with made(lambda: fifo_pair(tmp_path)) as (reading, writing):
+        _, protocol = await connected(reading)
+        put(writing, b"through a name")
+        writing.close()
+        await protocol.seen("lost")
+        assert protocol.received() == b"through a name"
 
 
-def test_terminal_whose_other_side_has_gone_is_lost_with_the_error(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with made(terminal_pair) as (reading, writing):
-            _, protocol = await connected(reading)
-            writing.close()
-            await protocol.seen("lost")
-            exc = protocol.lost_with()
-            assert isinstance(exc, OSError)
-            assert exc.errno == errno.EIO
-
-    run(loop, main())
+async def test_terminal_whose_other_side_has_gone_is_lost_with_the_error() -> None:
+    with made(terminal_pair) as (reading, writing):
+        _, protocol = await connected(reading)
+        writing.close()
+        await protocol.seen("lost")
+        exc = protocol.lost_with()
+        assert isinstance(exc, OSError)
+        assert exc.errno == errno.EIO
 
 
 @pytest.mark.differs(
@@ -96,115 +84,95 @@ def test_terminal_whose_other_side_has_gone_is_lost_with_the_error(loop: asyncio
     why="Devices that epoll(7) refuses (/dev/zero) are read; asyncio reports EPERM and waits forever.",
 )
 @pytest.mark.loopcore_only  # asyncio reports EPERM from epoll, and waits for ever
-def test_device_that_is_always_ready_is_read_in_turn(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with open("/dev/zero", "rb", 0) as device:
-            transport, protocol = await connected(device)
-            await protocol.seen("data", 3)
-            transport.pause_reading()
-            before = len(protocol.received())
-            await settle()
-            assert len(protocol.received()) == before
-            transport.resume_reading()
-            transport.pause_reading()
-            transport.resume_reading()
-            await protocol.until(lambda: len(protocol.received()) > before)
-            transport.close()
-            await protocol.seen("lost")
-
-    run(loop, main())
+async def test_device_that_is_always_ready_is_read_in_turn() -> None:
+    with open("/dev/zero", "rb", 0) as device:
+        transport, protocol = await connected(device)
+        await protocol.seen("data", 3)
+        transport.pause_reading()
+        before = len(protocol.received())
+        await settle()
+        assert len(protocol.received()) == before
+        transport.resume_reading()
+        transport.pause_reading()
+        transport.resume_reading()
+        await protocol.until(lambda: len(protocol.received()) > before)
+        transport.close()
+        await protocol.seen("lost")
 
 
 @pytest.mark.loopcore_only
-def test_the_null_device_is_at_its_end_at_once(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with open("/dev/null", "rb", 0) as device:
-            _, protocol = await connected(device)
-            await protocol.seen("lost")
-            assert protocol.kinds() == ["made", "eof", "lost"]
-
-    run(loop, main())
+async def test_the_null_device_is_at_its_end_at_once() -> None:
+    with open("/dev/null", "rb", 0) as device:
+        _, protocol = await connected(device)
+        await protocol.seen("lost")
+        assert protocol.kinds() == ["made", "eof", "lost"]
 
 
 @pytest.mark.parametrize("method", ["connect_read_pipe", "connect_write_pipe"])
-def test_file_is_refused_and_stays_the_callers(
-    loop: asyncio.AbstractEventLoop, tmp_path: Path, method: str, backend_name: str
-) -> None:
-    async def main() -> None:
-        with open(tmp_path / "file", "w+b") as file:
-            with pytest.raises(ValueError, match="Pipe transport is") as caught:
-                await getattr(asyncio.get_running_loop(), method)(Recorder, file)
-            if backend_name != "asyncio":
-                assert "regular file" in str(caught.value)
-                assert "to_thread" in str(caught.value)
-            assert not file.closed
-            assert os.get_blocking(file.fileno())
-
-    run(loop, main())
+async def test_file_is_refused_and_stays_the_callers(tmp_path: Path, method: str, backend_name: str) -> None:
+    with open(tmp_path / "file", "w+b") as file:
+        with pytest.raises(ValueError, match="Pipe transport is") as caught:
+            await getattr(asyncio.get_running_loop(), method)(Recorder, file)
+        if backend_name != "asyncio":
+            assert "regular file" in str(caught.value)
+            assert "to_thread" in str(caught.value)
+        assert not file.closed
+        assert os.get_blocking(file.fileno())
 
 
 @pytest.mark.covers(
     "ReadPipeTransport.pause_reading", "ReadPipeTransport.resume_reading", "ReadPipeTransport.is_reading"
 )
-def test_paused_transport_leaves_the_bytes_to_the_kernel(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with made(pipe_pair) as (reading, writing):
-            transport, protocol = await connected(reading)
-            assert transport.is_reading()
-            transport.pause_reading()
-            transport.pause_reading()
-            assert not transport.is_reading()
-            put(writing, b"later")
-            await settle()
-            assert protocol.received() == b""
-            transport.resume_reading()
-            transport.resume_reading()
-            await protocol.seen("data")
-            assert protocol.received() == b"later"
-            transport.close()
-            assert not transport.is_reading()
-            transport.pause_reading()
-            transport.resume_reading()
-            await protocol.seen("lost")
-
-    run(loop, main())
+async def test_paused_transport_leaves_the_bytes_to_the_kernel() -> None:
+    with made(pipe_pair) as (reading, writing):
+        transport, protocol = await connected(reading)
+        assert transport.is_reading()
+        transport.pause_reading()
+        transport.pause_reading()
+        assert not transport.is_reading()
+        put(writing, b"later")
+        await settle()
+        assert protocol.received() == b""
+        transport.resume_reading()
+        transport.resume_reading()
+        await protocol.seen("data")
+        assert protocol.received() == b"later"
+        transport.close()
+        assert not transport.is_reading()
+        transport.pause_reading()
+        transport.resume_reading()
+        await protocol.seen("lost")
 
 
 @pytest.mark.covers("ReadPipeTransport.close")
-def test_loss_is_reported_once(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with made(pipe_pair) as (reading, writing):
-            transport, protocol = await connected(reading)
-            transport.close()
-            transport.close()
-            put(writing, b"too late")
-            await settle()
-            assert protocol.events[1:] == [("lost", None)]
-            transport.close()
-            await settle()
-            assert protocol.kinds().count("lost") == 1
-
-    run(loop, main())
+async def test_loss_is_reported_once() -> None:
+    with made(pipe_pair) as (reading, writing):
+        transport, protocol = await connected(reading)
+        transport.close()
+        transport.close()
+        put(writing, b"too late")
+        await settle()
+        assert protocol.events[1:] == [("lost", None)]
+        transport.close()
+        await settle()
+        assert protocol.kinds().count("lost") == 1
 
 
 @pytest.mark.reports_errors
-def test_protocol_that_raises_is_reported_and_goes_on(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        handled = Handled(loop)
-        with made(pipe_pair) as (reading, writing):
-            transport, protocol = await connected(reading)
-            protocol.react["data"] = lambda: 1 // 0
-            put(writing, b"bad")
-            await protocol.seen("data")
-            await settle()
-            protocol.react.clear()
-            assert [type(context["exception"]) for context in handled.contexts] == [ZeroDivisionError]
-            put(writing, b"good")
-            await protocol.until(lambda: protocol.received() == b"badgood")
-            transport.close()
-            await protocol.seen("lost")
-
-    run(loop, main())
+async def test_protocol_that_raises_is_reported_and_goes_on(loop: asyncio.AbstractEventLoop) -> None:
+    handled = Handled(loop)
+    with made(pipe_pair) as (reading, writing):
+        transport, protocol = await connected(reading)
+        protocol.react["data"] = lambda: 1 // 0
+        put(writing, b"bad")
+        await protocol.seen("data")
+        await settle()
+        protocol.react.clear()
+        assert [type(context["exception"]) for context in handled.contexts] == [ZeroDivisionError]
+        put(writing, b"good")
+        await protocol.until(lambda: protocol.received() == b"badgood")
+        transport.close()
+        await protocol.seen("lost")
 
 
 @pytest.mark.covers(
@@ -212,26 +180,23 @@ def test_protocol_that_raises_is_reported_and_goes_on(loop: asyncio.AbstractEven
     "ReadPipeTransport.get_protocol",
     "ReadPipeTransport.set_protocol",
 )
-def test_facts(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with made(pipe_pair) as (reading, _):
-            transport, protocol = await connected(reading)
-            assert isinstance(transport, asyncio.ReadTransport)
-            assert not isinstance(transport, asyncio.WriteTransport)
-            assert transport.get_extra_info("pipe") is reading
-            assert transport.get_extra_info("nothing", 3) == 3
-            assert transport.get_protocol() is protocol
-            assert f"fd={reading.fileno()}" in repr(transport)
-            other = Recorder()
-            transport.set_protocol(other)
-            assert transport.get_protocol() is other
-            transport.close()
-            assert "closing" in repr(transport)
-            await other.seen("lost")
-            await settle()
-            assert "closed" in repr(transport)
-
-    run(loop, main())
+async def test_facts() -> None:
+    with made(pipe_pair) as (reading, _):
+        transport, protocol = await connected(reading)
+        assert isinstance(transport, asyncio.ReadTransport)
+        assert not isinstance(transport, asyncio.WriteTransport)
+        assert transport.get_extra_info("pipe") is reading
+        assert transport.get_extra_info("nothing", 3) == 3
+        assert transport.get_protocol() is protocol
+        assert f"fd={reading.fileno()}" in repr(transport)
+        other = Recorder()
+        transport.set_protocol(other)
+        assert transport.get_protocol() is other
+        transport.close()
+        assert "closing" in repr(transport)
+        await other.seen("lost")
+        await settle()
+        assert "closed" in repr(transport)
 
 
 def test_transport_that_nobody_closed_warns_and_closes(loop_factory: Callable[[], Any]) -> None:

@@ -117,60 +117,51 @@ def test_pieces_of_any_size_are_joined(loop: Loop, make_pair: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [100, LARGE])
-def test_too_much_pauses_the_transport_until_it_is_read(loop: Loop, size: int) -> None:
-    async def main() -> None:
-        async with streams(loop, reader=asyncio.StreamReader(size, loop=loop)) as (reader, protocol, peer):
-            transport = protocol._transport
-            for _ in range(2):
-                await loop.sock_sendall(peer, bytes(2 * size))
-                while len(reader._buffer) < 2 * size:
-                    await asyncio.sleep(0.001)
-                await settle()
-                assert transport.is_reading()
-                await loop.sock_sendall(peer, b"x")
-                while transport.is_reading():
-                    await asyncio.sleep(0.001)
-                await loop.sock_sendall(peer, b"y")
-                await settle(10)
-                assert len(reader._buffer) == 2 * size + 1
-                assert await reader.readexactly(2 * size + 2) == bytes(2 * size) + b"xy"
-                assert transport.is_reading()
-
-    run(loop, main())
+async def test_too_much_pauses_the_transport_until_it_is_read(loop: Loop, size: int) -> None:
+    async with streams(loop, reader=asyncio.StreamReader(size, loop=loop)) as (reader, protocol, peer):
+        transport = protocol._transport
+        for _ in range(2):
+            await loop.sock_sendall(peer, bytes(2 * size))
+            while len(reader._buffer) < 2 * size:
+                await asyncio.sleep(0.001)
+            await settle()
+            assert transport.is_reading()
+            await loop.sock_sendall(peer, b"x")
+            while transport.is_reading():
+                await asyncio.sleep(0.001)
+            await loop.sock_sendall(peer, b"y")
+            await settle(10)
+            assert len(reader._buffer) == 2 * size + 1
+            assert await reader.readexactly(2 * size + 2) == bytes(2 * size) + b"xy"
+            assert transport.is_reading()
 
 
 @pytest.mark.parametrize("limit", [10**30, 2.5, float("inf")])
-def test_a_limit_is_any_number(loop: Loop, limit: Any) -> None:
-    async def main() -> None:
-        async with streams(loop, reader=asyncio.StreamReader(limit, loop=loop)) as (reader, protocol, peer):
-            await loop.sock_sendall(peer, b"12345")
-            assert await reader.read(1) == b"1"
-            await settle()
-            assert protocol._transport.is_reading()
-            await loop.sock_sendall(peer, b"67")
-            while len(reader._buffer) < 6:
-                await asyncio.sleep(0.001)
-            assert protocol._transport.is_reading() == (limit != 2.5)
-
-    run(loop, main())
+async def test_a_limit_is_any_number(loop: Loop, limit: Any) -> None:
+    async with streams(loop, reader=asyncio.StreamReader(limit, loop=loop)) as (reader, protocol, peer):
+        await loop.sock_sendall(peer, b"12345")
+        assert await reader.read(1) == b"1"
+        await settle()
+        assert protocol._transport.is_reading()
+        await loop.sock_sendall(peer, b"67")
+        while len(reader._buffer) < 6:
+            await asyncio.sleep(0.001)
+        assert protocol._transport.is_reading() == (limit != 2.5)
 
 
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_a_read_that_was_cancelled_takes_nothing_along(loop: Loop, size: int) -> None:
-    async def main() -> None:
-        async with streams(loop) as (reader, _, peer):
-            for _ in range(3):
-                reading = asyncio.create_task(reader.readexactly(2 * size))
-                await settle()
-                await loop.sock_sendall(peer, b"a" * size)
-                await settle(10)
-                reading.cancel()  # perhaps woken already
-                with contextlib.suppress(asyncio.CancelledError):
-                    await reading
-                await loop.sock_sendall(peer, b"b" * size)
-                assert await reader.readexactly(2 * size) == b"a" * size + b"b" * size
-
-    run(loop, main())
+async def test_a_read_that_was_cancelled_takes_nothing_along(loop: Loop, size: int) -> None:
+    async with streams(loop) as (reader, _, peer):
+        for _ in range(3):
+            reading = asyncio.create_task(reader.readexactly(2 * size))
+            await settle()
+            await loop.sock_sendall(peer, b"a" * size)
+            await settle(10)
+            reading.cancel()  # perhaps woken already
+            with contextlib.suppress(asyncio.CancelledError):
+                await reading
+            await loop.sock_sendall(peer, b"b" * size)
+            assert await reader.readexactly(2 * size) == b"a" * size + b"b" * size
 
 
 class CountingReader(asyncio.StreamReader):
@@ -194,15 +185,12 @@ class CountingProtocol(asyncio.StreamReaderProtocol):
 
 
 @pytest.mark.parametrize("kind", [CountingReader, PlainReader])
-def test_readers_of_a_program(loop: Loop, kind: Any) -> None:
-    async def main() -> None:
-        async with streams(loop, reader=kind(loop=loop)) as (reader, _, peer):
-            for size in (1, LARGE, LARGE, LARGE):
-                await loop.sock_sendall(peer, bytes(size))
-                assert await reader.readexactly(size) == bytes(size)
-            assert getattr(reader, "fed", 1 + 3 * LARGE) == 1 + 3 * LARGE
-
-    run(loop, main())
+async def test_readers_of_a_program(loop: Loop, kind: Any) -> None:
+    async with streams(loop, reader=kind(loop=loop)) as (reader, _, peer):
+        for size in (1, LARGE, LARGE, LARGE):
+            await loop.sock_sendall(peer, bytes(size))
+            assert await reader.readexactly(size) == bytes(size)
+        assert getattr(reader, "fed", 1 + 3 * LARGE) == 1 + 3 * LARGE
 
 
 class LateProtocol(asyncio.StreamReaderProtocol):
@@ -218,34 +206,28 @@ class LateProtocol(asyncio.StreamReaderProtocol):
 
 
 @pytest.mark.parametrize("kind", [asyncio.StreamReaderProtocol, LateProtocol])
-def test_a_protocol_may_have_another_reader(loop: Loop, kind: Any) -> None:
-    async def main() -> None:
-        async with streams(loop, protocol_class=kind) as (reader, protocol, peer):
-            await loop.sock_sendall(peer, b"one")
-            assert await reader.readexactly(3) == b"one"
-            other = asyncio.StreamReader(loop=loop)
-            protocol._stream_reader_wr = weakref.ref(other)
-            await loop.sock_sendall(peer, b"two")
-            assert await other.readexactly(3) == b"two"
-            assert not reader._buffer
-
-    run(loop, main())
+async def test_a_protocol_may_have_another_reader(loop: Loop, kind: Any) -> None:
+    async with streams(loop, protocol_class=kind) as (reader, protocol, peer):
+        await loop.sock_sendall(peer, b"one")
+        assert await reader.readexactly(3) == b"one"
+        other = asyncio.StreamReader(loop=loop)
+        protocol._stream_reader_wr = weakref.ref(other)
+        await loop.sock_sendall(peer, b"two")
+        assert await other.readexactly(3) == b"two"
+        assert not reader._buffer
 
 
-def test_protocols_of_a_program(loop: Loop) -> None:
-    async def main() -> None:
-        async with streams(loop, protocol_class=CountingProtocol) as (reader, protocol, peer):
-            for size in (1, LARGE, LARGE, LARGE):
-                await loop.sock_sendall(peer, bytes(size))
-                assert await reader.readexactly(size) == bytes(size)
-            assert protocol.fed == 1 + 3 * LARGE
-
-    run(loop, main())
+async def test_protocols_of_a_program(loop: Loop) -> None:
+    async with streams(loop, protocol_class=CountingProtocol) as (reader, protocol, peer):
+        for size in (1, LARGE, LARGE, LARGE):
+            await loop.sock_sendall(peer, bytes(size))
+            assert await reader.readexactly(size) == bytes(size)
+        assert protocol.fed == 1 + 3 * LARGE
 
 
 @pytest.mark.parametrize("name", ["feed_data", "_wakeup_waiter"])
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_a_method_that_is_replaced_in_mid_connection_is_called(
+async def test_a_method_that_is_replaced_in_mid_connection_is_called(
     loop: Loop, name: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
@@ -255,93 +237,75 @@ def test_a_method_that_is_replaced_in_mid_connection_is_called(
         calls.append(name)
         original(self, *args)
 
-    async def main() -> None:
-        async with streams(loop) as (reader, _, peer):
-            await exchange(loop, reader, peer, size)
-            monkeypatch.setattr(asyncio.StreamReader, name, spy)
-            await loop.sock_sendall(peer, bytes(size))
-            await reader.readexactly(size)
-            assert calls
-            monkeypatch.undo()
-            calls.clear()
-            await loop.sock_sendall(peer, bytes(size))
-            await reader.readexactly(size)
-            assert not calls
-
-    run(loop, main())
+    async with streams(loop) as (reader, _, peer):
+        await exchange(loop, reader, peer, size)
+        monkeypatch.setattr(asyncio.StreamReader, name, spy)
+        await loop.sock_sendall(peer, bytes(size))
+        await reader.readexactly(size)
+        assert calls
+        monkeypatch.undo()
+        calls.clear()
+        await loop.sock_sendall(peer, bytes(size))
+        await reader.readexactly(size)
+        assert not calls
 
 
-def test_a_method_of_one_reader_is_called(loop: Loop) -> None:
-    async def main() -> None:
-        reader: Any = asyncio.StreamReader(loop=loop)
-        fed: list[bytes] = []
-        reader.feed_data = fed.append
-        async with streams(loop, reader=reader) as (_, _, peer):
-            await loop.sock_sendall(peer, b"one")
-            while not fed:
-                await asyncio.sleep(0.001)
-            assert fed == [b"one"]
-            assert not reader._buffer
-
-    run(loop, main())
+async def test_a_method_of_one_reader_is_called(loop: Loop) -> None:
+    reader: Any = asyncio.StreamReader(loop=loop)
+    fed: list[bytes] = []
+    reader.feed_data = fed.append
+    async with streams(loop, reader=reader) as (_, _, peer):
+        await loop.sock_sendall(peer, b"one")
+        while not fed:
+            await asyncio.sleep(0.001)
+        assert fed == [b"one"]
+        assert not reader._buffer
 
 
 @pytest.mark.parametrize("name", ["feed_data", "_wakeup_waiter"])
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_a_method_put_on_one_reader_in_mid_connection_is_called(loop: Loop, name: str, size: int) -> None:
+async def test_a_method_put_on_one_reader_in_mid_connection_is_called(loop: Loop, name: str, size: int) -> None:
     """Compiled, it was looked up with the first message only (issue 32)."""
     calls: list[str] = []
+    async with streams(loop) as (reader, _, peer):
+        await exchange(loop, reader, peer, size)
+        original = getattr(reader, name)
 
-    async def main() -> None:
-        async with streams(loop) as (reader, _, peer):
-            await exchange(loop, reader, peer, size)
-            original = getattr(reader, name)
+        def spy(*args: Any) -> None:
+            calls.append(name)
+            original(*args)
 
-            def spy(*args: Any) -> None:
-                calls.append(name)
-                original(*args)
-
-            setattr(reader, name, spy)
-            await exchange(loop, reader, peer, size)
-            assert calls
-            calls.clear()
-            delattr(reader, name)
-            await exchange(loop, reader, peer, size)
-            assert not calls
-
-    run(loop, main())
+        setattr(reader, name, spy)
+        await exchange(loop, reader, peer, size)
+        assert calls
+        calls.clear()
+        delattr(reader, name)
+        await exchange(loop, reader, peer, size)
+        assert not calls
 
 
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_what_comes_after_feed_eof_is_an_error(loop: Loop, size: int) -> None:
+async def test_what_comes_after_feed_eof_is_an_error(loop: Loop, size: int) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        async with streams(loop) as (reader, protocol, peer):
-            await exchange(loop, reader, peer, size)
-            reader.feed_eof()
-            await loop.sock_sendall(peer, bytes(size))
-            while not protocol._connection_lost:
-                await asyncio.sleep(0.001)
-
-    run(loop, main())
+    async with streams(loop) as (reader, protocol, peer):
+        await exchange(loop, reader, peer, size)
+        reader.feed_eof()
+        await loop.sock_sendall(peer, bytes(size))
+        while not protocol._connection_lost:
+            await asyncio.sleep(0.001)
     assert handled.messages() == ["Fatal error: protocol.data_received() call failed."]
     assert isinstance(handled.contexts[0]["exception"], AssertionError)
 
 
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_a_buffer_that_somebody_looks_into_cannot_grow(loop: Loop, size: int) -> None:
+async def test_a_buffer_that_somebody_looks_into_cannot_grow(loop: Loop, size: int) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        async with streams(loop) as (reader, protocol, peer):
-            await exchange(loop, reader, peer, size)
-            with memoryview(reader._buffer):
-                await loop.sock_sendall(peer, bytes(size))
-                while not protocol._connection_lost:
-                    await asyncio.sleep(0.001)
-
-    run(loop, main())
+    async with streams(loop) as (reader, protocol, peer):
+        await exchange(loop, reader, peer, size)
+        with memoryview(reader._buffer):
+            await loop.sock_sendall(peer, bytes(size))
+            while not protocol._connection_lost:
+                await asyncio.sleep(0.001)
     assert handled.messages() == ["Fatal error: protocol.data_received() call failed."]
     assert isinstance(handled.contexts[0]["exception"], BufferError)
 

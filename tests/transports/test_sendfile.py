@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Recorder, fill, opened, receive, receive_all, reset, run, settle, tcp_pair
+from tests.transports.recorder import Recorder, fill, opened, receive, receive_all, reset, settle, tcp_pair
 
 Loop = asyncio.AbstractEventLoop
 
@@ -26,98 +26,81 @@ def file(tmp_path: Path) -> Iterator[io.BufferedReader]:
 
 @pytest.mark.covers("EventLoop.sendfile(offset, count)")
 @pytest.mark.parametrize("kernel", [True, False])
-def test_a_file_stands_between_what_was_written_before_and_after(
+async def test_a_file_stands_between_what_was_written_before_and_after(
     loop: Loop, file: io.BufferedReader, kernel: bool
 ) -> None:
     source = file if kernel else io.BytesIO(CONTENT)
-
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, peer):
-            reading = asyncio.create_task(receive_all(peer))
-            transport.write(b"before")
-            assert await loop.sendfile(transport, source, 5, 3_000_000) == 3_000_000
-            transport.write(b"after")
-            transport.close()
-            assert await reading == b"before" + CONTENT[5:3_000_005] + b"after"
-        assert source.tell() == 3_000_005
-
-    run(loop, main())
+    async with opened(Recorder()) as (transport, peer):
+        reading = asyncio.create_task(receive_all(peer))
+        transport.write(b"before")
+        assert await loop.sendfile(transport, source, 5, 3_000_000) == 3_000_000
+        transport.write(b"after")
+        transport.close()
+        assert await reading == b"before" + CONTENT[5:3_000_005] + b"after"
+    assert source.tell() == 3_000_005
 
 
 @pytest.mark.parametrize("kernel", [True, False])
-def test_a_file_follows_what_the_kernel_has_not_taken_yet(loop: Loop, file: io.BufferedReader, kernel: bool) -> None:
-    source = file if kernel else io.BytesIO(CONTENT)
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with opened(protocol) as (transport, peer):
-            written = fill(transport)
-            assert protocol.kinds() == ["made", "pause"]
-            sending = asyncio.create_task(loop.sendfile(transport, source))
-            received = await receive(peer, written + len(CONTENT))
-            assert await sending == len(CONTENT)
-            assert received == b"x" * written + CONTENT
-            await settle()
-            # The second pair stands for the end of the file, which may be in the transport's buffer still.
-            assert protocol.kinds()[1:] in (["pause", "resume"], ["pause", "resume"] * 2)
-
-    run(loop, main())
-
-
-@pytest.mark.parametrize("kernel", [True, False])
-def test_receiving_pauses_while_a_file_is_sent_and_goes_on_after_it(
+async def test_a_file_follows_what_the_kernel_has_not_taken_yet(
     loop: Loop, file: io.BufferedReader, kernel: bool
 ) -> None:
     source = file if kernel else io.BytesIO(CONTENT)
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with opened(protocol) as (transport, peer):
-            sending = asyncio.create_task(loop.sendfile(transport, source))
-            await settle()
-            peer.send(b"meanwhile")
-            await settle()
-            assert not transport.is_reading()
-            assert protocol.received() == b""
-            await receive(peer, len(CONTENT))
-            await sending
-            await protocol.seen("data")
-            assert protocol.received() == b"meanwhile"
-            assert transport.get_protocol() is protocol
-
-    run(loop, main())
-
-
-def test_nothing_can_be_written_while_the_kernel_sends(loop: Loop, file: io.BufferedReader) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, peer):
-            sending = asyncio.create_task(loop.sendfile(transport, file))
-            await settle()
-            with pytest.raises(RuntimeError, match=r"^unable to write; sendfile is in progress$"):
-                transport.write(b"no")
-            await receive(peer, len(CONTENT))
-            await sending
-            transport.write(b"yes")
-            assert await receive(peer, 3) == b"yes"
-
-    run(loop, main())
+    protocol = Recorder()
+    async with opened(protocol) as (transport, peer):
+        written = fill(transport)
+        assert protocol.kinds() == ["made", "pause"]
+        sending = asyncio.create_task(loop.sendfile(transport, source))
+        received = await receive(peer, written + len(CONTENT))
+        assert await sending == len(CONTENT)
+        assert received == b"x" * written + CONTENT
+        await settle()
+        # The second pair stands for the end of the file, which may be in the transport's buffer still.
+        assert protocol.kinds()[1:] in (["pause", "resume"], ["pause", "resume"] * 2)
 
 
 @pytest.mark.parametrize("kernel", [True, False])
-def test_a_peer_that_resets_ends_the_sending(loop: Loop, file: io.BufferedReader, kernel: bool) -> None:
+async def test_receiving_pauses_while_a_file_is_sent_and_goes_on_after_it(
+    loop: Loop, file: io.BufferedReader, kernel: bool
+) -> None:
+    source = file if kernel else io.BytesIO(CONTENT)
+    protocol = Recorder()
+    async with opened(protocol) as (transport, peer):
+        sending = asyncio.create_task(loop.sendfile(transport, source))
+        await settle()
+        peer.send(b"meanwhile")
+        await settle()
+        assert not transport.is_reading()
+        assert protocol.received() == b""
+        await receive(peer, len(CONTENT))
+        await sending
+        await protocol.seen("data")
+        assert protocol.received() == b"meanwhile"
+        assert transport.get_protocol() is protocol
+
+
+async def test_nothing_can_be_written_while_the_kernel_sends(loop: Loop, file: io.BufferedReader) -> None:
+    async with opened(Recorder()) as (transport, peer):
+        sending = asyncio.create_task(loop.sendfile(transport, file))
+        await settle()
+        with pytest.raises(RuntimeError, match=r"^unable to write; sendfile is in progress$"):
+            transport.write(b"no")
+        await receive(peer, len(CONTENT))
+        await sending
+        transport.write(b"yes")
+        assert await receive(peer, 3) == b"yes"
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+async def test_a_peer_that_resets_ends_the_sending(loop: Loop, file: io.BufferedReader, kernel: bool) -> None:
     source = file if kernel else io.BytesIO(CONTENT * 4)
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with opened(protocol, tcp_pair) as (transport, peer):
-            sending = asyncio.create_task(loop.sendfile(transport, source))
-            await receive(peer, 1000)
-            reset(peer)
-            with pytest.raises(ConnectionError):
-                await sending
-            await protocol.seen("lost")
-
-    run(loop, main())
+    protocol = Recorder()
+    async with opened(protocol, tcp_pair) as (transport, peer):
+        sending = asyncio.create_task(loop.sendfile(transport, source))
+        await receive(peer, 1000)
+        reset(peer)
+        with pytest.raises(ConnectionError):
+            await sending
+        await protocol.seen("lost")
 
 
 @pytest.mark.differs(
@@ -127,25 +110,21 @@ def test_a_peer_that_resets_ends_the_sending(loop: Loop, file: io.BufferedReader
 @pytest.mark.loopcore_only
 @pytest.mark.parametrize("end", ["close", "abort"])
 @pytest.mark.parametrize("kernel", [True, False])
-def test_a_transport_that_is_closed_meanwhile_ends_the_sending(
+async def test_a_transport_that_is_closed_meanwhile_ends_the_sending(
     loop: Loop, file: io.BufferedReader, end: str, kernel: bool
 ) -> None:
     source = file if kernel else io.BytesIO(CONTENT)
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with opened(protocol) as (transport, peer):
-            sending = asyncio.create_task(loop.sendfile(transport, source))
-            await receive(peer, 1000)
-            getattr(transport, end)()
-            draining = asyncio.create_task(receive_all(peer))
-            with pytest.raises(ConnectionError):
-                await sending
-            await protocol.seen("lost")
-            await draining
-            assert protocol.kinds().count("lost") == 1
-
-    run(loop, main())
+    protocol = Recorder()
+    async with opened(protocol) as (transport, peer):
+        sending = asyncio.create_task(loop.sendfile(transport, source))
+        await receive(peer, 1000)
+        getattr(transport, end)()
+        draining = asyncio.create_task(receive_all(peer))
+        with pytest.raises(ConnectionError):
+            await sending
+        await protocol.seen("lost")
+        await draining
+        assert protocol.kinds().count("lost") == 1
 
 
 @pytest.mark.differs(
@@ -154,53 +133,43 @@ def test_a_transport_that_is_closed_meanwhile_ends_the_sending(
 )
 # asyncio leaves the file where it was.
 @pytest.mark.loopcore_only
-def test_a_cancelled_sending_leaves_a_transport_that_works(loop: Loop, file: io.BufferedReader) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with opened(protocol) as (transport, peer):
-            sending = asyncio.create_task(loop.sendfile(transport, file))
-            await settle(20)
-            sending.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await sending
-            sent = file.tell()
-            assert 0 < sent < len(CONTENT)
-            transport.write(b"after")
-            assert await receive(peer, sent + 5) == CONTENT[:sent] + b"after"
-            peer.send(b"answer")
-            await protocol.seen("data")
-
-    run(loop, main())
+async def test_a_cancelled_sending_leaves_a_transport_that_works(loop: Loop, file: io.BufferedReader) -> None:
+    protocol = Recorder()
+    async with opened(protocol) as (transport, peer):
+        sending = asyncio.create_task(loop.sendfile(transport, file))
+        await settle(20)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        sent = file.tell()
+        assert 0 < sent < len(CONTENT)
+        transport.write(b"after")
+        assert await receive(peer, sent + 5) == CONTENT[:sent] + b"after"
+        peer.send(b"answer")
+        await protocol.seen("data")
 
 
 @pytest.mark.covers("EventLoop.sendfile(fallback)")
-def test_without_fall_back_what_the_kernel_refuses_is_refused(loop: Loop) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, peer):
-            with pytest.raises(asyncio.SendfileNotAvailableError, match=r"^not a regular file$"):
-                await loop.sendfile(transport, io.BytesIO(b"x"), fallback=False)
-            transport.write(b"works")
-            assert await receive(peer, 5) == b"works"
-            assert transport.is_reading()
-
-    run(loop, main())
+async def test_without_fall_back_what_the_kernel_refuses_is_refused(loop: Loop) -> None:
+    async with opened(Recorder()) as (transport, peer):
+        with pytest.raises(asyncio.SendfileNotAvailableError, match=r"^not a regular file$"):
+            await loop.sendfile(transport, io.BytesIO(b"x"), fallback=False)
+        transport.write(b"works")
+        assert await receive(peer, 5) == b"works"
+        assert transport.is_reading()
 
 
-def test_what_the_kernel_refuses_is_read_and_written(
+async def test_what_the_kernel_refuses_is_read_and_written(
     loop: Loop, file: io.BufferedReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: object) -> int:
         raise OSError("not this one")
 
     monkeypatch.setattr(os, "sendfile", refuse)
-
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, peer):
-            sending = asyncio.create_task(loop.sendfile(transport, file))
-            assert await receive(peer, len(CONTENT)) == CONTENT
-            assert await sending == len(CONTENT)
-
-    run(loop, main())
+    async with opened(Recorder()) as (transport, peer):
+        sending = asyncio.create_task(loop.sendfile(transport, file))
+        assert await receive(peer, len(CONTENT)) == CONTENT
+        assert await sending == len(CONTENT)
 
 
 @pytest.mark.parametrize(
@@ -214,48 +183,35 @@ def test_what_the_kernel_refuses_is_read_and_written(
     ],
     ids=["count of none", "count below none", "count and a half", "offset below none", "offset in words"],
 )
-def test_numbers_that_are_none_are_refused(
+async def test_numbers_that_are_none_are_refused(
     loop: Loop, file: io.BufferedReader, options: dict[str, Any], error: type[Exception]
 ) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, peer):
-            with pytest.raises(error, match=r"^(count|offset) must be a "):
-                await loop.sendfile(transport, file, **options)
-            transport.write(b"works")
-            assert await receive(peer, 5) == b"works"
-
-    run(loop, main())
+    async with opened(Recorder()) as (transport, peer):
+        with pytest.raises(error, match=r"^(count|offset) must be a "):
+            await loop.sendfile(transport, file, **options)
+        transport.write(b"works")
+        assert await receive(peer, 5) == b"works"
 
 
-def test_a_file_in_text_mode_is_refused(loop: Loop, tmp_path: Path) -> None:
+async def test_a_file_in_text_mode_is_refused(loop: Loop, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("text", encoding="utf-8")
-
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, _):
-            with path.open(encoding="utf-8") as text, pytest.raises(ValueError, match="binary mode"):
-                await loop.sendfile(transport, text)  # type: ignore[arg-type]
-
-    run(loop, main())
+    async with opened(Recorder()) as (transport, _):
+        with path.open(encoding="utf-8") as text, pytest.raises(ValueError, match="binary mode"):
+            await loop.sendfile(transport, text)  # type: ignore[arg-type]
 
 
-def test_a_closing_transport_is_refused(loop: Loop, file: io.BufferedReader) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, _):
-            transport.close()
-            with pytest.raises(RuntimeError, match=r"^Transport is closing$"):
-                await loop.sendfile(transport, file)
-        assert file.tell() == 0
-
-    run(loop, main())
-
-
-def test_a_transport_that_cannot_is_refused(loop: Loop, file: io.BufferedReader) -> None:
-    async def main() -> None:
-        transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0))
-        with pytest.raises(RuntimeError, match=r"^sendfile is not supported for transport <"):
-            await loop.sendfile(transport, file)  # type: ignore[arg-type]
+async def test_a_closing_transport_is_refused(loop: Loop, file: io.BufferedReader) -> None:
+    async with opened(Recorder()) as (transport, _):
         transport.close()
-        await settle()
+        with pytest.raises(RuntimeError, match=r"^Transport is closing$"):
+            await loop.sendfile(transport, file)
+    assert file.tell() == 0
 
-    run(loop, main())
+
+async def test_a_transport_that_cannot_is_refused(loop: Loop, file: io.BufferedReader) -> None:
+    transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0))
+    with pytest.raises(RuntimeError, match=r"^sendfile is not supported for transport <"):
+        await loop.sendfile(transport, file)  # type: ignore[arg-type]
+    transport.close()
+    await settle()

@@ -67,199 +67,154 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.covers("EventLoop.create_server(backlog, host, port)")
-def test_every_waiting_connection_is_accepted(loop: Loop) -> None:
+async def test_every_waiting_connection_is_accepted() -> None:
     made: list[Any] = []
-
-    async def main() -> None:
-        async with serving(lambda: Counter(made), backlog=50) as server:
-            with contextlib.ExitStack() as stack:
-                for _ in range(40):
-                    stack.enter_context(await connect(server))
-                await until(lambda: len(made) == 40)
-                await until(lambda: all("made" in each.kinds() for each in made))
-
-    run(loop, main())
+    async with serving(lambda: Counter(made), backlog=50) as server:
+        with contextlib.ExitStack() as stack:
+            for _ in range(40):
+                stack.enter_context(await connect(server))
+            await until(lambda: len(made) == 40)
+            await until(lambda: all("made" in each.kinds() for each in made))
 
 
-def test_an_accepted_connection_knows_its_addresses_and_has_no_delay(loop: Loop) -> None:
+async def test_an_accepted_connection_knows_its_addresses_and_has_no_delay() -> None:
     made: list[Any] = []
-
-    async def main() -> None:
-        async with serving(lambda: Counter(made)) as server:
-            with await connect(server) as peer:
-                await until(lambda: bool(made) and made[0].transport is not None)
-                transport = made[0].transport
-                assert transport.get_extra_info("peername") == peer.getsockname()
-                assert transport.get_extra_info("sockname") == server.sockets[0].getsockname()
-                assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-    run(loop, main())
+    async with serving(lambda: Counter(made)) as server:
+        with await connect(server) as peer:
+            await until(lambda: bool(made) and made[0].transport is not None)
+            transport = made[0].transport
+            assert transport.get_extra_info("peername") == peer.getsockname()
+            assert transport.get_extra_info("sockname") == server.sockets[0].getsockname()
+            assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.covers("Server.sockets", "Server.close", "Server.get_loop")
-def test_sockets_are_protected_and_gone_after_close(loop: Loop) -> None:
-    async def main() -> None:
-        async with serving(asyncio.Protocol) as server:
-            (sock,) = server.sockets
-            assert isinstance(sock, TransportSocket)
-            assert repr(server).startswith("<Server sockets=(<asyncio.TransportSocket fd=")
-            assert server.get_loop() is loop
-            server.close()
-            server.close()
-            assert server.sockets == ()
-            assert sock.fileno() == -1
-            assert repr(server) == "<Server sockets=()>"
-
-    run(loop, main())
+async def test_sockets_are_protected_and_gone_after_close(loop: Loop) -> None:
+    async with serving(asyncio.Protocol) as server:
+        (sock,) = server.sockets
+        assert isinstance(sock, TransportSocket)
+        assert repr(server).startswith("<Server sockets=(<asyncio.TransportSocket fd=")
+        assert server.get_loop() is loop
+        server.close()
+        server.close()
+        assert server.sockets == ()
+        assert sock.fileno() == -1
+        assert repr(server) == "<Server sockets=()>"
 
 
-def test_an_address_can_be_used_again_as_soon_as_close_returns(loop: Loop) -> None:
-    async def main() -> None:
-        async with serving(asyncio.Protocol) as server:
-            address = server.sockets[0].getsockname()
-            server.close()
-            again = await loop.create_server(asyncio.Protocol, *address)
-            again.close()
-            await again.wait_closed()
-
-    run(loop, main())
+async def test_an_address_can_be_used_again_as_soon_as_close_returns(loop: Loop) -> None:
+    async with serving(asyncio.Protocol) as server:
+        address = server.sockets[0].getsockname()
+        server.close()
+        again = await loop.create_server(asyncio.Protocol, *address)
+        again.close()
+        await again.wait_closed()
 
 
 @pytest.mark.covers("Server.start_serving", "Server.is_serving")
-def test_start_serving_twice_is_once(loop: Loop) -> None:
+async def test_start_serving_twice_is_once() -> None:
     made: list[Any] = []
-
-    async def main() -> None:
-        async with serving(lambda: Counter(made), start_serving=False) as server:
-            assert not server.is_serving()
-            await server.start_serving()
-            await server.start_serving()
-            assert server.is_serving()
-            with await connect(server):
-                await until(lambda: len(made) == 1)
-            server.close()
-            assert not server.is_serving()
-
-    run(loop, main())
+    async with serving(lambda: Counter(made), start_serving=False) as server:
+        assert not server.is_serving()
+        await server.start_serving()
+        await server.start_serving()
+        assert server.is_serving()
+        with await connect(server):
+            await until(lambda: len(made) == 1)
+        server.close()
+        assert not server.is_serving()
 
 
-def test_a_server_that_never_started_closes_its_sockets(loop: Loop) -> None:
-    async def main() -> None:
-        async with serving(asyncio.Protocol, start_serving=False) as server:
-            (sock,) = server.sockets
-            server.close()
-            assert sock.fileno() == -1
-
-    run(loop, main())
+async def test_a_server_that_never_started_closes_its_sockets() -> None:
+    async with serving(asyncio.Protocol, start_serving=False) as server:
+        (sock,) = server.sockets
+        server.close()
+        assert sock.fileno() == -1
 
 
 @pytest.mark.covers("Server.serve_forever")
-def test_serve_forever_ends_with_cancellation_and_closes(loop: Loop) -> None:
-    async def main() -> None:
-        async with serving(asyncio.Protocol, start_serving=False) as server:
-            task = loop.create_task(server.serve_forever())
-            await settle()
-            assert server.is_serving()
-            with pytest.raises(RuntimeError, match=r"is already being awaited on serve_forever\(\)"):
-                await server.serve_forever()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert server.sockets == ()
-            with pytest.raises(RuntimeError, match="is closed"):
-                await server.serve_forever()
-
-    run(loop, main())
+async def test_serve_forever_ends_with_cancellation_and_closes(loop: Loop) -> None:
+    async with serving(asyncio.Protocol, start_serving=False) as server:
+        task = loop.create_task(server.serve_forever())
+        await settle()
+        assert server.is_serving()
+        with pytest.raises(RuntimeError, match=r"is already being awaited on serve_forever\(\)"):
+            await server.serve_forever()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert server.sockets == ()
+        with pytest.raises(RuntimeError, match="is closed"):
+            await server.serve_forever()
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="before Python 3.14 it waits until the clients hang up")
-def test_serve_forever_closes_its_clients_when_it_is_cancelled(loop: Loop) -> None:
+async def test_serve_forever_closes_its_clients_when_it_is_cancelled(loop: Loop) -> None:
     made: list[Any] = []
-
-    async def main() -> None:
-        async with serving(lambda: Counter(made)) as server:
-            with await connect(server) as sock:
-                await until(lambda: bool(made) and made[0].transport is not None)
-                task = loop.create_task(server.serve_forever())
-                await settle()
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-                assert await loop.sock_recv(sock, 1) == b""
-                assert "lost" in made[0].kinds()
-
-    run(loop, main())
-
-
-def test_close_ends_serve_forever(loop: Loop) -> None:
-    async def main() -> None:
-        async with serving(asyncio.Protocol) as server:
+    async with serving(lambda: Counter(made)) as server:
+        with await connect(server) as sock:
+            await until(lambda: bool(made) and made[0].transport is not None)
             task = loop.create_task(server.serve_forever())
             await settle()
-            server.close()
+            task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
+            assert await loop.sock_recv(sock, 1) == b""
+            assert "lost" in made[0].kinds()
 
-    run(loop, main())
+
+async def test_close_ends_serve_forever(loop: Loop) -> None:
+    async with serving(asyncio.Protocol) as server:
+        task = loop.create_task(server.serve_forever())
+        await settle()
+        server.close()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 @pytest.mark.covers("Server.__aenter__", "Server.__aexit__")
-def test_async_with_closes_the_server(loop: Loop) -> None:
-    async def main() -> None:
-        async with serving(asyncio.Protocol) as server:
-            async with server as entered:
-                assert entered is server
-            assert server.sockets == ()
-
-    run(loop, main())
+async def test_async_with_closes_the_server() -> None:
+    async with serving(asyncio.Protocol) as server:
+        async with server as entered:
+            assert entered is server
+        assert server.sockets == ()
 
 
-def test_wait_closed_waits_for_close(loop: Loop) -> None:
-    async def main() -> None:
-        async with serving(asyncio.Protocol) as server:
-            task = loop.create_task(server.wait_closed())
-            await settle()
-            assert not task.done()
-            server.close()
-            await task
-            await server.wait_closed()
-
-    run(loop, main())
+async def test_wait_closed_waits_for_close(loop: Loop) -> None:
+    async with serving(asyncio.Protocol) as server:
+        task = loop.create_task(server.wait_closed())
+        await settle()
+        assert not task.done()
+        server.close()
+        await task
+        await server.wait_closed()
 
 
 @pytest.mark.covers("Server.wait_closed")
 @needs_312
-def test_wait_closed_waits_for_the_connections(loop: Loop) -> None:
+async def test_wait_closed_waits_for_the_connections(loop: Loop) -> None:
     made: list[Any] = []
-
-    async def main() -> None:
-        async with serving(lambda: Counter(made)) as server:
-            with await connect(server):
-                await until(lambda: bool(made) and made[0].transport is not None)
-                server.close()
-                task = loop.create_task(server.wait_closed())
-                await settle()
-                assert not task.done()
-                made[0].transport.close()
-                await task
-                assert "lost" in made[0].kinds()
-
-    run(loop, main())
+    async with serving(lambda: Counter(made)) as server:
+        with await connect(server):
+            await until(lambda: bool(made) and made[0].transport is not None)
+            server.close()
+            task = loop.create_task(server.wait_closed())
+            await settle()
+            assert not task.done()
+            made[0].transport.close()
+            await task
+            assert "lost" in made[0].kinds()
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="wait_closed waits for connections since Python 3.12")
-def test_wait_closed_of_a_closed_server_returns_at_once(loop: Loop) -> None:
+async def test_wait_closed_of_a_closed_server_returns_at_once() -> None:
     made: list[Any] = []
-
-    async def main() -> None:
-        async with serving(lambda: Counter(made)) as server:
-            with await connect(server):
-                await until(lambda: bool(made) and made[0].transport is not None)
-                server.close()
-                await server.wait_closed()
-                assert "lost" not in made[0].kinds()
-
-    run(loop, main())
+    async with serving(lambda: Counter(made)) as server:
+        with await connect(server):
+            await until(lambda: bool(made) and made[0].transport is not None)
+            server.close()
+            await server.wait_closed()
+            assert "lost" not in made[0].kinds()
 
 
 def needs_client_methods(backend_name: str) -> None:
@@ -268,40 +223,32 @@ def needs_client_methods(backend_name: str) -> None:
 
 
 @pytest.mark.covers("Server.close_clients")
-def test_close_clients_sends_what_was_written(loop: Loop, backend_name: str) -> None:
+async def test_close_clients_sends_what_was_written(backend_name: str) -> None:
     needs_client_methods(backend_name)
     made: list[Any] = []
-
-    async def main() -> None:
-        async with serving(lambda: Counter(made)) as server:
-            with await connect(server) as first, await connect(server) as second:
-                await until(lambda: len(made) == 2 and all(each.transport for each in made))
-                for each in made:
-                    each.transport.write(b"bye")
-                server.close()
-                server.close_clients()
-                assert await receive_all(first) == b"bye"
-                assert await receive_all(second) == b"bye"
-                await until(lambda: all("lost" in each.kinds() for each in made))
-
-    run(loop, main())
+    async with serving(lambda: Counter(made)) as server:
+        with await connect(server) as first, await connect(server) as second:
+            await until(lambda: len(made) == 2 and all(each.transport for each in made))
+            for each in made:
+                each.transport.write(b"bye")
+            server.close()
+            server.close_clients()
+            assert await receive_all(first) == b"bye"
+            assert await receive_all(second) == b"bye"
+            await until(lambda: all("lost" in each.kinds() for each in made))
 
 
 @pytest.mark.covers("Server.abort_clients")
-def test_abort_clients_does_not_wait(loop: Loop, backend_name: str) -> None:
+async def test_abort_clients_does_not_wait(backend_name: str) -> None:
     needs_client_methods(backend_name)
     made: list[Any] = []
-
-    async def main() -> None:
-        async with serving(lambda: Counter(made)) as server:
-            with await connect(server):
-                await until(lambda: bool(made) and made[0].transport is not None)
-                made[0].transport.write(b"x" * 10_000_000)
-                server.abort_clients()
-                await made[0].seen("lost")
-                assert made[0].lost_with() is None
-
-    run(loop, main())
+    async with serving(lambda: Counter(made)) as server:
+        with await connect(server):
+            await until(lambda: bool(made) and made[0].transport is not None)
+            made[0].transport.write(b"x" * 10_000_000)
+            server.abort_clients()
+            await made[0].seen("lost")
+            assert made[0].lost_with() is None
 
 
 def test_an_error_of_the_factory_ends_that_connection_only(loop: Loop, backend_name: str) -> None:
@@ -341,22 +288,18 @@ def test_an_error_of_the_factory_ends_that_connection_only(loop: Loop, backend_n
     why="If a factory fails, the error is reported and the connection closed; asyncio reports it in debug mode only.",
 )
 @pytest.mark.loopcore_only
-def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop: Loop) -> None:
+async def test_a_factory_that_returns_no_protocol_ends_that_connection_only(loop: Loop) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        server = await loop.create_server(lambda: None, "127.0.0.1", 0)  # type: ignore[arg-type, return-value]
-        for _ in range(2):
-            with await connect(server) as refused:
-                assert await receive_all(refused) == b""
-        server.close()
-        await server.wait_closed()
-
-    run(loop, main())
+    server = await loop.create_server(lambda: None, "127.0.0.1", 0)  # type: ignore[arg-type, return-value]
+    for _ in range(2):
+        with await connect(server) as refused:
+            assert await receive_all(refused) == b""
+    server.close()
+    await server.wait_closed()
     assert len(handled.contexts) == 2
 
 
-def test_an_error_in_connection_made_is_reported_and_the_connection_lives(loop: Loop) -> None:
+async def test_an_error_in_connection_made_is_reported_and_the_connection_lives(loop: Loop) -> None:
     handled = Handled(loop)
     made: list[Any] = []
 
@@ -365,17 +308,14 @@ def test_an_error_in_connection_made_is_reported_and_the_connection_lives(loop: 
             super().connection_made(transport)
             raise ZeroDivisionError
 
-    async def main() -> None:
-        async with serving(lambda: Failing(made)) as server:
-            with await connect(server) as peer:
-                await loop.sock_sendall(peer, b"data")
-                await until(lambda: bool(made) and made[0].received() == b"data")
-
-    run(loop, main())
+    async with serving(lambda: Failing(made)) as server:
+        with await connect(server) as peer:
+            await loop.sock_sendall(peer, b"data")
+            await until(lambda: bool(made) and made[0].received() == b"data")
     assert len(handled.contexts) == 1
 
 
-def test_a_server_closed_by_its_own_factory_leaves_nothing_open(loop: Loop, backend_name: str) -> None:
+async def test_a_server_closed_by_its_own_factory_leaves_nothing_open(backend_name: str) -> None:
     if backend_name == "asyncio":
         pytest.skip("asyncio's transport fails an assertion then")
     servers: list[Any] = []
@@ -384,14 +324,11 @@ def test_a_server_closed_by_its_own_factory_leaves_nothing_open(loop: Loop, back
         servers[0].close()
         return asyncio.Protocol()
 
-    async def main() -> None:
-        async with serving(factory) as server:
-            servers.append(server)
-            with await connect(server) as first:
-                assert await receive_all(first) == b""
-            await server.wait_closed()
-
-    run(loop, main())
+    async with serving(factory) as server:
+        servers.append(server)
+        with await connect(server) as first:
+            assert await receive_all(first) == b""
+        await server.wait_closed()
 
 
 @pytest.mark.loopcore_only  # asyncio's is in a cycle of its own

@@ -14,7 +14,7 @@ from tests.transports.tls_support import client_context, server_context
 Loop = asyncio.AbstractEventLoop
 
 
-def test_connections_are_made_in_copies_of_the_context_that_started_the_server(loop: Loop) -> None:
+async def test_connections_are_made_in_copies_of_the_context_that_started_the_server() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nobody's")
     made: list[Any] = []
     found: list[str] = []
@@ -24,15 +24,12 @@ def test_connections_are_made_in_copies_of_the_context_that_started_the_server(l
         variable.set("the last connection's")
         return Counter(made)
 
-    async def main() -> None:
-        variable.set("the server's")
-        async with serving(factory) as server:
-            variable.set("too late")
-            for count in (1, 2):
-                with await connect(server):
-                    await until(lambda count=count: len(made) == count)  # type: ignore[misc]
-
-    run(loop, main())
+    variable.set("the server's")
+    async with serving(factory) as server:
+        variable.set("too late")
+        for count in (1, 2):
+            with await connect(server):
+                await until(lambda count=count: len(made) == count)  # type: ignore[misc]
     assert found == ["the server's", "the server's"]
 
 

@@ -48,7 +48,7 @@ class AnswerFromBuffer(asyncio.BufferedProtocol):
 
 
 @pytest.mark.parametrize("size", [2, 100, 1024, 16_384])
-def test_what_the_protocol_keeps_stays_as_it_is(loop: Loop, size: int) -> None:
+async def test_what_the_protocol_keeps_stays_as_it_is(loop: Loop, size: int) -> None:
     kept: list[bytes] = []
 
     def keep_each_third(transport: Any, data: bytes) -> None:
@@ -57,14 +57,10 @@ def test_what_the_protocol_keeps_stays_as_it_is(loop: Loop, size: int) -> None:
         transport.write(data)
 
     messages = [bytes([i]) * (size - i % 2) for i in range(1, 40)]
-
-    async def main() -> None:
-        async with opened(Answer(keep_each_third)) as (_, peer):
-            for message in messages:
-                await loop.sock_sendall(peer, message)
-                assert await receive(peer, len(message)) == message
-
-    run(loop, main())
+    async with opened(Answer(keep_each_third)) as (_, peer):
+        for message in messages:
+            await loop.sock_sendall(peer, message)
+            assert await receive(peer, len(message)) == message
     assert b"".join(kept) == b"".join(messages[2::3])
 
 
@@ -115,7 +111,7 @@ def test_what_is_kept_takes_no_more_room_than_it_has_bytes(loop: Loop) -> None:
     assert grown < 40 * 500 + 130_000  # one message stays allocated
 
 
-def test_bytes_are_told_apart_by_their_hash(loop: Loop) -> None:
+async def test_bytes_are_told_apart_by_their_hash(loop: Loop) -> None:
     seen: set[int] = set()
 
     def note(transport: Any, data: bytes) -> None:
@@ -123,17 +119,14 @@ def test_bytes_are_told_apart_by_their_hash(loop: Loop) -> None:
         assert {data: 1}[bytes(bytearray(data))]
         transport.write(data)
 
-    async def main() -> None:
-        async with opened(Answer(note)) as (_, peer):
-            for i in range(1, 20):
-                await loop.sock_sendall(peer, bytes([i]) * 500)
-                assert await receive(peer, 500) == bytes([i]) * 500
-
-    run(loop, main())
+    async with opened(Answer(note)) as (_, peer):
+        for i in range(1, 20):
+            await loop.sock_sendall(peer, bytes([i]) * 500)
+            assert await receive(peer, 500) == bytes([i]) * 500
     assert len(seen) == 19
 
 
-def test_answers_and_later_writes_keep_their_order(loop: Loop) -> None:
+async def test_answers_and_later_writes_keep_their_order(loop: Loop) -> None:
     def answer(transport: Any, data: bytes) -> None:
         transport.write(b"1")
         loop.call_soon(transport.write, b"3")
@@ -141,51 +134,41 @@ def test_answers_and_later_writes_keep_their_order(loop: Loop) -> None:
         if data == b"end":
             loop.call_soon(transport.close)
 
-    async def main() -> None:
+    async with opened(Answer(answer)) as (_, peer):
+        await loop.sock_sendall(peer, b"one")
+        assert await receive(peer, 3) == b"123"
+        await loop.sock_sendall(peer, b"end")
+        assert await receive_all(peer) == b"123"
+
+
+async def test_a_protocol_that_writes_to_another_transport_reaches_both(loop: Loop) -> None:
+    async with opened(Answer(lambda *_: None)) as (other, other_peer):
+
+        def answer(transport: Any, data: bytes) -> None:
+            transport.write(b"to you")
+            other.write(b"to the other")
+            transport.write(b", again")
+
         async with opened(Answer(answer)) as (_, peer):
-            await loop.sock_sendall(peer, b"one")
-            assert await receive(peer, 3) == b"123"
-            await loop.sock_sendall(peer, b"end")
-            assert await receive_all(peer) == b"123"
-
-    run(loop, main())
-
-
-def test_a_protocol_that_writes_to_another_transport_reaches_both(loop: Loop) -> None:
-    async def main() -> None:
-        async with opened(Answer(lambda *_: None)) as (other, other_peer):
-
-            def answer(transport: Any, data: bytes) -> None:
-                transport.write(b"to you")
-                other.write(b"to the other")
-                transport.write(b", again")
-
-            async with opened(Answer(answer)) as (_, peer):
-                await loop.sock_sendall(peer, b"x")
-                assert await receive(other_peer, 12) == b"to the other"
-                assert await receive(peer, 13) == b"to you, again"
-
-    run(loop, main())
+            await loop.sock_sendall(peer, b"x")
+            assert await receive(other_peer, 12) == b"to the other"
+            assert await receive(peer, 13) == b"to you, again"
 
 
 @pytest.mark.loopcore_only
-def test_an_answer_does_not_overtake_what_was_written_to_another_before(loop: Any) -> None:
+async def test_an_answer_does_not_overtake_what_was_written_to_another_before(loop: Any) -> None:
     seen: list[tuple[bytes, bytes]] = []
+    async with opened(Answer(lambda *_: None)) as (other, other_peer):
 
-    async def main() -> None:
-        async with opened(Answer(lambda *_: None)) as (other, other_peer):
+        def answer(transport: Any, data: bytes) -> None:
+            other.write(b"first")
+            transport.write(b"second")
+            loop.call_immediate(lambda: seen.append((waiting(other_peer), waiting(peer))))
 
-            def answer(transport: Any, data: bytes) -> None:
-                other.write(b"first")
-                transport.write(b"second")
-                loop.call_immediate(lambda: seen.append((waiting(other_peer), waiting(peer))))
-
-            async with opened(Answer(answer)) as (_, peer):
-                await loop.sock_sendall(peer, b"x")
-                assert await receive(other_peer, 5) == b"first"
-                assert await receive(peer, 6) == b"second"
-
-    run(loop, main())
+        async with opened(Answer(answer)) as (_, peer):
+            await loop.sock_sendall(peer, b"x")
+            assert await receive(other_peer, 5) == b"first"
+            assert await receive(peer, 6) == b"second"
     assert seen[0] in [(b"", b""), (b"first", b"")]
 
 
@@ -213,19 +196,16 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loop: Any, protocol_cl
     assert seen == [b"an answer"]
 
 
-def test_an_answer_before_close_or_abort_leaves(loop: Loop) -> None:
-    async def main() -> None:
-        for end in ("close", "abort"):
+async def test_an_answer_before_close_or_abort_leaves(loop: Loop) -> None:
+    for end in ("close", "abort"):
 
-            def answer(transport: Any, data: bytes, end: str = end) -> None:
-                transport.write(b"last words")
-                getattr(transport, end)()
+        def answer(transport: Any, data: bytes, end: str = end) -> None:
+            transport.write(b"last words")
+            getattr(transport, end)()
 
-            async with opened(Answer(answer)) as (_, peer):
-                await loop.sock_sendall(peer, b"x")
-                assert await receive_all(peer) == b"last words"
-
-    run(loop, main())
+        async with opened(Answer(answer)) as (_, peer):
+            await loop.sock_sendall(peer, b"x")
+            assert await receive_all(peer) == b"last words"
 
 
 def test_an_answer_is_not_lost_when_the_protocol_ends_the_run(loop: Loop) -> None:
@@ -252,7 +232,7 @@ def test_an_answer_is_not_lost_when_the_protocol_ends_the_run(loop: Loop) -> Non
         loop.run_until_complete(task)
 
 
-def test_a_peer_that_reads_slowly_pauses_who_answers(loop: Loop) -> None:
+async def test_a_peer_that_reads_slowly_pauses_who_answers(loop: Loop) -> None:
     """Answers that the kernel has no room for are kept, and all arrive."""
 
     class Counting(Answer):
@@ -265,19 +245,15 @@ def test_a_peer_that_reads_slowly_pauses_who_answers(loop: Loop) -> None:
             self.resumed += 1
 
     protocol = Counting(lambda transport, data: transport.write(data * 40_000))
-
-    async def main() -> None:
-        async with opened(protocol) as (_, peer):
-            total = 0
-            for _ in range(8):
-                await loop.sock_sendall(peer, b"x" * 32)
-                total += 32 * 40_000
-            got = await receive(peer, total)
-            assert got == b"x" * total
-            while protocol.resumed < protocol.paused:
-                await asyncio.sleep(0)
-
-    run(loop, main())
+    async with opened(protocol) as (_, peer):
+        total = 0
+        for _ in range(8):
+            await loop.sock_sendall(peer, b"x" * 32)
+            total += 32 * 40_000
+        got = await receive(peer, total)
+        assert got == b"x" * total
+        while protocol.resumed < protocol.paused:
+            await asyncio.sleep(0)
     assert protocol.paused == protocol.resumed > 0
 
 

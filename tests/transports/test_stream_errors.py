@@ -28,7 +28,7 @@ Loop = asyncio.AbstractEventLoop
 
 
 @pytest.mark.parametrize("failing", ["data", "eof"])
-def test_an_error_of_the_protocol_ends_the_connection_with_it(loop: Loop, failing: str) -> None:
+async def test_an_error_of_the_protocol_ends_the_connection_with_it(loop: Loop, failing: str) -> None:
     handled = Handled(loop)
     protocol = Recorder()
 
@@ -36,23 +36,19 @@ def test_an_error_of_the_protocol_ends_the_connection_with_it(loop: Loop, failin
         raise ZeroDivisionError
 
     protocol.react[failing] = fail
-
-    async def main() -> None:
-        async with opened(protocol) as (_, peer):
-            await loop.sock_sendall(peer, b"data")
-            peer.shutdown(socket.SHUT_WR)
-            await protocol.seen("lost")
-        name = {"data": "data_received", "eof": "eof_received"}[failing]
-        assert handled.messages() == [f"Fatal error: protocol.{name}() call failed."]
-        assert isinstance(protocol.lost_with(), ZeroDivisionError)
-
-    run(loop, main())
+    async with opened(protocol) as (_, peer):
+        await loop.sock_sendall(peer, b"data")
+        peer.shutdown(socket.SHUT_WR)
+        await protocol.seen("lost")
+    name = {"data": "data_received", "eof": "eof_received"}[failing]
+    assert handled.messages() == [f"Fatal error: protocol.{name}() call failed."]
+    assert isinstance(protocol.lost_with(), ZeroDivisionError)
 
 
 @pytest.mark.parametrize("failing", ["data", "eof"])
 @pytest.mark.parametrize("recorder", [Recorder, BufferedRecorder])
 @pytest.mark.reports_errors
-def test_what_a_protocol_wrote_before_its_error_is_sent(loop: Loop, failing: str, recorder: type[Any]) -> None:
+async def test_what_a_protocol_wrote_before_its_error_is_sent(loop: Loop, failing: str, recorder: type[Any]) -> None:
     protocol = recorder()
 
     def fail() -> None:
@@ -61,37 +57,29 @@ def test_what_a_protocol_wrote_before_its_error_is_sent(loop: Loop, failing: str
         raise ZeroDivisionError
 
     protocol.react[failing] = fail
-
-    async def main() -> None:
-        async with opened(protocol, tcp_pair) as (_, peer):
-            await loop.sock_sendall(peer, b"question")
-            if failing == "eof":
-                peer.shutdown(socket.SHUT_WR)
-            assert await receive_all(peer) == b"the answer"
-            await protocol.seen("lost")
-            assert isinstance(protocol.lost_with(), ZeroDivisionError)
-
-    run(loop, main())
+    async with opened(protocol, tcp_pair) as (_, peer):
+        await loop.sock_sendall(peer, b"question")
+        if failing == "eof":
+            peer.shutdown(socket.SHUT_WR)
+        assert await receive_all(peer) == b"the answer"
+        await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), ZeroDivisionError)
 
 
 @pytest.mark.reports_errors
-def test_what_get_buffer_wrote_before_a_useless_buffer_is_sent(loop: Loop) -> None:
+async def test_what_get_buffer_wrote_before_a_useless_buffer_is_sent(loop: Loop) -> None:
     protocol = BufferedRecorder()
     protocol.buffer = b"read only"
-
-    async def main() -> None:
-        async with opened(protocol, tcp_pair) as (transport, peer):
-            protocol.react["get_buffer"] = lambda: transport.write(b"the answer")
-            await loop.sock_sendall(peer, b"question")
-            assert await receive(peer, 10) == b"the answer"
-            await protocol.seen("lost")
-            assert isinstance(protocol.lost_with(), (TypeError, BufferError))
-
-    run(loop, main())
+    async with opened(protocol, tcp_pair) as (transport, peer):
+        protocol.react["get_buffer"] = lambda: transport.write(b"the answer")
+        await loop.sock_sendall(peer, b"question")
+        assert await receive(peer, 10) == b"the answer"
+        await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), (TypeError, BufferError))
 
 
 @pytest.mark.reports_errors
-def test_a_protocol_that_aborts_and_then_fails_hears_of_an_abort(loop: Loop) -> None:
+async def test_a_protocol_that_aborts_and_then_fails_hears_of_an_abort(loop: Loop) -> None:
     protocol = Recorder()
 
     def fail() -> None:
@@ -99,17 +87,13 @@ def test_a_protocol_that_aborts_and_then_fails_hears_of_an_abort(loop: Loop) -> 
         raise ZeroDivisionError
 
     protocol.react["data"] = fail
-
-    async def main() -> None:
-        async with opened(protocol, tcp_pair) as (_, peer):
-            await loop.sock_sendall(peer, b"question")
-            await protocol.seen("lost")
-            assert protocol.lost_with() is None
-
-    run(loop, main())
+    async with opened(protocol, tcp_pair) as (_, peer):
+        await loop.sock_sendall(peer, b"question")
+        await protocol.seen("lost")
+        assert protocol.lost_with() is None
 
 
-def test_an_error_in_connection_lost_is_reported_and_the_socket_closed(loop: Loop) -> None:
+async def test_an_error_in_connection_lost_is_reported_and_the_socket_closed(loop: Loop) -> None:
     handled = Handled(loop)
     protocol = Recorder()
 
@@ -117,16 +101,12 @@ def test_an_error_in_connection_lost_is_reported_and_the_socket_closed(loop: Loo
         raise ZeroDivisionError
 
     protocol.react["lost"] = fail
-
-    async def main() -> None:
-        async with opened(protocol) as (transport, peer):
-            sock = transport.get_extra_info("socket")
-            transport.close()
-            await settle()
-            assert sock.fileno() == -1
-            assert await receive_all(peer) == b""
-
-    run(loop, main())
+    async with opened(protocol) as (transport, peer):
+        sock = transport.get_extra_info("socket")
+        transport.close()
+        await settle()
+        assert sock.fileno() == -1
+        assert await receive_all(peer) == b""
     assert len(handled.contexts) == 1
 
 

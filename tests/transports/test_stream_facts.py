@@ -12,131 +12,107 @@ from tests.transports.recorder import Recorder, opened, receive, receive_all, ru
 Loop = asyncio.AbstractEventLoop
 
 
-def test_a_transport_is_an_asyncio_transport(loop: Loop) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, _):
-            assert isinstance(transport, asyncio.Transport)
-            assert isinstance(transport, asyncio.ReadTransport)
-            assert isinstance(transport, asyncio.WriteTransport)
-            assert not isinstance(transport, asyncio.DatagramTransport)
-            assert transport._start_tls_compatible
-
-    run(loop, main())
+async def test_a_transport_is_an_asyncio_transport() -> None:
+    async with opened(Recorder()) as (transport, _):
+        assert isinstance(transport, asyncio.Transport)
+        assert isinstance(transport, asyncio.ReadTransport)
+        assert isinstance(transport, asyncio.WriteTransport)
+        assert not isinstance(transport, asyncio.DatagramTransport)
+        assert transport._start_tls_compatible
 
 
 @pytest.mark.covers("Transport.get_extra_info('peername', 'sockname', 'socket', default)")
-def test_extra_info_names_the_socket_and_both_addresses(loop: Loop) -> None:
-    async def main() -> None:
-        async with opened(Recorder(), tcp_pair) as (transport, peer):
-            sock = transport.get_extra_info("socket")
-            assert isinstance(sock, TransportSocket)
-            assert sock.family == socket.AF_INET
-            assert transport.get_extra_info("sockname") == peer.getpeername()
-            assert transport.get_extra_info("peername") == peer.getsockname()
-            assert transport.get_extra_info("nothing") is None
-            assert transport.get_extra_info("nothing", 5) == 5
-            names = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-            transport.close()
-            await settle()
-            assert (transport.get_extra_info("sockname"), transport.get_extra_info("peername")) == names
-            assert sock.fileno() == -1
-            assert transport.get_protocol() is None
-
-    run(loop, main())
+async def test_extra_info_names_the_socket_and_both_addresses() -> None:
+    async with opened(Recorder(), tcp_pair) as (transport, peer):
+        sock = transport.get_extra_info("socket")
+        assert isinstance(sock, TransportSocket)
+        assert sock.family == socket.AF_INET
+        assert transport.get_extra_info("sockname") == peer.getpeername()
+        assert transport.get_extra_info("peername") == peer.getsockname()
+        assert transport.get_extra_info("nothing") is None
+        assert transport.get_extra_info("nothing", 5) == 5
+        names = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+        transport.close()
+        await settle()
+        assert (transport.get_extra_info("sockname"), transport.get_extra_info("peername")) == names
+        assert sock.fileno() == -1
+        assert transport.get_protocol() is None
 
 
-def test_what_was_written_is_sent_before_the_socket_is_shut_down(loop: Loop) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, peer):
-            shown = transport.get_extra_info("socket")
-            transport.write(b"last words")
+async def test_what_was_written_is_sent_before_the_socket_is_shut_down() -> None:
+    async with opened(Recorder()) as (transport, peer):
+        shown = transport.get_extra_info("socket")
+        transport.write(b"last words")
+        shown.shutdown(socket.SHUT_WR)
+        assert await receive_all(peer) == b"last words"
+        assert not transport.is_closing()
+        peer.send(b"answer")
+        await settle()
+        transport.abort()
+        await settle()
+        with pytest.raises(OSError, match="Bad file descriptor"):
             shown.shutdown(socket.SHUT_WR)
-            assert await receive_all(peer) == b"last words"
-            assert not transport.is_closing()
-            peer.send(b"answer")
-            await settle()
-            transport.abort()
-            await settle()
-            with pytest.raises(OSError, match="Bad file descriptor"):
-                shown.shutdown(socket.SHUT_WR)
-
-    run(loop, main())
 
 
-def test_nagles_algorithm_is_off(loop: Loop, backend_name: str) -> None:
+async def test_nagles_algorithm_is_off(backend_name: str) -> None:
     if backend_name == "asyncio":
         pytest.skip("asyncio's loop asks sock.proto, which accept leaves 0 if the listener was made so")
-
-    async def main() -> None:
-        async with opened(Recorder(), tcp_pair) as (transport, _):
-            assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-    run(loop, main())
+    async with opened(Recorder(), tcp_pair) as (transport, _):
+        assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_the_representation_tells_state_and_descriptor(loop: Loop) -> None:
+async def test_the_representation_tells_state_and_descriptor() -> None:
     protocol = Recorder()
-
-    async def main() -> None:
-        async with opened(protocol) as (transport, peer):
-            fd = transport.get_extra_info("socket").fileno()
-            await settle()
-            assert f"fd={fd} read=polling write=<idle, bufsize=0>" in repr(transport)
-            transport.pause_reading()
-            assert "read=idle" in repr(transport)
-            transport.write(b"x" * 3_000_000)
-            assert "write=<polling, bufsize=" in repr(transport)
-            transport.close()
-            assert f"Transport closing fd={fd} read=idle write=<polling" in repr(transport)
-            await receive_all(peer)
-            await protocol.seen("lost")
-            await settle()
-            assert f"Transport closed fd={fd}" in repr(transport)
-
-    run(loop, main())
+    async with opened(protocol) as (transport, peer):
+        fd = transport.get_extra_info("socket").fileno()
+        await settle()
+        assert f"fd={fd} read=polling write=<idle, bufsize=0>" in repr(transport)
+        transport.pause_reading()
+        assert "read=idle" in repr(transport)
+        transport.write(b"x" * 3_000_000)
+        assert "write=<polling, bufsize=" in repr(transport)
+        transport.close()
+        assert f"Transport closing fd={fd} read=idle write=<polling" in repr(transport)
+        await receive_all(peer)
+        await protocol.seen("lost")
+        await settle()
+        assert f"Transport closed fd={fd}" in repr(transport)
 
 
-def test_a_socket_is_closed_when_connection_lost_was_called(loop: Loop) -> None:
+async def test_a_socket_is_closed_when_connection_lost_was_called() -> None:
     protocol = Recorder()
     inside: list[int] = []
-
-    async def main() -> None:
-        async with opened(protocol) as (transport, _):
-            sock = transport.get_extra_info("socket")
-            fd = sock.fileno()
-            protocol.react["lost"] = lambda: inside.append(sock.fileno())
-            transport.close()
-            await settle()
-            assert inside == [fd]
-            assert sock.fileno() == -1
-            assert transport._sock is None
-
-    run(loop, main())
+    async with opened(protocol) as (transport, _):
+        sock = transport.get_extra_info("socket")
+        fd = sock.fileno()
+        protocol.react["lost"] = lambda: inside.append(sock.fileno())
+        transport.close()
+        await settle()
+        assert inside == [fd]
+        assert sock.fileno() == -1
+        assert transport._sock is None
 
 
-def test_the_empty_waiter_of_sendfile_waits_until_all_is_sent(loop: Loop) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, peer):
-            transport.write(b"small")
-            assert await receive(peer, 5) == b"small"
-            await transport._make_empty_waiter()
-            with pytest.raises(RuntimeError, match="Empty waiter is already set"):
-                transport._make_empty_waiter()
-            with pytest.raises(RuntimeError, match="unable to write; sendfile is in progress"):
-                transport.write(b"x")
-            with pytest.raises(RuntimeError, match="sendfile is in progress"):
-                transport.writelines([b"x"])
-            transport._reset_empty_waiter()
-            transport.write(b"x" * 3_000_000)
-            waiter = transport._make_empty_waiter()
-            assert not waiter.done()
-            assert len(await receive(peer, 3_000_000)) == 3_000_000
-            await waiter
-            transport._reset_empty_waiter()
-            transport.write(b"end")
-            assert await receive(peer, 3) == b"end"
-
-    run(loop, main())
+async def test_the_empty_waiter_of_sendfile_waits_until_all_is_sent() -> None:
+    async with opened(Recorder()) as (transport, peer):
+        transport.write(b"small")
+        assert await receive(peer, 5) == b"small"
+        await transport._make_empty_waiter()
+        with pytest.raises(RuntimeError, match="Empty waiter is already set"):
+            transport._make_empty_waiter()
+        with pytest.raises(RuntimeError, match="unable to write; sendfile is in progress"):
+            transport.write(b"x")
+        with pytest.raises(RuntimeError, match="sendfile is in progress"):
+            transport.writelines([b"x"])
+        transport._reset_empty_waiter()
+        transport.write(b"x" * 3_000_000)
+        waiter = transport._make_empty_waiter()
+        assert not waiter.done()
+        assert len(await receive(peer, 3_000_000)) == 3_000_000
+        await waiter
+        transport._reset_empty_waiter()
+        transport.write(b"end")
+        assert await receive(peer, 3) == b"end"
 
 
 @pytest.mark.differs(
@@ -146,33 +122,29 @@ def test_the_empty_waiter_of_sendfile_waits_until_all_is_sent(loop: Loop) -> Non
     "`loop.flush()` sends at once.",
 )
 @pytest.mark.loopcore_only
-def test_writes_of_one_tick_leave_in_one_call(loop: Any) -> None:
+async def test_writes_of_one_tick_leave_in_one_call(loop: Any) -> None:
     # SOCK_SEQPACKET keeps the boundaries of the sends.
     from loopcore.transports.stream import StreamTransport
 
     protocol = Recorder()
-
-    async def main() -> None:
-        near, peer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        near.setblocking(False)
-        peer.setblocking(False)
-        with peer:
-            transport = StreamTransport(loop, near, protocol)
-            await protocol.seen("made")
-            transport.write(b"header ")
-            transport.write(bytearray(b"body "))
-            transport.writelines([b"1 ", memoryview(b"2 ")])
-            assert transport.get_write_buffer_size() == 16
-            assert peer_sees(peer) is None
-            await asyncio.sleep(0)
-            assert peer_sees(peer) == b"header body 1 2 "
-            assert peer_sees(peer) is None
-            transport.write(b"next ")
-            transport.close()
-            assert peer_sees(peer) == b"next "
-            await protocol.seen("lost")
-
-    run(loop, main())
+    near, peer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    near.setblocking(False)
+    peer.setblocking(False)
+    with peer:
+        transport = StreamTransport(loop, near, protocol)
+        await protocol.seen("made")
+        transport.write(b"header ")
+        transport.write(bytearray(b"body "))
+        transport.writelines([b"1 ", memoryview(b"2 ")])
+        assert transport.get_write_buffer_size() == 16
+        assert peer_sees(peer) is None
+        await asyncio.sleep(0)
+        assert peer_sees(peer) == b"header body 1 2 "
+        assert peer_sees(peer) is None
+        transport.write(b"next ")
+        transport.close()
+        assert peer_sees(peer) == b"next "
+        await protocol.seen("lost")
 
 
 @pytest.mark.loopcore_only
@@ -192,16 +164,13 @@ def test_what_is_written_between_two_runs_leaves_when_it_is_flushed_or_with_the_
 
 
 @pytest.mark.loopcore_only
-def test_what_passes_the_join_limit_does_not_wait_for_the_end_of_the_tick(loop: Any) -> None:
-    async def main() -> None:
-        async with opened(Recorder()) as (transport, peer):
-            transport.write(b"x" * 65536)
-            assert transport.get_write_buffer_size() == 65536
-            transport.write(b"y")
-            assert transport.get_write_buffer_size() == 0
-            assert await receive(peer, 65537) == b"x" * 65536 + b"y"
-
-    run(loop, main())
+async def test_what_passes_the_join_limit_does_not_wait_for_the_end_of_the_tick() -> None:
+    async with opened(Recorder()) as (transport, peer):
+        transport.write(b"x" * 65536)
+        assert transport.get_write_buffer_size() == 65536
+        transport.write(b"y")
+        assert transport.get_write_buffer_size() == 0
+        assert await receive(peer, 65537) == b"x" * 65536 + b"y"
 
 
 def peer_sees(peer: socket.socket) -> bytes | None:

@@ -15,66 +15,54 @@ from tests.transports.recorder import run, settle
 
 
 @pytest.mark.covers("EventLoop.subprocess_shell")
-def test_protocol_methods_are_called_in_order(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        transport, protocol = await shell("echo out; echo err >&2; exit 3")
-        assert protocol.kinds()[0] == "made"
-        assert protocol.transport is transport
-        assert await ended(transport, protocol) == 3
-        kinds = protocol.kinds()
-        assert sorted(kinds) == sorted(["made", "pipe", "pipe", *["pipe lost"] * 3, "exited", "lost"])
-        assert kinds[len(kinds) - 1] == "lost"
-        assert ("exited", 3) in protocol.events
-        assert (protocol.output(1), protocol.output(2)) == (b"out\n", b"err\n")
-        for fd in (1, 2):
-            of_pipe = [event[0] for event in protocol.events if event[0].startswith("pipe") and event[1] == fd]
-            assert of_pipe == ["pipe", "pipe lost"]
-
-    run(loop, main())
+async def test_protocol_methods_are_called_in_order() -> None:
+    transport, protocol = await shell("echo out; echo err >&2; exit 3")
+    assert protocol.kinds()[0] == "made"
+    assert protocol.transport is transport
+    assert await ended(transport, protocol) == 3
+    kinds = protocol.kinds()
+    assert sorted(kinds) == sorted(["made", "pipe", "pipe", *["pipe lost"] * 3, "exited", "lost"])
+    assert kinds[len(kinds) - 1] == "lost"
+    assert ("exited", 3) in protocol.events
+    assert (protocol.output(1), protocol.output(2)) == (b"out\n", b"err\n")
+    for fd in (1, 2):
+        of_pipe = [event[0] for event in protocol.events if event[0].startswith("pipe") and event[1] == fd]
+        assert of_pipe == ["pipe", "pipe lost"]
 
 
 @pytest.mark.covers("EventLoop.subprocess_exec(stderr)", "SubprocessTransport.get_pipe_transport")
-def test_input_goes_through(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.subprocess_exec(ProcessRecorder, "cat", stderr=None)
-        data = os.urandom(300_000)
-        stdin = transport.get_pipe_transport(0)
-        stdin.write(data)
-        assert "pause" in protocol.kinds()  # the pipe's flow control is the process's protocol's
-        stdin.write_eof()
-        assert await ended(transport, protocol) == 0
-        assert protocol.output(1) == data
-        assert "resume" in protocol.kinds()
-
-    run(loop, main())
+async def test_input_goes_through(loop: asyncio.AbstractEventLoop) -> None:
+    transport, protocol = await loop.subprocess_exec(ProcessRecorder, "cat", stderr=None)
+    data = os.urandom(300_000)
+    stdin = transport.get_pipe_transport(0)
+    stdin.write(data)
+    assert "pause" in protocol.kinds()  # the pipe's flow control is the process's protocol's
+    stdin.write_eof()
+    assert await ended(transport, protocol) == 0
+    assert protocol.output(1) == data
+    assert "resume" in protocol.kinds()
 
 
-def test_reading_from_the_process_can_be_paused(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        transport, protocol = await shell("read x; echo $x; read x; echo $x")
-        stdin, stdout = transport.get_pipe_transport(0), transport.get_pipe_transport(1)
-        stdin.write(b"one\n")
-        await protocol.until(lambda: protocol.output(1) == b"one\n")
-        stdout.pause_reading()
-        stdin.write(b"two\n")
-        await protocol.seen("exited")
-        assert "lost" not in protocol.kinds()  # one pipe has not ended
-        stdout.resume_reading()
-        await ended(transport, protocol)
-        assert protocol.output(1) == b"one\ntwo\n"
-
-    run(loop, main())
+async def test_reading_from_the_process_can_be_paused() -> None:
+    transport, protocol = await shell("read x; echo $x; read x; echo $x")
+    stdin, stdout = transport.get_pipe_transport(0), transport.get_pipe_transport(1)
+    stdin.write(b"one\n")
+    await protocol.until(lambda: protocol.output(1) == b"one\n")
+    stdout.pause_reading()
+    stdin.write(b"two\n")
+    await protocol.seen("exited")
+    assert "lost" not in protocol.kinds()  # one pipe has not ended
+    stdout.resume_reading()
+    await ended(transport, protocol)
+    assert protocol.output(1) == b"one\ntwo\n"
 
 
 @pytest.mark.covers("EventLoop.subprocess_shell(stdin, stdout, stderr)")
-def test_process_without_pipes(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        transport, protocol = await shell("exit 7", stdin=None, stdout=None, stderr=None)
-        assert [transport.get_pipe_transport(fd) for fd in (0, 1, 2)] == [None] * 3
-        assert await ended(transport, protocol) == 7
-        assert protocol.kinds() == ["made", "exited", "lost"]
-
-    run(loop, main())
+async def test_process_without_pipes() -> None:
+    transport, protocol = await shell("exit 7", stdin=None, stdout=None, stderr=None)
+    assert [transport.get_pipe_transport(fd) for fd in (0, 1, 2)] == [None] * 3
+    assert await ended(transport, protocol) == 7
+    assert protocol.kinds() == ["made", "exited", "lost"]
 
 
 @pytest.mark.covers("SubprocessTransport.get_returncode")
@@ -86,42 +74,33 @@ def test_process_without_pipes(loop: asyncio.AbstractEventLoop) -> None:
         (lambda transport: transport.send_signal(signal.SIGUSR1), signal.SIGUSR1),
     ],
 )
-def test_signals_end_it(loop: asyncio.AbstractEventLoop, send: Callable[[Any], None], number: int) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
+async def test_signals_end_it(loop: asyncio.AbstractEventLoop, send: Callable[[Any], None], number: int) -> None:
+    transport, protocol = await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
+    send(transport)
+    assert await ended(transport, protocol) == -number
+    await settle()
+    with pytest.raises(ProcessLookupError):
         send(transport)
-        assert await ended(transport, protocol) == -number
-        await settle()
-        with pytest.raises(ProcessLookupError):
-            send(transport)
-
-    run(loop, main())
 
 
 @pytest.mark.covers("SubprocessTransport.close", "SubprocessTransport.is_closing", "EventLoop.subprocess_exec(args)")
-def test_close_kills_and_closes_the_pipes(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
-        assert not transport.is_closing()
+async def test_close_kills_and_closes_the_pipes(loop: asyncio.AbstractEventLoop) -> None:
+    transport, protocol = await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
+    assert not transport.is_closing()
+    transport.close()
+    transport.close()
+    assert transport.is_closing()
+    assert await ended(transport, protocol) == -signal.SIGKILL
+    assert protocol.kinds().count("pipe lost") == 3
+
+
+async def test_output_after_close_is_not_waited_for() -> None:
+    with grandchild() as (command, options):
+        transport, protocol = await shell(command + "exit 0", **options)
+        await protocol.seen("exited")
+        assert "lost" not in protocol.kinds()
         transport.close()
-        transport.close()
-        assert transport.is_closing()
-        assert await ended(transport, protocol) == -signal.SIGKILL
-        assert protocol.kinds().count("pipe lost") == 3
-
-    run(loop, main())
-
-
-def test_output_after_close_is_not_waited_for(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with grandchild() as (command, options):
-            transport, protocol = await shell(command + "exit 0", **options)
-            await protocol.seen("exited")
-            assert "lost" not in protocol.kinds()
-            transport.close()
-            assert await ended(transport, protocol) == 0
-
-    run(loop, main())
+        assert await ended(transport, protocol) == 0
 
 
 @pytest.mark.covers(
@@ -129,26 +108,23 @@ def test_output_after_close_is_not_waited_for(loop: asyncio.AbstractEventLoop) -
     "SubprocessTransport.get_protocol",
     "SubprocessTransport.get_pid",
 )
-def test_facts(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        transport, protocol = await shell("cat >/dev/null; exit 5")
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        process = transport.get_extra_info("subprocess")
-        assert isinstance(process, subprocess.Popen)
-        assert transport.get_pid() == process.pid
-        assert transport.get_returncode() is None
-        assert transport.get_protocol() is protocol
-        assert f"pid={process.pid} running" in repr(transport)
-        assert "stdin=" in repr(transport)
-        with pytest.raises(NotImplementedError):
-            transport.get_pipe_transport(0).pause_reading()
-        transport.get_pipe_transport(0).close()
-        await ended(transport, protocol)
-        assert process.returncode == 5
-        assert "returncode=5" in repr(transport)
-        assert transport.get_pid() == process.pid
-
-    run(loop, main())
+async def test_facts() -> None:
+    transport, protocol = await shell("cat >/dev/null; exit 5")
+    assert isinstance(transport, asyncio.SubprocessTransport)
+    process = transport.get_extra_info("subprocess")
+    assert isinstance(process, subprocess.Popen)
+    assert transport.get_pid() == process.pid
+    assert transport.get_returncode() is None
+    assert transport.get_protocol() is protocol
+    assert f"pid={process.pid} running" in repr(transport)
+    assert "stdin=" in repr(transport)
+    with pytest.raises(NotImplementedError):
+        transport.get_pipe_transport(0).pause_reading()
+    transport.get_pipe_transport(0).close()
+    await ended(transport, protocol)
+    assert process.returncode == 5
+    assert "returncode=5" in repr(transport)
+    assert transport.get_pid() == process.pid
 
 
 @pytest.mark.parametrize(
@@ -161,53 +137,44 @@ def test_facts(loop: asyncio.AbstractEventLoop) -> None:
         {"errors": "strict"},
     ],
 )
-def test_pipes_of_text_are_refused(loop: asyncio.AbstractEventLoop, options: dict[str, Any]) -> None:
-    async def main() -> None:
-        for start in (loop.subprocess_exec, loop.subprocess_shell):
-            with pytest.raises(ValueError, match="must be"):
-                await start(asyncio.SubprocessProtocol, "true", **options)
-        with pytest.raises(ValueError, match="shell must be False"):
-            await loop.subprocess_exec(asyncio.SubprocessProtocol, "true", shell=True)
-        with pytest.raises(ValueError, match="shell must be True"):
-            await loop.subprocess_shell(asyncio.SubprocessProtocol, "true", shell=False)
-        with pytest.raises(ValueError, match="cmd must be a string"):
-            await loop.subprocess_shell(asyncio.SubprocessProtocol, ["true"])  # type: ignore[arg-type]
-
-    run(loop, main())
+async def test_pipes_of_text_are_refused(loop: asyncio.AbstractEventLoop, options: dict[str, Any]) -> None:
+    for start in (loop.subprocess_exec, loop.subprocess_shell):
+        with pytest.raises(ValueError, match="must be"):
+            await start(asyncio.SubprocessProtocol, "true", **options)
+    with pytest.raises(ValueError, match="shell must be False"):
+        await loop.subprocess_exec(asyncio.SubprocessProtocol, "true", shell=True)
+    with pytest.raises(ValueError, match="shell must be True"):
+        await loop.subprocess_shell(asyncio.SubprocessProtocol, "true", shell=False)
+    with pytest.raises(ValueError, match="cmd must be a string"):
+        await loop.subprocess_shell(asyncio.SubprocessProtocol, ["true"])  # type: ignore[arg-type]
 
 
-def test_program_that_does_not_exist(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with pytest.raises(FileNotFoundError):
-            await loop.subprocess_exec(asyncio.SubprocessProtocol, "/no/such/program")
-
-    run(loop, main())
+async def test_program_that_does_not_exist(loop: asyncio.AbstractEventLoop) -> None:
+    with pytest.raises(FileNotFoundError):
+        await loop.subprocess_exec(asyncio.SubprocessProtocol, "/no/such/program")
 
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 3, 4])
-def test_start_that_is_cancelled_leaves_no_process(loop: asyncio.AbstractEventLoop, ticks: int) -> None:
-    async def main() -> None:
-        made: list[ProcessRecorder] = []
+async def test_start_that_is_cancelled_leaves_no_process(loop: asyncio.AbstractEventLoop, ticks: int) -> None:
+    made: list[ProcessRecorder] = []
 
-        def factory() -> ProcessRecorder:
-            made.append(ProcessRecorder())
-            return made[0]
+    def factory() -> ProcessRecorder:
+        made.append(ProcessRecorder())
+        return made[0]
 
-        task = asyncio.ensure_future(loop.subprocess_exec(factory, "sleep", "60"))
-        await settle(ticks)
-        if task.done():
-            transport, protocol = task.result()
-            transport.close()
-            await ended(transport, protocol)
-            return
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await settle(8)
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
-
-    run(loop, main())
+    task = asyncio.ensure_future(loop.subprocess_exec(factory, "sleep", "60"))
+    await settle(ticks)
+    if task.done():
+        transport, protocol = task.result()
+        transport.close()
+        await ended(transport, protocol)
+        return
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await settle(8)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 @pytest.mark.differs(
@@ -216,33 +183,27 @@ def test_start_that_is_cancelled_leaves_no_process(loop: asyncio.AbstractEventLo
 )
 @pytest.mark.loopcore_only
 @pytest.mark.parametrize("failing", ["connect_read_pipe", "connect_write_pipe"])
-def test_start_whose_pipes_fail_leaves_no_process(
+async def test_start_whose_pipes_fail_leaves_no_process(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     async def fail(factory: Any, pipe: Any) -> Any:
         raise OSError("no")
 
-    async def main() -> None:
-        monkeypatch.setattr(loop, failing, fail)
-        with pytest.raises(OSError, match="no"):
-            await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
-        await settle()
-
-    run(loop, main())
+    monkeypatch.setattr(loop, failing, fail)
+    with pytest.raises(OSError, match="no"):
+        await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    await settle()
 
 
 @pytest.mark.loopcore_only
-def test_what_is_no_protocol_leaves_no_process(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        with pytest.raises(AttributeError):
-            await loop.subprocess_exec(lambda: None, "sleep", "60")  # type: ignore[arg-type, return-value]
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
-        await settle()
-
-    run(loop, main())
+async def test_what_is_no_protocol_leaves_no_process(loop: asyncio.AbstractEventLoop) -> None:
+    with pytest.raises(AttributeError):
+        await loop.subprocess_exec(lambda: None, "sleep", "60")  # type: ignore[arg-type, return-value]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    await settle()
 
 
 @pytest.mark.loopcore_only  # asyncio's watchers keep the transport

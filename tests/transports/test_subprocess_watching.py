@@ -50,65 +50,53 @@ def can_be_seen(children: Children) -> None:
 
 
 @pytest.mark.usefixtures("children")
-def test_codes_arrive(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        for code in (0, 1, 200):
-            process = await asyncio.create_subprocess_shell(f"exit {code}")
-            assert await process.wait() == code
-        process = await asyncio.create_subprocess_exec("sleep", "60")
-        process.send_signal(signal.SIGUSR1)
-        assert await process.wait() == -signal.SIGUSR1
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
-
-    run(loop, main())
+async def test_codes_arrive() -> None:
+    for code in (0, 1, 200):
+        process = await asyncio.create_subprocess_shell(f"exit {code}")
+        assert await process.wait() == code
+    process = await asyncio.create_subprocess_exec("sleep", "60")
+    process.send_signal(signal.SIGUSR1)
+    assert await process.wait() == -signal.SIGUSR1
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 @pytest.mark.usefixtures("children")
-def test_many_at_once(loop: asyncio.AbstractEventLoop) -> None:
+async def test_many_at_once() -> None:
     async def one(number: int) -> int:
         process = await asyncio.create_subprocess_shell(f"cat; exit {number}", stdin=-1, stdout=-1)
         assert await process.communicate(b"x" * 1000) == (b"x" * 1000, None)
         return await process.wait()
 
-    async def main() -> None:
-        assert await asyncio.gather(*[one(number) for number in range(15)]) == list(range(15))
-
-    run(loop, main())
+    assert await asyncio.gather(*[one(number) for number in range(15)]) == list(range(15))
 
 
 @pytest.mark.usefixtures("can_be_seen")
-def test_code_taken_by_somebody_else_is_255_with_a_warning(
+async def test_code_taken_by_somebody_else_is_255_with_a_warning(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.subprocess_exec(
-            ProcessRecorder, "sleep", "60", stdin=None, stdout=None, stderr=None
-        )
-        transport.kill()
-        os.waitpid(transport.get_pid(), 0)  # the stranger
-        transport.kill()  # hits nobody
-        assert await ended(transport, protocol) == 255
-        assert "exit status already read: will report returncode 255" in caplog.text
-
-    run(loop, main())
+    transport, protocol = await loop.subprocess_exec(
+        ProcessRecorder, "sleep", "60", stdin=None, stdout=None, stderr=None
+    )
+    transport.kill()
+    os.waitpid(transport.get_pid(), 0)  # the stranger
+    transport.kill()  # hits nobody
+    assert await ended(transport, protocol) == 255
+    assert "exit status already read: will report returncode 255" in caplog.text
 
 
 @pytest.mark.usefixtures("can_be_seen")
-def test_code_taken_through_the_popen_object_is_known(
+async def test_code_taken_through_the_popen_object_is_known(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        transport, protocol = await loop.subprocess_exec(
-            ProcessRecorder, "sleep", "60", stdin=None, stdout=None, stderr=None
-        )
-        process = transport.get_extra_info("subprocess")
-        process.kill()
-        process.wait()
-        assert await ended(transport, protocol) == -signal.SIGKILL
-        assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-    run(loop, main())
+    transport, protocol = await loop.subprocess_exec(
+        ProcessRecorder, "sleep", "60", stdin=None, stdout=None, stderr=None
+    )
+    process = transport.get_extra_info("subprocess")
+    process.kill()
+    process.wait()
+    assert await ended(transport, protocol) == -signal.SIGKILL
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 @pytest.mark.usefixtures("can_be_seen")
@@ -164,15 +152,12 @@ def test_sigchld_and_the_wakeup_descriptor_stay_the_programs(loop: asyncio.Abstr
 
 
 @pytest.mark.usefixtures("children")
-def test_children_of_the_program_are_left_alone(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        stranger = subprocess.Popen(["/bin/sh", "-c", "exit 9"])
-        process = await asyncio.create_subprocess_shell("exit 3")
-        assert await process.wait() == 3
-        assert os.waitpid(stranger.pid, 0)[1] == 9 << 8
-        stranger.returncode = 9
-
-    run(loop, main())
+async def test_children_of_the_program_are_left_alone() -> None:
+    stranger = subprocess.Popen(["/bin/sh", "-c", "exit 9"])
+    process = await asyncio.create_subprocess_shell("exit 3")
+    assert await process.wait() == 3
+    assert os.waitpid(stranger.pid, 0)[1] == 9 << 8
+    stranger.returncode = 9
 
 
 @pytest.mark.usefixtures("children")
@@ -189,23 +174,20 @@ def test_loop_in_another_thread_has_children_too(loop: asyncio.AbstractEventLoop
     assert codes == [6]
 
 
-def test_ended_child_is_not_running(loop: asyncio.AbstractEventLoop, can_be_seen: None, children: Children) -> None:
-    async def main() -> None:
-        process = subprocess.Popen(["sleep", "60"])
-        ends: list[int] = []
-        child = children.watch(process, ends.append)
-        assert child.is_running()
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert not child.is_running()  # a zombie, which it still is
-        assert process.returncode is None
-        while not ends:
-            await asyncio.sleep(0)
-        assert not child.is_running()
-        child.send_signal(signal.SIGTERM)
-        assert ends == [-signal.SIGKILL] == [process.returncode]
-
-    run(loop, main())
+async def test_ended_child_is_not_running(can_be_seen: None, children: Children) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    ends: list[int] = []
+    child = children.watch(process, ends.append)
+    assert child.is_running()
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert not child.is_running()  # a zombie, which it still is
+    assert process.returncode is None
+    while not ends:
+        await asyncio.sleep(0)
+    assert not child.is_running()
+    child.send_signal(signal.SIGTERM)
+    assert ends == [-signal.SIGKILL] == [process.returncode]
 
 
 @pytest.mark.usefixtures("children")
@@ -267,19 +249,15 @@ def test_child_that_the_port_gives_up_is_watched_otherwise(loop: Any, end: str) 
     run(loop, main())
 
 
-def test_child_that_the_port_watches_takes_no_descriptor(loop: Any) -> None:
+async def test_child_that_the_port_watches_takes_no_descriptor(loop: Any) -> None:
     if not knows_processes(loop):
         pytest.skip("the backend does not wait for processes")
-
-    async def main() -> None:
-        children = Children(loop)
-        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-            before = os.listdir("/proc/self/fd")
-            children.watch(process, lambda code: None)
-            assert os.listdir("/proc/self/fd") == before
-            children.close()
-
-    run(loop, main())
+    children = Children(loop)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        before = os.listdir("/proc/self/fd")
+        children.watch(process, lambda code: None)
+        assert os.listdir("/proc/self/fd") == before
+        children.close()
 
 
 class Full:
@@ -298,68 +276,57 @@ class Full:
 
 @pytest.mark.skipif(not HAS_PIDFD, reason="no pidfd on this platform")
 @pytest.mark.parametrize("step", ["open", "register"])
-def test_thread_helps_out_where_a_pidfd_cannot_be_had(loop: Any, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+async def test_thread_helps_out_where_a_pidfd_cannot_be_had(
+    loop: Any, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     def refuse(*_: Any) -> Any:
         raise OSError(errno.EMFILE, "too many")
 
-    async def main() -> None:
-        ends: list[int] = []
-        process = subprocess.Popen(["/bin/sh", "-c", "exit 8"])
-        with monkeypatch.context() as patch:
-            if step == "open":
-                patch.setattr(os, "pidfd_open", refuse)
-            Children(loop if step == "open" else Full(loop), ways=["pidfd"]).watch(process, ends.append)
-        while not ends:
-            await asyncio.sleep(0)
-        assert ends == [8]
-
-    run(loop, main())
+    ends: list[int] = []
+    process = subprocess.Popen(["/bin/sh", "-c", "exit 8"])
+    with monkeypatch.context() as patch:
+        if step == "open":
+            patch.setattr(os, "pidfd_open", refuse)
+        Children(loop if step == "open" else Full(loop), ways=["pidfd"]).watch(process, ends.append)
+    while not ends:
+        await asyncio.sleep(0)
+    assert ends == [8]
 
 
 @pytest.mark.skipif(not HAS_PIDFD, reason="no pidfd on this platform")
-def test_kernel_that_cannot_wait_for_a_pidfd(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kernel_that_cannot_wait_for_a_pidfd(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise OSError(errno.EINVAL, "invalid")
 
-    async def main() -> None:
-        ends: list[int] = []
-        process = subprocess.Popen(["/bin/sh", "-c", "exit 8"])
-        monkeypatch.setattr(os, "waitid", refuse)
-        Children(loop, ways=["pidfd"]).watch(process, ends.append)
-        while not ends:
-            await asyncio.sleep(0)
-        assert ends == [8]
-
-    run(loop, main())
+    ends: list[int] = []
+    process = subprocess.Popen(["/bin/sh", "-c", "exit 8"])
+    monkeypatch.setattr(os, "waitid", refuse)
+    Children(loop, ways=["pidfd"]).watch(process, ends.append)
+    while not ends:
+        await asyncio.sleep(0)
+    assert ends == [8]
 
 
-def test_thread_that_cannot_start_leaves_no_process(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_thread_that_cannot_start_leaves_no_process(loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    async def main() -> None:
-        loop._children = Children(loop, ways=[])
-        with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(RuntimeError, match="new thread"):
-                await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
-        await settle()
-
-    run(loop, main())
+    loop._children = Children(loop, ways=[])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            await loop.subprocess_exec(ProcessRecorder, "sleep", "60")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    await settle()
 
 
-def test_input_may_be_a_socket(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_input_may_be_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on AIX."""
     from loopcore.endpoints import process as endpoint
 
     monkeypatch.setattr(endpoint, "STDIN_IS_A_SOCKET", True)
-
-    async def main() -> None:
-        process = await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1)
-        assert await process.communicate(b"through a socket") == (b"through a socket", None)
-        with pytest.raises(FileNotFoundError):
-            await asyncio.create_subprocess_exec("/no/such/program", stdin=-1)
-
-    run(loop, main())
+    process = await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1)
+    assert await process.communicate(b"through a socket") == (b"through a socket", None)
+    with pytest.raises(FileNotFoundError):
+        await asyncio.create_subprocess_exec("/no/such/program", stdin=-1)

@@ -17,94 +17,74 @@ ROLES = pytest.mark.parametrize("server_side", [True, False], ids=["server", "cl
 @pytest.mark.covers("SSLTransport.write")
 @ROLES
 @pytest.mark.parametrize("data", [b"x", b"y" * 16385, LARGE], ids=["a byte", "two records", "a mebibyte"])
-def test_what_is_written_arrives(loop: asyncio.AbstractEventLoop, server_side: bool, data: bytes) -> None:
-    async def main() -> None:
-        async with secured(Recorder(), server_side=server_side) as (transport, peer):
-            transport.write(data)
-            assert await peer.receive(len(data)) == data
-
-    run(loop, main())
+async def test_what_is_written_arrives(server_side: bool, data: bytes) -> None:
+    async with secured(Recorder(), server_side=server_side) as (transport, peer):
+        transport.write(data)
+        assert await peer.receive(len(data)) == data
 
 
 @ROLES
 @pytest.mark.parametrize("data", [b"x", b"y" * 16385, LARGE], ids=["a byte", "two records", "a mebibyte"])
-def test_what_the_peer_sends_is_received(loop: asyncio.AbstractEventLoop, server_side: bool, data: bytes) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol, server_side=server_side) as (_, peer):
-            await peer.send(data)
-            await protocol.until(lambda: len(protocol.received()) >= len(data))
-            assert protocol.received() == data
-
-    run(loop, main())
+async def test_what_the_peer_sends_is_received(server_side: bool, data: bytes) -> None:
+    protocol = Recorder()
+    async with secured(protocol, server_side=server_side) as (_, peer):
+        await peer.send(data)
+        await protocol.until(lambda: len(protocol.received()) >= len(data))
+        assert protocol.received() == data
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
-def test_both_versions_of_tls_work(loop: asyncio.AbstractEventLoop, version: ssl.TLSVersion) -> None:
+async def test_both_versions_of_tls_work(version: ssl.TLSVersion) -> None:
     context = server_context()
     context.minimum_version = context.maximum_version = version
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol, ssl=context) as (transport, peer):
-            await peer.send(b"ping")
-            await protocol.seen("data")
-            transport.write(b"pong")
-            assert await peer.receive(4) == b"pong"
-            assert transport.get_extra_info("ssl_object").version() == peer.tls.version()
-
-    run(loop, main())
+    protocol = Recorder()
+    async with secured(protocol, ssl=context) as (transport, peer):
+        await peer.send(b"ping")
+        await protocol.seen("data")
+        transport.write(b"pong")
+        assert await peer.receive(4) == b"pong"
+        assert transport.get_extra_info("ssl_object").version() == peer.tls.version()
 
 
 @pytest.mark.covers("SSLTransport.writelines")
-def test_any_bytes_like_object_can_be_written(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        async with secured(Recorder()) as (transport, peer):
-            transport.write(b"bytes,")
-            transport.write(bytearray(b"bytearray,"))
-            transport.write(memoryview(b"memoryview,"))
-            transport.writelines([b"list,", bytearray(b"of,"), memoryview(b"lines")])
-            transport.write(b"")
-            expected = b"bytes,bytearray,memoryview,list,of,lines"
-            assert await peer.receive(len(expected)) == expected
-
-    run(loop, main())
+async def test_any_bytes_like_object_can_be_written() -> None:
+    async with secured(Recorder()) as (transport, peer):
+        transport.write(b"bytes,")
+        transport.write(bytearray(b"bytearray,"))
+        transport.write(memoryview(b"memoryview,"))
+        transport.writelines([b"list,", bytearray(b"of,"), memoryview(b"lines")])
+        transport.write(b"")
+        expected = b"bytes,bytearray,memoryview,list,of,lines"
+        assert await peer.receive(len(expected)) == expected
 
 
-def test_other_objects_cannot_be_written(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        async with secured(Recorder()) as (transport, _):
-            wrong: Any = "text"
-            with pytest.raises(TypeError, match="data: expecting a bytes-like instance, got str"):
-                transport.write(wrong)
-
-    run(loop, main())
+async def test_other_objects_cannot_be_written() -> None:
+    async with secured(Recorder()) as (transport, _):
+        wrong: Any = "text"
+        with pytest.raises(TypeError, match="data: expecting a bytes-like instance, got str"):
+            transport.write(wrong)
 
 
-def test_a_buffer_may_be_changed_after_it_was_written(loopcore_factory: Any) -> None:
-    async def main() -> None:
-        async with secured(Recorder()) as (transport, peer):
-            buffer = bytearray(b"before")
-            transport.write(buffer)
-            transport.write(memoryview(buffer))
-            buffer[:] = b"after!"
-            assert await peer.receive(12) == b"beforebefore"
-
-    run(loopcore_factory(), main())
+@pytest.mark.loopcore_only
+async def test_a_buffer_may_be_changed_after_it_was_written() -> None:
+    async with secured(Recorder()) as (transport, peer):
+        buffer = bytearray(b"before")
+        transport.write(buffer)
+        transport.write(memoryview(buffer))
+        buffer[:] = b"after!"
+        assert await peer.receive(12) == b"beforebefore"
 
 
-def test_writes_of_a_tick_leave_in_one_record(loopcore_factory: Any) -> None:
-    async def main() -> None:
-        async with secured(Recorder()) as (transport, peer):
-            transport.write(b"first")
-            assert await peer.receive(5) == b"first"
-            peer.records.clear()  # of the handshake
-            for number in range(100):
-                transport.write(b"%02d" % number)
-            assert len(await peer.receive(200)) == 200
-            assert [kind for kind, _ in peer.records] == [APPLICATION_DATA]
-
-    run(loopcore_factory(), main())
+@pytest.mark.loopcore_only
+async def test_writes_of_a_tick_leave_in_one_record() -> None:
+    async with secured(Recorder()) as (transport, peer):
+        transport.write(b"first")
+        assert await peer.receive(5) == b"first"
+        peer.records.clear()  # of the handshake
+        for number in range(100):
+            transport.write(b"%02d" % number)
+        assert len(await peer.receive(200)) == 200
+        assert [kind for kind, _ in peer.records] == [APPLICATION_DATA]
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -154,27 +134,20 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loopcore_factory: Any,
     assert had_left == [alone]
 
 
-def test_what_is_written_in_connection_made_leaves_after_the_handshake(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        protocol.react["made"] = lambda: protocol.transport.write(b"hello")
-        async with secured(protocol) as (_, peer):
-            assert await peer.receive(5) == b"hello"
-
-    run(loop, main())
+async def test_what_is_written_in_connection_made_leaves_after_the_handshake() -> None:
+    protocol = Recorder()
+    protocol.react["made"] = lambda: protocol.transport.write(b"hello")
+    async with secured(protocol) as (_, peer):
+        assert await peer.receive(5) == b"hello"
 
 
-def test_what_comes_with_the_end_of_the_handshake_is_received(loop: asyncio.AbstractEventLoop) -> None:
+async def test_what_comes_with_the_end_of_the_handshake_is_received() -> None:
     """The client's last part of the handshake and its first data in one piece."""
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with HeldBack(protocol) as peer:
-            await peer.send(b"at once")  # together with what the handshake left in `outgoing`
-            await protocol.seen("data")
-            assert protocol.events[:2] == [("made",), ("data", b"at once")]
-
-    run(loop, main())
+    protocol = Recorder()
+    async with HeldBack(protocol) as peer:
+        await peer.send(b"at once")  # together with what the handshake left in `outgoing`
+        await protocol.seen("data")
+        assert protocol.events[:2] == [("made",), ("data", b"at once")]
 
 
 class HeldBack:
@@ -203,17 +176,14 @@ class HeldBack:
 
 
 @pytest.mark.parametrize("size", [1, 64, 1 << 18])
-def test_a_buffered_protocol_receives_into_its_buffer(loop: asyncio.AbstractEventLoop, size: int) -> None:
-    async def main() -> None:
-        protocol = BufferedRecorder(size)
-        protocol.buffer = memoryview(protocol.buffer)  # asyncio fills a copy of anything else
-        data = LARGE[:200] if size == 1 else LARGE[:20_000]
-        async with secured(protocol) as (_, peer):
-            await peer.send(data)
-            await protocol.until(lambda: len(protocol.received()) >= len(data))
-            assert protocol.received() == data
-
-    run(loop, main())
+async def test_a_buffered_protocol_receives_into_its_buffer(size: int) -> None:
+    protocol = BufferedRecorder(size)
+    protocol.buffer = memoryview(protocol.buffer)  # asyncio fills a copy of anything else
+    data = LARGE[:200] if size == 1 else LARGE[:20_000]
+    async with secured(protocol) as (_, peer):
+        await peer.send(data)
+        await protocol.until(lambda: len(protocol.received()) >= len(data))
+        assert protocol.received() == data
 
 
 def test_an_interrupted_buffered_protocol_receives_the_rest_later(loop: asyncio.AbstractEventLoop) -> None:
@@ -243,68 +213,56 @@ def test_an_interrupted_buffered_protocol_receives_the_rest_later(loop: asyncio.
     run(loop, task)
 
 
-def test_a_buffered_protocol_may_give_a_bytearray(loopcore_factory: Any) -> None:
-    async def main() -> None:
-        protocol = BufferedRecorder(10)
-        async with secured(protocol) as (_, peer):
-            await peer.send(b"0123456789abcdef")
-            await protocol.until(lambda: len(protocol.received()) >= 16)
-            assert protocol.received() == b"0123456789abcdef"
-
-    run(loopcore_factory(), main())
+@pytest.mark.loopcore_only
+async def test_a_buffered_protocol_may_give_a_bytearray() -> None:
+    protocol = BufferedRecorder(10)
+    async with secured(protocol) as (_, peer):
+        await peer.send(b"0123456789abcdef")
+        await protocol.until(lambda: len(protocol.received()) >= 16)
+        assert protocol.received() == b"0123456789abcdef"
 
 
 @pytest.mark.reports_errors
-def test_an_empty_buffer_ends_the_connection(loopcore_factory: Any) -> None:
-    async def main() -> None:
-        protocol = BufferedRecorder(0)
-        async with secured(protocol) as (_, peer):
-            await peer.send(b"x")
-            await protocol.seen("lost")
-            assert isinstance(protocol.lost_with(), RuntimeError)
-
-    run(loopcore_factory(), main())
+@pytest.mark.loopcore_only
+async def test_an_empty_buffer_ends_the_connection() -> None:
+    protocol = BufferedRecorder(0)
+    async with secured(protocol) as (_, peer):
+        await peer.send(b"x")
+        await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), RuntimeError)
 
 
 @pytest.mark.covers("SSLTransport.set_protocol")
 @pytest.mark.parametrize("to_buffered", [True, False], ids=["to buffered", "from buffered"])
-def test_a_protocol_that_is_replaced_while_receiving_gets_no_more(
-    loop: asyncio.AbstractEventLoop, to_buffered: bool
-) -> None:
-    async def main() -> None:
-        first: Any = Recorder() if to_buffered else BufferedRecorder(4)
-        second: Any = BufferedRecorder(64) if to_buffered else Recorder()
-        if not to_buffered:
-            first.buffer = memoryview(first.buffer)
-        else:
-            second.buffer = memoryview(second.buffer)
-        async with secured(first) as (transport, peer):
-            first.react["data"] = lambda: transport.set_protocol(second)
-            await peer.send(b"0123")
-            await first.seen("data")
-            assert transport.get_protocol() is second
-            await peer.send(b"4567")
-            await second.seen("data")
-            assert (first.received(), second.received()) == (b"0123", b"4567")
-            second.transport = transport
-
-    run(loop, main())
+async def test_a_protocol_that_is_replaced_while_receiving_gets_no_more(to_buffered: bool) -> None:
+    first: Any = Recorder() if to_buffered else BufferedRecorder(4)
+    second: Any = BufferedRecorder(64) if to_buffered else Recorder()
+    if not to_buffered:
+        first.buffer = memoryview(first.buffer)
+    else:
+        second.buffer = memoryview(second.buffer)
+    async with secured(first) as (transport, peer):
+        first.react["data"] = lambda: transport.set_protocol(second)
+        await peer.send(b"0123")
+        await first.seen("data")
+        assert transport.get_protocol() is second
+        await peer.send(b"4567")
+        await second.seen("data")
+        assert (first.received(), second.received()) == (b"0123", b"4567")
+        second.transport = transport
 
 
 @pytest.mark.reports_errors
-def test_a_protocol_that_fails_to_receive_loses_the_connection(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        error = ValueError("not what I wanted")
+async def test_a_protocol_that_fails_to_receive_loses_the_connection() -> None:
+    protocol = Recorder()
+    error = ValueError("not what I wanted")
 
-        def fail() -> None:
-            raise error
+    def fail() -> None:
+        raise error
 
-        protocol.react["data"] = fail
-        async with secured(protocol) as (transport, peer):
-            await peer.send(b"x")
-            await protocol.seen("lost")
-            assert protocol.lost_with() is error
-            assert transport.is_closing()
-
-    run(loop, main())
+    protocol.react["data"] = fail
+    async with secured(protocol) as (transport, peer):
+        await peer.send(b"x")
+        await protocol.seen("lost")
+        assert protocol.lost_with() is error
+        assert transport.is_closing()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import BufferedRecorder, Recorder, run, settle, tcp_pair
+from tests.transports.recorder import BufferedRecorder, Recorder, settle, tcp_pair
 from tests.transports.tls_support import secured
 
 MUCH = 1 << 24
@@ -13,199 +13,167 @@ MUCH = 1 << 24
 
 
 @pytest.mark.covers("SSLTransport.pause_reading", "SSLTransport.resume_reading")
-def test_a_paused_protocol_gets_nothing_until_it_resumes(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol) as (transport, peer):
-            transport.pause_reading()
-            assert not transport.is_reading()
-            await peer.send(b"later")
-            await settle(10)
-            assert protocol.kinds() == ["made"]
-            transport.resume_reading()
-            assert transport.is_reading()
-            await protocol.seen("data")
-            assert protocol.received() == b"later"
-
-    run(loop, main())
+async def test_a_paused_protocol_gets_nothing_until_it_resumes() -> None:
+    protocol = Recorder()
+    async with secured(protocol) as (transport, peer):
+        transport.pause_reading()
+        assert not transport.is_reading()
+        await peer.send(b"later")
+        await settle(10)
+        assert protocol.kinds() == ["made"]
+        transport.resume_reading()
+        assert transport.is_reading()
+        await protocol.seen("data")
+        assert protocol.received() == b"later"
 
 
-def test_a_paused_protocol_holds_up_the_peer(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
-            transport.pause_reading()
-            sending = asyncio.ensure_future(peer.send(b"x" * MUCH))
-            await settle(100)
-            assert not sending.done()
-            transport.resume_reading()
-            await sending
-            await protocol.until(lambda: len(protocol.received()) == MUCH)
-
-    run(loop, main())
+async def test_a_paused_protocol_holds_up_the_peer() -> None:
+    protocol = Recorder()
+    async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
+        transport.pause_reading()
+        sending = asyncio.ensure_future(peer.send(b"x" * MUCH))
+        await settle(100)
+        assert not sending.done()
+        transport.resume_reading()
+        await sending
+        await protocol.until(lambda: len(protocol.received()) == MUCH)
 
 
-def test_pausing_pauses_the_carrier_at_once(loopcore_factory: Any) -> None:
-    async def main() -> None:
-        async with secured(Recorder()) as (transport, _):
-            transport.pause_reading()
-            assert not transport._carrier.is_reading()
-            transport.resume_reading()
-            assert transport._carrier.is_reading()
-
-    run(loopcore_factory(), main())
+@pytest.mark.loopcore_only
+async def test_pausing_pauses_the_carrier_at_once() -> None:
+    async with secured(Recorder()) as (transport, _):
+        transport.pause_reading()
+        assert not transport._carrier.is_reading()
+        transport.resume_reading()
+        assert transport._carrier.is_reading()
 
 
 @pytest.mark.parametrize("make", [Recorder, lambda: BufferedRecorder(16)], ids=["plain", "buffered"])
-def test_pausing_while_receiving_leaves_the_rest_for_later(loopcore_factory: Any, make: Any) -> None:
-    async def main() -> None:
-        protocol = make()
-        async with secured(protocol) as (transport, peer):
-            protocol.react["data"] = transport.pause_reading
-            await peer.send(b"x" * 40)
-            await protocol.seen("data")
-            for rest in (24, 8, 0) if isinstance(protocol, BufferedRecorder) else (0,):
-                await settle()
-                assert len(protocol.received()) == 40 - rest
-                transport.resume_reading()
-                await settle()
-
-    run(loopcore_factory(), main())
-
-
-def test_what_comes_while_paused_is_delivered_before_the_end(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol) as (transport, peer):
-            transport.pause_reading()
-            await peer.send(b"last words")
-            await peer.notify()
-            await settle(10)
-            assert protocol.kinds() == ["made"]
+@pytest.mark.loopcore_only
+async def test_pausing_while_receiving_leaves_the_rest_for_later(make: Any) -> None:
+    protocol = make()
+    async with secured(protocol) as (transport, peer):
+        protocol.react["data"] = transport.pause_reading
+        await peer.send(b"x" * 40)
+        await protocol.seen("data")
+        for rest in (24, 8, 0) if isinstance(protocol, BufferedRecorder) else (0,):
+            await settle()
+            assert len(protocol.received()) == 40 - rest
             transport.resume_reading()
-            await protocol.seen("lost")
-            assert protocol.events == [("made",), ("data", b"last words"), ("eof",), ("lost", None)]
-
-    run(loop, main())
+            await settle()
 
 
-def test_the_end_of_the_stream_waits_for_a_protocol_that_pauses_while_receiving(loopcore_factory: Any) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol) as (transport, peer):
-            protocol.react["data"] = transport.pause_reading
-            view = memoryview(b"last words")
-            peer.tls.write(view)
-            await peer.notify()  # in one piece
-            await protocol.seen("data")
-            await settle(10)
-            assert protocol.kinds() == ["made", "data"]
-            transport.resume_reading()
-            await protocol.seen("lost")
-            assert protocol.kinds() == ["made", "data", "eof", "lost"]
-
-    run(loopcore_factory(), main())
+async def test_what_comes_while_paused_is_delivered_before_the_end() -> None:
+    protocol = Recorder()
+    async with secured(protocol) as (transport, peer):
+        transport.pause_reading()
+        await peer.send(b"last words")
+        await peer.notify()
+        await settle(10)
+        assert protocol.kinds() == ["made"]
+        transport.resume_reading()
+        await protocol.seen("lost")
+        assert protocol.events == [("made",), ("data", b"last words"), ("eof",), ("lost", None)]
 
 
-def test_pausing_and_resuming_twice_has_no_effect(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol) as (transport, peer):
-            transport.pause_reading()
-            transport.pause_reading()
-            transport.resume_reading()
-            transport.resume_reading()
-            await peer.send(b"x")
-            await protocol.seen("data")
+@pytest.mark.loopcore_only
+async def test_the_end_of_the_stream_waits_for_a_protocol_that_pauses_while_receiving() -> None:
+    protocol = Recorder()
+    async with secured(protocol) as (transport, peer):
+        protocol.react["data"] = transport.pause_reading
+        view = memoryview(b"last words")
+        peer.tls.write(view)
+        await peer.notify()  # in one piece
+        await protocol.seen("data")
+        await settle(10)
+        assert protocol.kinds() == ["made", "data"]
+        transport.resume_reading()
+        await protocol.seen("lost")
+        assert protocol.kinds() == ["made", "data", "eof", "lost"]
 
-    run(loop, main())
+
+async def test_pausing_and_resuming_twice_has_no_effect() -> None:
+    protocol = Recorder()
+    async with secured(protocol) as (transport, peer):
+        transport.pause_reading()
+        transport.pause_reading()
+        transport.resume_reading()
+        transport.resume_reading()
+        await peer.send(b"x")
+        await protocol.seen("data")
 
 
 @pytest.mark.covers("SSLTransport.get_write_buffer_size")
-def test_a_slow_peer_pauses_the_protocol_and_a_quick_one_resumes_it(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
-            total = 0
-            while "pause" not in protocol.kinds():
-                assert total < MUCH
-                transport.write(b"x" * 65536)
-                total += 65536
-                await asyncio.sleep(0)
-            assert transport.get_write_buffer_size() >= transport.get_write_buffer_limits()[1]
-            assert len(await peer.receive(total)) == total
-            await protocol.seen("resume")
-            assert transport.get_write_buffer_size() == 0
-            assert protocol.kinds() == ["made", "pause", "resume"]
-
-    run(loop, main())
+async def test_a_slow_peer_pauses_the_protocol_and_a_quick_one_resumes_it() -> None:
+    protocol = Recorder()
+    async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
+        total = 0
+        while "pause" not in protocol.kinds():
+            assert total < MUCH
+            transport.write(b"x" * 65536)
+            total += 65536
+            await asyncio.sleep(0)
+        assert transport.get_write_buffer_size() >= transport.get_write_buffer_limits()[1]
+        assert len(await peer.receive(total)) == total
+        await protocol.seen("resume")
+        assert transport.get_write_buffer_size() == 0
+        assert protocol.kinds() == ["made", "pause", "resume"]
 
 
-def test_the_marks_count_what_the_program_wrote(loopcore_factory: Any) -> None:
+@pytest.mark.loopcore_only
+async def test_the_marks_count_what_the_program_wrote() -> None:
     """While the carrier is full nothing is encrypted, and each byte that is written counts as one."""
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
-            total = 0
-            while not transport._carrier_full:
-                transport.write(b"x" * 65536)
-                total += 65536
-                await asyncio.sleep(0)
-            before = transport.get_write_buffer_size()
-            transport.write(b"y" * 1000)
-            assert transport.get_write_buffer_size() == before + 1000
-            transport.set_write_buffer_limits(high=before + 1000)
-            assert "pause" not in protocol.kinds()
-            transport.write(b"z")
-            assert protocol.kinds() == ["made", "pause"]
-            await asyncio.gather(peer.receive(total + 1001), protocol.seen("resume"))
-
-    run(loopcore_factory(), main())
+    protocol = Recorder()
+    async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
+        total = 0
+        while not transport._carrier_full:
+            transport.write(b"x" * 65536)
+            total += 65536
+            await asyncio.sleep(0)
+        before = transport.get_write_buffer_size()
+        transport.write(b"y" * 1000)
+        assert transport.get_write_buffer_size() == before + 1000
+        transport.set_write_buffer_limits(high=before + 1000)
+        assert "pause" not in protocol.kinds()
+        transport.write(b"z")
+        assert protocol.kinds() == ["made", "pause"]
+        await asyncio.gather(peer.receive(total + 1001), protocol.seen("resume"))
 
 
 @pytest.mark.covers("SSLTransport.set_write_buffer_limits(high, low)", "SSLTransport.get_write_buffer_limits")
-def test_the_default_marks_are_those_of_asyncio(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        async with secured(Recorder()) as (transport, _):
-            assert transport.get_write_buffer_limits() == (128 * 1024, 512 * 1024)
-            transport.set_write_buffer_limits(low=100)
-            assert transport.get_write_buffer_limits() == (100, 400)
-            transport.set_write_buffer_limits(high=100)
-            assert transport.get_write_buffer_limits() == (25, 100)
-            transport.set_write_buffer_limits()
-            assert transport.get_write_buffer_limits() == (128 * 1024, 512 * 1024)
-            with pytest.raises(ValueError, match=r"high \(1\) must be >= low \(2\) must be >= 0"):
-                transport.set_write_buffer_limits(high=1, low=2)
-
-    run(loop, main())
+async def test_the_default_marks_are_those_of_asyncio() -> None:
+    async with secured(Recorder()) as (transport, _):
+        assert transport.get_write_buffer_limits() == (128 * 1024, 512 * 1024)
+        transport.set_write_buffer_limits(low=100)
+        assert transport.get_write_buffer_limits() == (100, 400)
+        transport.set_write_buffer_limits(high=100)
+        assert transport.get_write_buffer_limits() == (25, 100)
+        transport.set_write_buffer_limits()
+        assert transport.get_write_buffer_limits() == (128 * 1024, 512 * 1024)
+        with pytest.raises(ValueError, match=r"high \(1\) must be >= low \(2\) must be >= 0"):
+            transport.set_write_buffer_limits(high=1, low=2)
 
 
-def test_marks_of_zero_pause_only_for_what_cannot_leave(loopcore_factory: Any) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol) as (transport, peer):
-            transport.set_write_buffer_limits(0)
-            transport.write(b"x" * 100)
-            assert await peer.receive(100) == b"x" * 100
-            assert "pause" not in protocol.kinds()
-
-    run(loopcore_factory(), main())
+@pytest.mark.loopcore_only
+async def test_marks_of_zero_pause_only_for_what_cannot_leave() -> None:
+    protocol = Recorder()
+    async with secured(protocol) as (transport, peer):
+        transport.set_write_buffer_limits(0)
+        transport.write(b"x" * 100)
+        assert await peer.receive(100) == b"x" * 100
+        assert "pause" not in protocol.kinds()
 
 
 @pytest.mark.reports_errors
-def test_a_protocol_that_fails_to_pause_keeps_its_connection(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        protocol = Recorder()
+async def test_a_protocol_that_fails_to_pause_keeps_its_connection() -> None:
+    protocol = Recorder()
 
-        def fail() -> None:
-            raise ValueError("no")
+    def fail() -> None:
+        raise ValueError("no")
 
-        protocol.react["pause"] = protocol.react["resume"] = fail
-        async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
-            for _ in range(MUCH >> 16):
-                transport.write(b"x" * 65536)
-            assert len(await peer.receive(MUCH)) == MUCH
-            assert "lost" not in protocol.kinds()
-
-    run(loop, main())
+    protocol.react["pause"] = protocol.react["resume"] = fail
+    async with secured(protocol, make_pair=tcp_pair) as (transport, peer):
+        for _ in range(MUCH >> 16):
+            transport.write(b"x" * 65536)
+        assert len(await peer.receive(MUCH)) == MUCH
+        assert "lost" not in protocol.kinds()

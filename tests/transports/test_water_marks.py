@@ -36,13 +36,10 @@ async def stream(loop: Loop) -> AsyncIterator[Any]:
         (True, False, (False, True)),
     ],
 )
-def test_any_numbers_are_taken_and_given_back(loop: Loop, high: Any, low: Any, limits: Any) -> None:
-    async def main() -> None:
-        async with stream(loop) as transport:
-            transport.set_write_buffer_limits(high=high, low=low)
-            assert transport.get_write_buffer_limits() == limits
-
-    loop.run_until_complete(main())
+async def test_any_numbers_are_taken_and_given_back(loop: Loop, high: Any, low: Any, limits: Any) -> None:
+    async with stream(loop) as transport:
+        transport.set_write_buffer_limits(high=high, low=low)
+        assert transport.get_write_buffer_limits() == limits
 
 
 @pytest.mark.parametrize(
@@ -57,18 +54,15 @@ def test_any_numbers_are_taken_and_given_back(loop: Loop, high: Any, low: Any, l
         (1, -0.5, ValueError),
     ],
 )
-def test_what_makes_no_marks_is_refused_and_changes_nothing(loop: Loop, high: Any, low: Any, kind: Any) -> None:
-    async def main() -> None:
-        async with stream(loop) as transport:
-            before = transport.get_write_buffer_limits()
-            with pytest.raises(kind):
-                transport.set_write_buffer_limits(high=high, low=low)
-            assert transport.get_write_buffer_limits() == before
-
-    loop.run_until_complete(main())
+async def test_what_makes_no_marks_is_refused_and_changes_nothing(loop: Loop, high: Any, low: Any, kind: Any) -> None:
+    async with stream(loop) as transport:
+        before = transport.get_write_buffer_limits()
+        with pytest.raises(kind):
+            transport.set_write_buffer_limits(high=high, low=low)
+        assert transport.get_write_buffer_limits() == before
 
 
-def test_a_fraction_of_a_byte_counts(loop: Loop) -> None:
+async def test_a_fraction_of_a_byte_counts(loop: Loop) -> None:
     """Nothing fits below one byte, and an empty buffer is not above half of one."""
     told: list[str] = []
 
@@ -79,13 +73,10 @@ def test_a_fraction_of_a_byte_counts(loop: Loop) -> None:
         def resume_writing(self) -> None:
             told.append("resume")
 
-    async def main() -> None:
-        async with stream(loop) as transport:
-            transport.set_protocol(Told())
-            transport.set_write_buffer_limits(high=0.5)
-            assert told == []
-            transport.write(b"x" * 4_000_000)
-            await asyncio.sleep(0)
-            assert told == ["pause"]
-
-    loop.run_until_complete(main())
+    async with stream(loop) as transport:
+        transport.set_protocol(Told())
+        transport.set_write_buffer_limits(high=0.5)
+        assert told == []
+        transport.write(b"x" * 4_000_000)
+        await asyncio.sleep(0)
+        assert told == ["pause"]

@@ -1,5 +1,6 @@
-"""Sockets that several files of unit tests need."""
+"""Sockets that several files of unit tests need, and a way to run coroutines that adds nothing to the loop."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 
@@ -7,6 +8,13 @@ import pytest
 
 from loopcore.testing.conformance import surroundings
 from loopcore.testing.conformance.surroundings import Pair
+from tests.coroutines import Run
+
+
+@pytest.fixture
+def run(loop: asyncio.AbstractEventLoop) -> Run:
+    """Runs a coroutine to its end. A limit of time would be a timer of the loop."""
+    return loop.run_until_complete
 
 
 @pytest.fixture

@@ -20,17 +20,14 @@ async def wait_for(future: Any) -> Any:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_future_and_a_task_cannot_be_copied(loop: Loop, way: Callable[[Any], Any]) -> None:
-    async def main() -> Any:
-        future = loop.create_future()
-        task = loop.create_task(wait_for(future))
-        for each in (future, task):
-            with pytest.raises(TypeError, match="cannot pickle"):
-                way(each)
-        future.set_result(5)
-        return await task
-
-    assert loop.run_until_complete(main()) == 5
+async def test_a_future_and_a_task_cannot_be_copied(loop: Loop, way: Callable[[Any], Any]) -> None:
+    future = loop.create_future()
+    task = loop.create_task(wait_for(future))
+    for each in (future, task):
+        with pytest.raises(TypeError, match="cannot pickle"):
+            way(each)
+    future.set_result(5)
+    assert await task == 5
 
 
 @pytest.mark.loopcore_only  # asyncio copies a handle, and a loop until it comes to its selector
@@ -43,17 +40,14 @@ def test_a_handle_and_a_loop_cannot_be_copied(loop: Loop, way: Callable[[Any], A
     handle.cancel()
 
 
-def test_a_deep_copy_of_what_holds_a_future_leaves_the_loop_whole(loop: Loop) -> None:
+async def test_a_deep_copy_of_what_holds_a_future_leaves_the_loop_whole(loop: Loop) -> None:
     @dataclass
     class Job:
         done: Any
 
-    async def main() -> str:
-        with pytest.raises(TypeError, match="cannot pickle"):
-            asdict(Job(loop.create_future()))
-        return await asyncio.to_thread(lambda: "woken")  # the wake of the loop is what the copy closed
-
-    assert loop.run_until_complete(main()) == "woken"
+    with pytest.raises(TypeError, match="cannot pickle"):
+        asdict(Job(loop.create_future()))
+    assert await asyncio.to_thread(lambda: "woken") == "woken"  # the wake of the loop is what the copy closed
 
 
 @pytest.mark.loopcore_only

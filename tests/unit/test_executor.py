@@ -18,11 +18,8 @@ Loop = asyncio.AbstractEventLoop
 
 
 @pytest.mark.covers("EventLoop.run_in_executor(args)")
-def test_result_and_arguments_come_back(loop: Loop) -> None:
-    async def main() -> list[int]:
-        return await loop.run_in_executor(None, sorted, (3, 1, 2))
-
-    assert loop.run_until_complete(main()) == [1, 2, 3]
+async def test_result_and_arguments_come_back(loop: Loop) -> None:
+    assert await loop.run_in_executor(None, sorted, (3, 1, 2)) == [1, 2, 3]
 
 
 def test_function_runs_in_another_thread_named_after_the_loop(loop: Loop, backend_name: str) -> None:
@@ -60,34 +57,29 @@ def test_default_executor_must_be_a_thread_pool(loop: Loop) -> None:
         loop.set_default_executor(object())  # type: ignore[arg-type]
 
 
-def test_cancelling_the_future_cancels_a_job_that_waits(loop: Loop) -> None:
+async def test_cancelling_the_future_cancels_a_job_that_waits(loop: Loop) -> None:
     release = threading.Event()
     ran: list[int] = []
-
-    async def main() -> None:
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            first = loop.run_in_executor(pool, release.wait)
-            second = loop.run_in_executor(pool, ran.append, 1)
-            await asyncio.sleep(0)
-            second.cancel()
-            await asyncio.sleep(0)  # the job hears of it through a callback
-            with pytest.raises(asyncio.CancelledError):
-                await second
-            release.set()
-            await first
-
-    loop.run_until_complete(main())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = loop.run_in_executor(pool, release.wait)
+        second = loop.run_in_executor(pool, ran.append, 1)
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.sleep(0)  # the job hears of it through a callback
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        release.set()
+        await first
     assert ran == []
 
 
-def test_context_is_not_carried_over_unlike_to_thread(loop: Loop) -> None:
+async def test_context_is_not_carried_over_unlike_to_thread(loop: Loop) -> None:
     variable = contextvars.ContextVar[str]("variable", default="default")
-
-    async def main() -> tuple[str, str]:
-        variable.set("mine")
-        return await loop.run_in_executor(None, variable.get), await asyncio.to_thread(variable.get)
-
-    assert loop.run_until_complete(main()) == ("default", "mine")
+    variable.set("mine")
+    assert (await loop.run_in_executor(None, variable.get), await asyncio.to_thread(variable.get)) == (
+        "default",
+        "mine",
+    )
 
 
 def test_closed_loop_refuses_jobs(loop: Loop) -> None:
@@ -124,7 +116,7 @@ def test_shutdown_without_any_job_needs_no_thread(loop: Loop) -> None:
 
 
 @pytest.mark.covers("EventLoop.shutdown_default_executor")
-def test_shutdown_waits_for_running_jobs(loop: Loop) -> None:
+async def test_shutdown_waits_for_running_jobs(loop: Loop) -> None:
     release, started, finished = threading.Event(), threading.Event(), threading.Event()
 
     def job() -> None:
@@ -132,18 +124,15 @@ def test_shutdown_waits_for_running_jobs(loop: Loop) -> None:
         release.wait()
         finished.set()
 
-    async def main() -> None:
-        job_done = loop.run_in_executor(None, job)
-        await asyncio.to_thread(started.wait)
-        shutdown = asyncio.ensure_future(loop.shutdown_default_executor())
-        await asyncio.sleep(0)
-        assert not shutdown.done()
-        release.set()
-        await shutdown
-        assert finished.is_set()
-        await job_done
-
-    loop.run_until_complete(main())
+    job_done = loop.run_in_executor(None, job)
+    await asyncio.to_thread(started.wait)
+    shutdown = asyncio.ensure_future(loop.shutdown_default_executor())
+    await asyncio.sleep(0)
+    assert not shutdown.done()
+    release.set()
+    await shutdown
+    assert finished.is_set()
+    await job_done
 
 
 @pytest.mark.covers("EventLoop.shutdown_default_executor(timeout)")
@@ -173,21 +162,17 @@ def test_result_that_comes_after_the_loop_was_closed_is_dropped(loop: Loop) -> N
         release.set()
 
 
-def test_a_job_that_its_pool_gives_up_is_cancelled(loop: Loop) -> None:
+async def test_a_job_that_its_pool_gives_up_is_cancelled(loop: Loop) -> None:
     release = threading.Event()
-
-    async def main() -> None:
-        pool = concurrent.futures.ThreadPoolExecutor(1)
-        first = loop.run_in_executor(pool, release.wait)
-        second = loop.run_in_executor(pool, print)
-        pool.shutdown(wait=False, cancel_futures=True)
-        with pytest.raises(asyncio.CancelledError):
-            await second
-        release.set()
-        await first
-        pool.shutdown()
-
-    loop.run_until_complete(main())
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    first = loop.run_in_executor(pool, release.wait)
+    second = loop.run_in_executor(pool, print)
+    pool.shutdown(wait=False, cancel_futures=True)
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    release.set()
+    await first
+    pool.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -198,20 +183,17 @@ def test_a_job_that_its_pool_gives_up_is_cancelled(loop: Loop) -> None:
         (concurrent.futures.BrokenExecutor("why"), concurrent.futures.BrokenExecutor),
     ],
 )
-def test_errors_of_pools_become_asyncios(loop: Loop, raised: Exception, wanted: type[BaseException]) -> None:
+async def test_errors_of_pools_become_asyncios(loop: Loop, raised: Exception, wanted: type[BaseException]) -> None:
     def fail() -> None:
         raise raised
 
-    async def main() -> None:
-        with pytest.raises(wanted) as caught:
-            await loop.run_in_executor(None, fail)
-        assert type(caught.value) is wanted
-        assert caught.value.args == ("why",)
-
-    loop.run_until_complete(main())
+    with pytest.raises(wanted) as caught:
+        await loop.run_in_executor(None, fail)
+    assert type(caught.value) is wanted
+    assert caught.value.args == ("why",)
 
 
-def test_a_strange_pools_future_needs_no_hash(loop: Loop) -> None:
+async def test_a_strange_pools_future_needs_no_hash(loop: Loop) -> None:
     class Unhashable(concurrent.futures.Future[int]):
         __hash__ = None  # type: ignore[assignment]
 
@@ -221,23 +203,20 @@ def test_a_strange_pools_future_needs_no_hash(loop: Loop) -> None:
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             return source
 
-    async def main() -> None:
-        release = threading.Event()
-        other = loop.run_in_executor(None, release.wait)
-        job = loop.run_in_executor(Pool(), int)
-        source.set_result(5)
-        for _ in range(3):
-            await asyncio.sleep(0)
-        release.set()
-        await other
-        assert job.done()
-
-    loop.run_until_complete(main())
+    release = threading.Event()
+    other = loop.run_in_executor(None, release.wait)
+    job = loop.run_in_executor(Pool(), int)
+    source.set_result(5)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    release.set()
+    await other
+    assert job.done()
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are not counted")
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_a_job_came_to_goes_without_the_collector(loop: Loop, fails: bool) -> None:
+async def test_what_a_job_came_to_goes_without_the_collector(loop: Loop, fails: bool) -> None:
     release = threading.Event()
     pool = concurrent.futures.ThreadPoolExecutor(1)
 
@@ -260,18 +239,15 @@ def test_what_a_job_came_to_goes_without_the_collector(loop: Loop, fails: bool) 
         finally:
             del job
 
-    async def main() -> None:
-        gc.collect()
-        gc.disable()
-        try:
-            watch = await ask()
-            pool.shutdown()  # the thread lets go of what it ran
-            await asyncio.sleep(0)
-            assert watch() is None
-        finally:
-            gc.enable()
-
-    loop.run_until_complete(main())
+    gc.collect()
+    gc.disable()
+    try:
+        watch = await ask()
+        pool.shutdown()  # the thread lets go of what it ran
+        await asyncio.sleep(0)
+        assert watch() is None
+    finally:
+        gc.enable()
 
 
 def test_the_future_of_a_job_is_the_one_that_the_loop_creates(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,22 +326,19 @@ def test_a_wrong_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, w
 
 
 @pytest.mark.loopcore_only
-def test_a_shutdown_that_gives_up_says_what_has_not_finished(loop: Any) -> None:
+async def test_a_shutdown_that_gives_up_says_what_has_not_finished(loop: Any) -> None:
     release = threading.Event()
 
     def download() -> None:
         release.wait()
 
-    async def main() -> None:
-        job = loop.run_in_executor(None, download)
-        assert loop.unfinished_jobs() == [download]
-        with pytest.warns(RuntimeWarning, match=r"within 0 seconds\. Not finished: .*download$"):
-            await loop.shutdown_default_executor(0)
-        release.set()
-        await job
-        assert loop.unfinished_jobs() == []
-
-    loop.run_until_complete(main())
+    job = loop.run_in_executor(None, download)
+    assert loop.unfinished_jobs() == [download]
+    with pytest.warns(RuntimeWarning, match=r"within 0 seconds\. Not finished: .*download$"):
+        await loop.shutdown_default_executor(0)
+    release.set()
+    await job
+    assert loop.unfinished_jobs() == []
 
 
 @pytest.mark.loopcore_only

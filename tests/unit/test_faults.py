@@ -185,14 +185,10 @@ def test_handler_runs_in_the_context_of_the_callback_that_failed(loop: Loop, bac
     why="A task may report itself; asyncio enters its context a second time and reports the failure of that.",
 )
 @pytest.mark.loopcore_only
-def test_task_may_report_itself(loop: Loop) -> None:
+async def test_task_may_report_itself(loop: Loop) -> None:
     # asyncio tries to enter the task's context a second time and reports the failure of that instead.
     faults = collect_faults(loop)
-
-    async def main() -> None:
-        loop.call_exception_handler({"message": "spam", "task": asyncio.current_task()})
-
-    loop.run_until_complete(main())
+    loop.call_exception_handler({"message": "spam", "task": asyncio.current_task()})
     assert [fault["message"] for fault in faults] == ["spam"]
 
 

@@ -117,20 +117,17 @@ def test_running_loop_is_known_while_it_runs_only(loop: Loop) -> None:
     assert asyncio._get_running_loop() is None
 
 
-def test_running_loop_cannot_be_run_or_closed(loop: Loop, backend_name: str) -> None:
-    async def main() -> None:
-        if backend_name != "asyncio" or sys.version_info < (3, 13):
-            # asyncio 3.13.0 forgets, when this fails, that it is running.
-            with pytest.raises(RuntimeError, match=r"^This event loop is already running$"):
-                loop.run_forever()
-        with pytest.raises(RuntimeError, match=r"^This event loop is already running$"):
-            loop.run_until_complete(future)
-        with pytest.raises(RuntimeError, match=r"^Cannot close a running event loop$"):
-            loop.close()
-        assert asyncio.get_running_loop() is loop
-
+async def test_running_loop_cannot_be_run_or_closed(loop: Loop, backend_name: str) -> None:
     future = loop.create_future()
-    loop.run_until_complete(main())
+    if backend_name != "asyncio" or sys.version_info < (3, 13):
+        # asyncio 3.13.0 forgets, when this fails, that it is running.
+        with pytest.raises(RuntimeError, match=r"^This event loop is already running$"):
+            loop.run_forever()
+    with pytest.raises(RuntimeError, match=r"^This event loop is already running$"):
+        loop.run_until_complete(future)
+    with pytest.raises(RuntimeError, match=r"^Cannot close a running event loop$"):
+        loop.close()
+    assert asyncio.get_running_loop() is loop
 
 
 def test_loop_does_not_run_inside_another(loop_factory: Factory) -> None:

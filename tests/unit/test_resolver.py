@@ -156,15 +156,12 @@ def test_what_is_no_integer_is_refused_for_literals_too(loop: Loop, name: str) -
             loop.run_until_complete(loop.getaddrinfo(host, 80, **{name: 0.0}))  # type: ignore[arg-type]
 
 
-def test_an_answer_to_a_literal_can_be_waited_for_in_every_way(loop: Loop) -> None:
-    async def main() -> None:
-        wanted = socket.getaddrinfo("127.0.0.1", 80)
-        assert await asyncio.create_task(loop.getaddrinfo("127.0.0.1", 80)) == wanted
-        assert await asyncio.ensure_future(loop.getaddrinfo("127.0.0.1", 80)) == wanted
-        assert await asyncio.wait_for(loop.getaddrinfo("127.0.0.1", 80), 60) == wanted
-        assert await asyncio.gather(loop.getaddrinfo("127.0.0.1", 80)) == [wanted]
-
-    loop.run_until_complete(main())
+async def test_an_answer_to_a_literal_can_be_waited_for_in_every_way(loop: Loop) -> None:
+    wanted = socket.getaddrinfo("127.0.0.1", 80)
+    assert await asyncio.create_task(loop.getaddrinfo("127.0.0.1", 80)) == wanted
+    assert await asyncio.ensure_future(loop.getaddrinfo("127.0.0.1", 80)) == wanted
+    assert await asyncio.wait_for(loop.getaddrinfo("127.0.0.1", 80), 60) == wanted
+    assert await asyncio.gather(loop.getaddrinfo("127.0.0.1", 80)) == [wanted]
 
 
 @pytest.mark.covers("EventLoop.getnameinfo(flags)")

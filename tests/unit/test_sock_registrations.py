@@ -83,16 +83,12 @@ async def sweeps() -> None:
         await asyncio.sleep(0)
 
 
-def test_one_registration_serves_many_reads(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
+async def test_one_registration_serves_many_reads(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        for _ in range(5):
-            assert await receive_late(left, right) == b"data"
-            await loop.sock_sendall(left, b"answer")
-        assert told.calls == [("register", left.fileno())]
-
-    loop.run_until_complete(main())
+    for _ in range(5):
+        assert await receive_late(left, right) == b"data"
+        await loop.sock_sendall(left, b"answer")
+    assert told.calls == [("register", left.fileno())]
 
 
 def test_it_outlasts_a_wait_in_a_task_of_its_own(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
@@ -129,72 +125,53 @@ def test_the_end_of_the_stream_ends_it_at_once(loop: loopcore.EventLoop, told: T
     assert told.calls == [("register", left.fileno()), ("unregister", left.fileno())]
 
 
-def test_another_socket_with_the_number_is_registered_anew(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
+async def test_another_socket_with_the_number_is_registered_anew(told: Told, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        await receive_late(left, right)
-        number = left.fileno()
-        left.close()
-        here, there = new_pair()
-        with here, there:
-            assert here.fileno() == number
-            assert await receive_late(here, there) == b"data"
-
-    loop.run_until_complete(main())
+    await receive_late(left, right)
+    number = left.fileno()
+    left.close()
+    here, there = new_pair()
+    with here, there:
+        assert here.fileno() == number
+        assert await receive_late(here, there) == b"data"
 
 
-def test_the_same_descriptor_in_another_socket_object_is_read(loop: loopcore.EventLoop, pair: Pair) -> None:
+async def test_the_same_descriptor_in_another_socket_object_is_read(pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        await receive_late(left, right)
-        with socket.socket(fileno=left.detach()) as again:
-            assert await receive_late(again, right) == b"data"
-
-    loop.run_until_complete(main())
+    await receive_late(left, right)
+    with socket.socket(fileno=left.detach()) as again:
+        assert await receive_late(again, right) == b"data"
 
 
-def test_a_socket_that_is_dropped_is_not_kept_alive(loop: loopcore.EventLoop) -> None:
-    async def main() -> None:
-        left, right = new_pair()
-        await receive_late(left, right)
-        only = [left]
-        del left
-        with right:
-            with pytest.warns(ResourceWarning, match="unclosed"):
-                drop(only)
-            assert right.recv(1) == b""
-        await sweeps()
-
-    loop.run_until_complete(main())
+async def test_a_socket_that_is_dropped_is_not_kept_alive() -> None:
+    left, right = new_pair()
+    await receive_late(left, right)
+    only = [left]
+    del left
+    with right:
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            drop(only)
+        assert right.recv(1) == b""
+    await sweeps()
 
 
-def test_a_reader_in_the_meantime_takes_the_number_over(loop: loopcore.EventLoop, pair: Pair) -> None:
+async def test_a_reader_in_the_meantime_takes_the_number_over(loop: loopcore.EventLoop, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        await receive_late(left, right)
-        came: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(left, lambda: came.done() or came.set_result(None))
-        await sweeps()
-        right.send(b"more")
-        await came
-        assert loop.remove_reader(left) is True
-        assert await loop.sock_recv(left, 10) == b"more"
-
-    loop.run_until_complete(main())
+    await receive_late(left, right)
+    came: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(left, lambda: came.done() or came.set_result(None))
+    await sweeps()
+    right.send(b"more")
+    await came
+    assert loop.remove_reader(left) is True
+    assert await loop.sock_recv(left, 10) == b"more"
 
 
-def test_it_is_no_watch_that_could_be_removed(loop: loopcore.EventLoop, pair: Pair) -> None:
+async def test_it_is_no_watch_that_could_be_removed(loop: loopcore.EventLoop, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        await receive_late(left, right)
-        assert loop.remove_reader(left) is False
-        assert await receive_late(left, right) == b"data"
-
-    loop.run_until_complete(main())
+    await receive_late(left, right)
+    assert loop.remove_reader(left) is False
+    assert await receive_late(left, right) == b"data"
 
 
 def test_a_writer_beside_it_is_served(loop: loopcore.EventLoop, pair: Pair) -> None:
@@ -213,30 +190,22 @@ def test_a_writer_beside_it_is_served(loop: loopcore.EventLoop, pair: Pair) -> N
     assert loop.readiness.watched() == []
 
 
-def test_a_read_that_got_all_it_asked_for_is_followed_by_a_try(loop: loopcore.EventLoop, pair: Pair) -> None:
+async def test_a_read_that_got_all_it_asked_for_is_followed_by_a_try(loop: loopcore.EventLoop, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        assert await receive_late(left, right, 2) == b"da"
-        rest = loop.sock_recv(left, 10)
-        with pytest.raises(StopIteration) as end:
-            rest.send(None)
-        assert end.value.value == b"ta"
-
-    loop.run_until_complete(main())
+    assert await receive_late(left, right, 2) == b"da"
+    rest = loop.sock_recv(left, 10)
+    with pytest.raises(StopIteration) as end:
+        rest.send(None)
+    assert end.value.value == b"ta"
 
 
-def test_a_read_that_got_less_is_followed_by_a_wait(loop: loopcore.EventLoop, pair: Pair) -> None:
+async def test_a_read_that_got_less_is_followed_by_a_wait(loop: loopcore.EventLoop, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        buffer = bytearray(10)
-        loop.call_soon(loop.call_soon, right.send, b"data")
-        assert await loop.sock_recv_into(left, buffer) == 4
-        right.send(b"more")
-        assert await loop.sock_recv(left, 10) == b"more"
-
-    loop.run_until_complete(main())
+    buffer = bytearray(10)
+    loop.call_soon(loop.call_soon, right.send, b"data")
+    assert await loop.sock_recv_into(left, buffer) == 4
+    right.send(b"more")
+    assert await loop.sock_recv(left, 10) == b"more"
 
 
 def test_a_read_that_asks_for_nothing_or_nonsense_does_not_wait(loop: loopcore.EventLoop, pair: Pair) -> None:

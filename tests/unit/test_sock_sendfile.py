@@ -197,17 +197,15 @@ def test_cancelling_leaves_the_file_where_the_sending_ended(loop: Loop, pair: Pa
     assert file.tell() == len(received)
 
 
-def test_a_peer_that_goes_away_is_an_error_of_the_connection(loop: Loop, pair: Pair, file: io.BufferedReader) -> None:
+async def test_a_peer_that_goes_away_is_an_error_of_the_connection(
+    loop: Loop, pair: Pair, file: io.BufferedReader
+) -> None:
     left, right = pair
-
-    async def main() -> None:
-        sending = asyncio.create_task(loop.sock_sendfile(left, file))
-        await loop.sock_recv(right, 1000)
-        right.close()
-        with pytest.raises(ConnectionError):
-            await sending
-
-    loop.run_until_complete(main())
+    sending = asyncio.create_task(loop.sock_sendfile(left, file))
+    await loop.sock_recv(right, 1000)
+    right.close()
+    with pytest.raises(ConnectionError):
+        await sending
     assert 0 < file.tell() < len(CONTENT)
 
 

@@ -86,54 +86,44 @@ def test_sendall_sends_more_than_the_kernel_takes_at_once(loop: Loop, pair: Pair
     assert loop.remove_writer(left) is False
 
 
-def test_sendall_fails_when_the_peer_has_gone(loop: Loop, pair: Pair) -> None:
+async def test_sendall_fails_when_the_peer_has_gone(loop: Loop, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        sending = asyncio.ensure_future(loop.sock_sendall(left, bytes(BIG)))
-        await asyncio.sleep(0)
-        right.close()
-        with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            await sending
-
-    loop.run_until_complete(main())
+    sending = asyncio.ensure_future(loop.sock_sendall(left, bytes(BIG)))
+    await asyncio.sleep(0)
+    right.close()
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        await sending
 
 
 @pytest.mark.parametrize("operation", ["sock_recv", "sock_sendall", "sock_accept"])
-def test_cancelled_operation_watches_no_more(loop: Loop, pair: Pair, listener: socket.socket, operation: str) -> None:
+async def test_cancelled_operation_watches_no_more(
+    loop: Loop, pair: Pair, listener: socket.socket, operation: str
+) -> None:
     sock = listener if operation == "sock_accept" else pair[0]
     arguments: dict[str, list[Any]] = {
         "sock_recv": [sock, 1],
         "sock_sendall": [sock, bytes(BIG)],
         "sock_accept": [sock],
     }
-
-    async def main() -> None:
-        task = asyncio.ensure_future(getattr(loop, operation)(*arguments[operation]))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await asyncio.sleep(0)
-        assert loop.remove_reader(sock) is False
-        assert loop.remove_writer(sock) is False
-
-    loop.run_until_complete(main())
+    task = asyncio.ensure_future(getattr(loop, operation)(*arguments[operation]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    assert loop.remove_reader(sock) is False
+    assert loop.remove_writer(sock) is False
 
 
-def test_cancelled_recv_loses_nothing(loop: Loop, pair: Pair) -> None:
+async def test_cancelled_recv_loses_nothing(loop: Loop, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> bytes:
-        task = asyncio.ensure_future(loop.sock_recv(left, 10))
-        await asyncio.sleep(0)
-        right.send(b"kept")
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return await loop.sock_recv(left, 10)
-
-    assert loop.run_until_complete(main()) == b"kept"
+    task = asyncio.ensure_future(loop.sock_recv(left, 10))
+    await asyncio.sleep(0)
+    right.send(b"kept")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await loop.sock_recv(left, 10) == b"kept"
 
 
 def settle(future: "asyncio.Future[None]") -> None:
@@ -141,48 +131,38 @@ def settle(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def test_operation_leaves_a_reader_that_took_its_place_alone(loop: Loop, pair: Pair) -> None:
+async def test_operation_leaves_a_reader_that_took_its_place_alone(loop: Loop, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        task = asyncio.ensure_future(loop.sock_recv(left, 10))
-        await asyncio.sleep(0)
-        came = loop.create_future()
-        loop.add_reader(left, settle, came)
-        task.cancel()
-        await asyncio.wait([task])
-        right.send(b"x")
-        await came
-        assert loop.remove_reader(left) is True
-
-    loop.run_until_complete(main())
+    task = asyncio.ensure_future(loop.sock_recv(left, 10))
+    await asyncio.sleep(0)
+    came = loop.create_future()
+    loop.add_reader(left, settle, came)
+    task.cancel()
+    await asyncio.wait([task])
+    right.send(b"x")
+    await came
+    assert loop.remove_reader(left) is True
 
 
 @pytest.mark.covers("EventLoop.sock_accept", "EventLoop.sock_connect")
-def test_accept_and_connect(loop: Loop, listener: socket.socket) -> None:
-    async def main() -> None:
-        client = socket.socket()
+async def test_accept_and_connect(loop: Loop, listener: socket.socket) -> None:
+    client = socket.socket()
+    client.setblocking(False)
+    accepting = asyncio.ensure_future(loop.sock_accept(listener))
+    await loop.sock_connect(client, listener.getsockname())
+    server, address = await accepting
+    with client, server:
+        assert address == client.getsockname()
+        assert server.gettimeout() == 0
+        await loop.sock_sendall(client, b"ping")
+        assert await loop.sock_recv(server, 10) == b"ping"
+
+
+async def test_connect_to_a_name(loop: Loop, listener: socket.socket) -> None:
+    with socket.socket() as client:
         client.setblocking(False)
-        accepting = asyncio.ensure_future(loop.sock_accept(listener))
-        await loop.sock_connect(client, listener.getsockname())
-        server, address = await accepting
-        with client, server:
-            assert address == client.getsockname()
-            assert server.gettimeout() == 0
-            await loop.sock_sendall(client, b"ping")
-            assert await loop.sock_recv(server, 10) == b"ping"
-
-    loop.run_until_complete(main())
-
-
-def test_connect_to_a_name(loop: Loop, listener: socket.socket) -> None:
-    async def main() -> None:
-        with socket.socket() as client:
-            client.setblocking(False)
-            await loop.sock_connect(client, ("localhost", listener.getsockname()[1]))
-            assert client.getpeername() == listener.getsockname()
-
-    loop.run_until_complete(main())
+        await loop.sock_connect(client, ("localhost", listener.getsockname()[1]))
+        assert client.getpeername() == listener.getsockname()
 
 
 def test_connect_that_is_refused(loop: Loop) -> None:
@@ -288,23 +268,20 @@ def test_connect_to_a_unix_socket_with_a_full_backlog_is_an_error(loop: Loop) ->
 
 
 @pytest.mark.covers("EventLoop.sock_recvfrom", "EventLoop.sock_recvfrom_into(nbytes)", "EventLoop.sock_sendto")
-def test_datagrams(loop: Loop) -> None:
-    async def main() -> None:
-        with udp() as one, udp() as other:
-            receiving = asyncio.ensure_future(loop.sock_recvfrom(other, 100))
-            await asyncio.sleep(0)
-            assert await loop.sock_sendto(one, b"hello", other.getsockname()) == 5
-            assert await receiving == (b"hello", one.getsockname())
-            buffer = bytearray(10)
-            receiving_into = asyncio.ensure_future(loop.sock_recvfrom_into(other, buffer))
-            await asyncio.sleep(0)
-            await loop.sock_sendto(one, b"again", other.getsockname())
-            assert await receiving_into == (5, one.getsockname())
-            await loop.sock_sendto(one, b"short", other.getsockname())
-            assert await loop.sock_recvfrom_into(other, buffer, 2) == (2, one.getsockname())
-            assert buffer == b"shain\0\0\0\0\0"
-
-    loop.run_until_complete(main())
+async def test_datagrams(loop: Loop) -> None:
+    with udp() as one, udp() as other:
+        receiving = asyncio.ensure_future(loop.sock_recvfrom(other, 100))
+        await asyncio.sleep(0)
+        assert await loop.sock_sendto(one, b"hello", other.getsockname()) == 5
+        assert await receiving == (b"hello", one.getsockname())
+        buffer = bytearray(10)
+        receiving_into = asyncio.ensure_future(loop.sock_recvfrom_into(other, buffer))
+        await asyncio.sleep(0)
+        await loop.sock_sendto(one, b"again", other.getsockname())
+        assert await receiving_into == (5, one.getsockname())
+        await loop.sock_sendto(one, b"short", other.getsockname())
+        assert await loop.sock_recvfrom_into(other, buffer, 2) == (2, one.getsockname())
+        assert buffer == b"shain\0\0\0\0\0"
 
 
 OPERATIONS: list[Callable[[Loop, Any], Awaitable[Any]]] = [
@@ -350,12 +327,9 @@ class Wrapped:
         return refuse
 
 
-def test_an_operation_that_waits_asks_the_socket_anew_for_its_method(loop: Loop) -> None:
-    async def main() -> None:
-        with udp() as one, udp() as two:
-            near: Any = Wrapped(one)
-            assert await loop.sock_sendto(near, b"data", two.getsockname()) == 4
-            two.sendto(b"back", one.getsockname())
-            assert await loop.sock_recvfrom(near, 10) == (b"back", two.getsockname())
-
-    loop.run_until_complete(main())
+async def test_an_operation_that_waits_asks_the_socket_anew_for_its_method(loop: Loop) -> None:
+    with udp() as one, udp() as two:
+        near: Any = Wrapped(one)
+        assert await loop.sock_sendto(near, b"data", two.getsockname()) == 4
+        two.sendto(b"back", one.getsockname())
+        assert await loop.sock_recvfrom(near, 10) == (b"back", two.getsockname())

@@ -27,43 +27,33 @@ def test_connect_in_a_coroutine_that_is_closed_ends(loop: Any, full_address: tup
         loop.run_until_complete(main())
 
 
-def test_connect_is_under_way_when_the_task_waits(loop: Loop) -> None:
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as sock:
-            listening.settimeout(30.0)
-            sock.setblocking(False)
-            connecting = asyncio.create_task(loop.sock_connect(sock, listening.getsockname()))
-            await asyncio.sleep(0)
-            listening.accept()[0].close()
-            await connecting
-
-    loop.run_until_complete(main())
-
-
-def test_connect_of_a_socket_that_is_closed_says_so(loop: Loop) -> None:
-    async def main() -> None:
-        sock = socket.socket()
+async def test_connect_is_under_way_when_the_task_waits(loop: Loop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as sock:
+        listening.settimeout(30.0)
         sock.setblocking(False)
-        sock.close()
-        with pytest.raises(OSError, match=r"Bad file descriptor|not a socket"):
-            await loop.sock_connect(sock, ("127.0.0.1", 1))
-
-    loop.run_until_complete(main())
-
-
-def test_a_wait_that_a_transport_displaced_leaves_it_alone_when_it_is_cancelled(loop: Loop, pair: Pair) -> None:
-    left, right = pair
-
-    async def main() -> None:
-        waiting = asyncio.ensure_future(loop.sock_recv(left, 10))
+        connecting = asyncio.create_task(loop.sock_connect(sock, listening.getsockname()))
         await asyncio.sleep(0)
-        reader, writer = await asyncio.open_connection(sock=left)
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        right.send(b"hello")
-        assert await asyncio.wait_for(reader.read(5), 5) == b"hello"
-        writer.close()
-        await writer.wait_closed()
+        listening.accept()[0].close()
+        await connecting
 
-    loop.run_until_complete(main())
+
+async def test_connect_of_a_socket_that_is_closed_says_so(loop: Loop) -> None:
+    sock = socket.socket()
+    sock.setblocking(False)
+    sock.close()
+    with pytest.raises(OSError, match=r"Bad file descriptor|not a socket"):
+        await loop.sock_connect(sock, ("127.0.0.1", 1))
+
+
+async def test_a_wait_that_a_transport_displaced_leaves_it_alone_when_it_is_cancelled(loop: Loop, pair: Pair) -> None:
+    left, right = pair
+    waiting = asyncio.ensure_future(loop.sock_recv(left, 10))
+    await asyncio.sleep(0)
+    reader, writer = await asyncio.open_connection(sock=left)
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    right.send(b"hello")
+    assert await asyncio.wait_for(reader.read(5), 5) == b"hello"
+    writer.close()
+    await writer.wait_closed()

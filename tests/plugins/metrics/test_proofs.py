@@ -60,18 +60,17 @@ def test_time_in_a_wait_is_idle(loop: Any, reader: Reader) -> None:
 
 
 @proves("loopcore.eventloop.utilization")
-def test_utilization_is_that_since_the_last_reading(loop: Any, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> tuple[float, float]:
-        await asyncio.sleep(SECONDS)
-        first = reader.metrics.snapshot()
-        assert first.recent_utilization == first.utilization
-        assert 0.0 < first.utilization < 1.0
-        time.sleep(SECONDS)
-        soon = reader.read("loopcore.eventloop.utilization")
-        monkeypatch.setattr(record, "RECENT", 0.0)
-        return soon - first.utilization, reader.read("loopcore.eventloop.utilization")
-
-    assert run(loop, main()) == (0.0, 1.0)
+async def test_utilization_is_that_since_the_last_reading(
+    loop: Any, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asyncio.sleep(SECONDS)
+    first = reader.metrics.snapshot()
+    assert first.recent_utilization == first.utilization
+    assert 0.0 < first.utilization < 1.0
+    time.sleep(SECONDS)
+    soon = reader.read("loopcore.eventloop.utilization")
+    monkeypatch.setattr(record, "RECENT", 0.0)
+    assert (soon - first.utilization, reader.read("loopcore.eventloop.utilization")) == (0.0, 1.0)
 
 
 @proves("loopcore.eventloop.delay")

@@ -68,25 +68,22 @@ def test_a_port_that_does_not_know_files_leaves_them_to_threads(path: Path) -> N
     assert "OPEN" not in port.log
 
 
-def test_reads_and_writes_take_turns_in_order(loop: Loop, path: Path) -> None:
-    async def main() -> None:
-        async with files.open(path, "r+b") as file:
-            lines = await asyncio.gather(*(file.readline() for _ in range(4)))
-            assert lines == [b"one\n", b"two\n", b"three\n", b""]
-            await file.seek(0)
-            results = await asyncio.gather(
-                file.write(b"1"),
-                file.read(2),
-                file.write(b"2"),
-                file.truncate(6),
-                file.seek(0),
-                file.read(),
-                file.stat(),
-            )
-            assert results[:-1] == [1, b"ne", 1, 6, 0, b"1ne2tw"]
-            assert results[-1].st_size == 6
-
-    loop.run_until_complete(main())
+async def test_reads_and_writes_take_turns_in_order(path: Path) -> None:
+    async with files.open(path, "r+b") as file:
+        lines = await asyncio.gather(*(file.readline() for _ in range(4)))
+        assert lines == [b"one\n", b"two\n", b"three\n", b""]
+        await file.seek(0)
+        results = await asyncio.gather(
+            file.write(b"1"),
+            file.read(2),
+            file.write(b"2"),
+            file.truncate(6),
+            file.seek(0),
+            file.read(),
+            file.stat(),
+        )
+        assert results[:-1] == [1, b"ne", 1, 6, 0, b"1ne2tw"]
+        assert results[-1].st_size == 6
 
 
 def test_reads_at_offsets_run_beside_each_other(port_loop: Loop, port: FilesPort, path: Path) -> None:
@@ -107,24 +104,21 @@ def test_reads_at_offsets_run_beside_each_other(port_loop: Loop, port: FilesPort
     assert path.read_bytes() == b"one\ntwo\nthree\nfour\n"
 
 
-def test_offsets_leave_the_position_alone(loop: Loop, path: Path) -> None:
-    async def main() -> None:
-        async with files.open(path, "r+b") as file:
-            await file.seek(4)
-            assert await file.read_at(0) == b"one\ntwo\nthree\n"
-            assert await file.write_at(8, b"3") == 1
-            assert await file.read_at(100, 5) == b""
-            assert file.tell() == 4
-            for wrong in (file.read_at(-1, 1), file.write_at(-1, b"x")):
-                with pytest.raises(OSError, match="Invalid argument"):
-                    await wrong
-            with pytest.raises(OverflowError):
-                await file.seek(2**63)
-        async with files.open(path, "ab") as file:
-            with pytest.raises(io.UnsupportedOperation, match="r\\+b"):
-                await file.write_at(0, b"x")
-
-    loop.run_until_complete(main())
+async def test_offsets_leave_the_position_alone(path: Path) -> None:
+    async with files.open(path, "r+b") as file:
+        await file.seek(4)
+        assert await file.read_at(0) == b"one\ntwo\nthree\n"
+        assert await file.write_at(8, b"3") == 1
+        assert await file.read_at(100, 5) == b""
+        assert file.tell() == 4
+        for wrong in (file.read_at(-1, 1), file.write_at(-1, b"x")):
+            with pytest.raises(OSError, match="Invalid argument"):
+                await wrong
+        with pytest.raises(OverflowError):
+            await file.seek(2**63)
+    async with files.open(path, "ab") as file:
+        with pytest.raises(io.UnsupportedOperation, match="r\\+b"):
+            await file.write_at(0, b"x")
     assert path.read_bytes() == b"one\ntwo\n3hree\n"
 
 
@@ -162,37 +156,30 @@ def test_what_was_read_ahead_before_a_write_had_ended_is_dropped(port_loop: Loop
     port_loop.run_until_complete(main())
 
 
-def test_appends_of_two_files_do_not_overwrite_each_other(loop: Loop, tmp_path: Path) -> None:
+async def test_appends_of_two_files_do_not_overwrite_each_other(tmp_path: Path) -> None:
     path = tmp_path / "log"
-
-    async def main() -> None:
-        async with files.open(path, "ab") as one, files.open(path, "ab") as two:
-            for _ in range(5):
-                await one.write(b"1")
-                await two.write(b"22")
-            assert (one.tell(), two.tell()) == (13, 15)
-
-    loop.run_until_complete(main())
+    async with files.open(path, "ab") as one, files.open(path, "ab") as two:
+        for _ in range(5):
+            await one.write(b"1")
+            await two.write(b"22")
+        assert (one.tell(), two.tell()) == (13, 15)
     assert path.read_bytes() == b"122" * 5
 
 
-def test_a_close_waits_for_what_was_asked_for_before(loop: Loop, path: Path) -> None:
-    async def main() -> None:
-        file = await files.open(path, "wb")
-        results = await asyncio.gather(
-            file.write(b"a" * 9), file.write(b"b"), file.write_at(20, b"c"), file.close(), file.close()
-        )
-        assert results == [9, 1, 1, None, None]
-        assert file.closed
-        for late in (file.read(), file.write(b""), file.seek(0), file.stat(), file.fsync(), file.read_at(0)):
-            with pytest.raises(ValueError, match=r"^I/O operation on closed file$"):
-                await late
-        for ask in (file.tell, file.fileno):
-            with pytest.raises(ValueError, match="closed"):
-                ask()
-        await file.close()
-
-    loop.run_until_complete(main())
+async def test_a_close_waits_for_what_was_asked_for_before(path: Path) -> None:
+    file = await files.open(path, "wb")
+    results = await asyncio.gather(
+        file.write(b"a" * 9), file.write(b"b"), file.write_at(20, b"c"), file.close(), file.close()
+    )
+    assert results == [9, 1, 1, None, None]
+    assert file.closed
+    for late in (file.read(), file.write(b""), file.seek(0), file.stat(), file.fsync(), file.read_at(0)):
+        with pytest.raises(ValueError, match=r"^I/O operation on closed file$"):
+            await late
+    for ask in (file.tell, file.fileno):
+        with pytest.raises(ValueError, match="closed"):
+            ask()
+    await file.close()
     assert path.read_bytes() == b"a" * 9 + b"b" + bytes(10) + b"c"
 
 

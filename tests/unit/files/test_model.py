@@ -155,38 +155,22 @@ def test_opening_fails_as_built_in_open_does(
     assert str(found.value) == str(expected)
 
 
-def test_stat_is_that_of_os(loop: Loop, tmp_path: Path) -> None:
+async def test_stat_is_that_of_os(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"12345")
     link.symlink_to("target")
-
-    async def main() -> None:
-        assert await files.stat(link) == link.stat()
-        assert await files.stat(bytes(link), follow_symlinks=False) == link.lstat()
-        async with files.open(link) as file:
-            assert await file.stat() == target.stat()
-        with pytest.raises(FileNotFoundError) as found:
-            await files.stat("nothing here")
-        assert found.value.filename == "nothing here"
-
-    loop.run_until_complete(main())
+    assert await files.stat(link) == link.stat()
+    assert await files.stat(bytes(link), follow_symlinks=False) == link.lstat()
+    async with files.open(link) as file:
+        assert await file.stat() == target.stat()
+    with pytest.raises(FileNotFoundError) as found:
+        await files.stat("nothing here")
+    assert found.value.filename == "nothing here"
 
 
-def test_whole_files(loop: Loop, tmp_path: Path) -> None:
+async def test_whole_files(tmp_path: Path) -> None:
     path = tmp_path / "large"
     content = os.urandom(2_500_000)  # more than a call reads
-
-    async def main() -> None:
-        assert await files.write_bytes(path, memoryview(content).cast("B", (500, 5000))) == len(content)
-        assert path.read_bytes() == content
-        assert await files.read_bytes(path) == content
-        assert await files.write_bytes(path, b"") == 0
-        assert await files.read_bytes(path) == b""
-        with pytest.raises(TypeError):
-            await files.write_bytes(path, "text")
-        blocks = [block async for block in files_blocks(content)]
-        assert b"".join(blocks) == content
-        assert {len(block) for block in blocks} == {65536, len(content) % 65536}
 
     async def files_blocks(data: bytes) -> Any:
         path.write_bytes(data)
@@ -194,7 +178,16 @@ def test_whole_files(loop: Loop, tmp_path: Path) -> None:
             async for block in file.blocks():
                 yield block
 
-    loop.run_until_complete(main())
+    assert await files.write_bytes(path, memoryview(content).cast("B", (500, 5000))) == len(content)
+    assert path.read_bytes() == content
+    assert await files.read_bytes(path) == content
+    assert await files.write_bytes(path, b"") == 0
+    assert await files.read_bytes(path) == b""
+    with pytest.raises(TypeError):
+        await files.write_bytes(path, "text")
+    blocks = [block async for block in files_blocks(content)]
+    assert b"".join(blocks) == content
+    assert {len(block) for block in blocks} == {65536, len(content) % 65536}
 
 
 def test_what_cannot_be_written_does_not_empty_the_file(loop: Loop, tmp_path: Path) -> None:
@@ -205,12 +198,9 @@ def test_what_cannot_be_written_does_not_empty_the_file(loop: Loop, tmp_path: Pa
     assert path.read_bytes() == b"kept"
 
 
-def test_files_of_the_kernel_and_devices(loop: Loop) -> None:
-    async def main() -> None:
-        assert b"Name:" in await files.read_bytes("/proc/self/status")  # its size is said to be 0
-        assert await files.read_bytes(os.devnull) == b""
-        assert await files.write_bytes(os.devnull, b"away") == 4
-        async with files.open("/dev/zero") as file:
-            assert await file.read(5) == bytes(5)
-
-    loop.run_until_complete(main())
+async def test_files_of_the_kernel_and_devices() -> None:
+    assert b"Name:" in await files.read_bytes("/proc/self/status")  # its size is said to be 0
+    assert await files.read_bytes(os.devnull) == b""
+    assert await files.write_bytes(os.devnull, b"away") == 4
+    async with files.open("/dev/zero") as file:
+        assert await file.read(5) == bytes(5)

@@ -23,13 +23,10 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-def test_descriptors_are_not_inherited(loop: Loop, path: Path) -> None:
-    async def main() -> None:
-        async with files.open(path) as file:
-            assert not os.get_inheritable(file.fileno())
-            assert os.get_blocking(file.fileno())
-
-    loop.run_until_complete(main())
+async def test_descriptors_are_not_inherited(path: Path) -> None:
+    async with files.open(path) as file:
+        assert not os.get_inheritable(file.fileno())
+        assert os.get_blocking(file.fileno())
 
 
 def test_a_new_file_has_the_rights_that_the_umask_leaves(loop: Loop, tmp_path: Path) -> None:
@@ -86,20 +83,17 @@ def test_a_lease_is_waited_for(thread_loop: Loop, path: Path) -> None:
     assert broken
 
 
-def test_an_opening_is_for_one_block(loop: Loop, path: Path) -> None:
-    async def main() -> None:
-        opening = files.open(path)
-        async with opening:
-            with pytest.raises(RuntimeError, match=r"call open\(\) again"):
-                async with opening:
-                    pass
-        async with opening as again:  # one after the other is fine
-            assert await again.read(3) == b"one"
-        async with await files.open(path) as file:
-            assert await file.read(3) == b"one"
-        assert file.closed
-
-    loop.run_until_complete(main())
+async def test_an_opening_is_for_one_block(path: Path) -> None:
+    opening = files.open(path)
+    async with opening:
+        with pytest.raises(RuntimeError, match=r"call open\(\) again"):
+            async with opening:
+                pass
+    async with opening as again:  # one after the other is fine
+        assert await again.read(3) == b"one"
+    async with await files.open(path) as file:
+        assert await file.read(3) == b"one"
+    assert file.closed
 
 
 @pytest.mark.parametrize("wrong", ["r", "w+", "rt", "a"])

@@ -24,7 +24,7 @@ def test_the_result_of_a_class_of_the_programs_decides_what_a_task_that_waits_fo
     assert not [entry for entry in raised.traceback if entry.name == "failure_of"]
 
 
-def test_what_is_like_a_future_needs_no_more_than_asyncio_asks_for(loop: Any) -> None:
+async def test_what_is_like_a_future_needs_no_more_than_asyncio_asks_for(loop: Any) -> None:
     class Like:
         _asyncio_future_blocking = False
 
@@ -49,21 +49,18 @@ def test_what_is_like_a_future_needs_no_more_than_asyncio_asks_for(loop: Any) ->
     async def wait() -> Any:
         return await Like()
 
-    async def main() -> None:
-        assert await loop.create_task(wait()) == "like"
-        task = loop.create_task(wait())
-        await asyncio.sleep(0)
-        task.cancel("why")
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
     cancelled: list[Any] = []
-    loop.run_until_complete(main())
+    assert await loop.create_task(wait()) == "like"
+    task = loop.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel("why")
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert cancelled == [("why",)]
 
 
 @pytest.mark.parametrize("overridden", [True, False])
-def test_a_future_of_a_class_of_the_programs_hears_who_waits(loop: Any, overridden: bool) -> None:
+async def test_a_future_of_a_class_of_the_programs_hears_who_waits(loop: Any, overridden: bool) -> None:
     heard: list[Any] = []
     base: Any = type(loop.create_future())
 
@@ -75,10 +72,7 @@ def test_a_future_of_a_class_of_the_programs_hears_who_waits(loop: Any, overridd
     class Plain(base):  # type: ignore[misc]
         pass
 
-    async def main() -> Any:
-        future = (Heard if overridden else Plain)(loop=loop)
-        loop.call_soon(future.set_result, "done")
-        return await future
-
-    assert loop.run_until_complete(main()) == "done"
+    future = (Heard if overridden else Plain)(loop=loop)
+    loop.call_soon(future.set_result, "done")
+    assert await future == "done"
     assert heard == [True] * overridden

@@ -11,14 +11,11 @@ VALUES = [None, 0, "text", (), (1, 2), ValueError("no error"), StopIteration("no
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_an_awaited_future_gives_its_result(loop: Loop, value: Any) -> None:
-    async def main() -> None:
-        future = loop.create_future()
-        loop.call_soon(future.set_result, value)
-        assert await future is value
-        assert await future is value
-
-    loop.run_until_complete(main())
+async def test_an_awaited_future_gives_its_result(loop: Loop, value: Any) -> None:
+    future = loop.create_future()
+    loop.call_soon(future.set_result, value)
+    assert await future is value
+    assert await future is value
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -35,7 +32,7 @@ def test_who_iterates_by_hand_is_given_the_result_by_the_exception(loop: Loop, v
         assert raised.value.args in ([(), (None,)] if value is None else [(value,)])
 
 
-def test_the_result_is_let_go_of_when_it_was_given(loop: Loop) -> None:
+async def test_the_result_is_let_go_of_when_it_was_given(loop: Loop) -> None:
     class Weighty:
         """Something that can be seen to go."""
 
@@ -43,18 +40,14 @@ def test_the_result_is_let_go_of_when_it_was_given(loop: Loop) -> None:
             gone.append(self.__class__)
 
     gone: list[type] = []
-
-    async def main() -> None:
-        future = loop.create_future()
-        loop.call_soon(future.set_result, Weighty())
-        await asyncio.sleep(0)
-        result = await future
-        del future
-        assert not gone
-        del result
-        assert gone == [Weighty]
-
-    loop.run_until_complete(main())
+    future = loop.create_future()
+    loop.call_soon(future.set_result, Weighty())
+    await asyncio.sleep(0)
+    result = await future
+    del future
+    assert not gone
+    del result
+    assert gone == [Weighty]
 
 
 def test_an_error_that_is_dealt_with_while_a_future_is_awaited_stays_what_it_is(loop: Loop) -> None:

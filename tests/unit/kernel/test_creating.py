@@ -57,15 +57,11 @@ def given_name(task: Any) -> str | None:
 
 
 @pytest.mark.parametrize("way", ANSWERED)
-def test_each_way_of_giving_the_arguments_is_understood(loop: Loop, way: str) -> None:
+async def test_each_way_of_giving_the_arguments_is_understood(loop: Loop, way: str) -> None:
     call, name, seen = ANSWERED[way]
-
-    async def main() -> None:
-        task = call(loop.create_task, look())
-        assert given_name(task) == name
-        assert await task == seen
-
-    loop.run_until_complete(main())
+    task = call(loop.create_task, look())
+    assert given_name(task) == name
+    assert await task == seen
 
 
 @pytest.mark.parametrize("way", REFUSED)
@@ -85,7 +81,7 @@ def test_a_closed_loop_makes_no_task(loop: Loop) -> None:
     coro.close()
 
 
-def test_a_factory_hears_of_every_task(loop: Loop) -> None:
+async def test_a_factory_hears_of_every_task(loop: Loop) -> None:
     heard: list[dict[str, Any]] = []
 
     def factory(loop: Loop, coro: Any, **options: Any) -> asyncio.Task[Any]:
@@ -93,14 +89,10 @@ def test_a_factory_hears_of_every_task(loop: Loop) -> None:
         return asyncio.Task(coro, loop=loop, **options)
 
     context = other_context()
-
-    async def main() -> list[str]:
-        loop.set_task_factory(factory)
-        tasks = [loop.create_task(look()), loop.create_task(look(), context=context)]
-        loop.set_task_factory(None)
-        return [await task for task in [*tasks, loop.create_task(look())]]
-
-    assert loop.run_until_complete(main()) == ["current", "other", "current"]
+    loop.set_task_factory(factory)
+    tasks = [loop.create_task(look()), loop.create_task(look(), context=context)]
+    loop.set_task_factory(None)
+    assert [await task for task in [*tasks, loop.create_task(look())]] == ["current", "other", "current"]
     assert heard == [{}, {"context": context}]
 
 

@@ -37,7 +37,7 @@ def test_each_step_sees_its_own_task(loop: Loop) -> None:
     assert all(shown is own for shown, own in seen)
 
 
-def test_callbacks_between_steps_see_no_task(loop: Loop) -> None:
+async def test_callbacks_between_steps_see_no_task(loop: Loop) -> None:
     seen: list[Any] = []
 
     def look() -> None:
@@ -50,13 +50,10 @@ def test_callbacks_between_steps_see_no_task(loop: Loop) -> None:
         loop.call_soon(look)
         await asyncio.sleep(0)
 
-    async def main() -> None:
-        first, second = loop.create_task(suspend()), loop.create_task(suspend())
-        await first
-        await second
-        await asyncio.sleep(0.001)
-
-    loop.run_until_complete(main())
+    first, second = loop.create_task(suspend()), loop.create_task(suspend())
+    await first
+    await second
+    await asyncio.sleep(0.001)
     assert seen == [None] * 6
 
 
@@ -113,7 +110,7 @@ def test_a_loop_that_stops_in_the_middle_of_tasks_shows_none(loop: Loop) -> None
     loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
 
 
-def test_tasks_of_asyncios_own_take_turns_with_loopcores(loop: Loop) -> None:
+async def test_tasks_of_asyncios_own_take_turns_with_loopcores(loop: Loop) -> None:
     seen: list[bool] = []
 
     async def look(turns: int) -> None:
@@ -122,12 +119,9 @@ def test_tasks_of_asyncios_own_take_turns_with_loopcores(loop: Loop) -> None:
             seen.append(task.get_name() == f"turns-{turns}")
             await asyncio.sleep(0)
 
-    async def main() -> None:
-        ours = [loop.create_task(look(turns), name=f"turns-{turns}") for turns in (3, 5)]
-        theirs = [asyncio_tasks.Task(look(turns), loop=loop, name=f"turns-{turns}") for turns in (4, 6)]
-        await asyncio.gather(*ours, *theirs)
-
-    loop.run_until_complete(main())
+    ours = [loop.create_task(look(turns), name=f"turns-{turns}") for turns in (3, 5)]
+    theirs = [asyncio_tasks.Task(look(turns), loop=loop, name=f"turns-{turns}") for turns in (4, 6)]
+    await asyncio.gather(*ours, *theirs)
     assert seen == [True] * 18
 
 

@@ -39,22 +39,18 @@ def test_a_class_that_overrides_call_soon_has_the_callbacks_of_its_futures() -> 
     assert called.append in scheduled
 
 
-def test_each_callback_has_its_own_context_and_runs_in_order(loop: Loop) -> None:
+async def test_each_callback_has_its_own_context_and_runs_in_order(loop: Loop) -> None:
     variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=0)
     seen: list[tuple[str, int]] = []
-
-    async def main() -> None:
-        future = loop.create_future()
-        for number in (1, 2, 3):
-            variable.set(number)
-            future.add_done_callback(lambda _: seen.append(("callback", variable.get())))
-        variable.set(4)
-        future.set_result(None)
-        loop.call_soon(lambda: seen.append(("later", variable.get())))
-        variable.set(5)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    future = loop.create_future()
+    for number in (1, 2, 3):
+        variable.set(number)
+        future.add_done_callback(lambda _: seen.append(("callback", variable.get())))
+    variable.set(4)
+    future.set_result(None)
+    loop.call_soon(lambda: seen.append(("later", variable.get())))
+    variable.set(5)
+    await asyncio.sleep(0)
     assert seen == [("callback", 1), ("callback", 2), ("callback", 3), ("later", 4)]
 
 
@@ -115,7 +111,7 @@ def test_a_handle_is_not_cancelled_because_another_was() -> None:
     assert called == [1, 1, 1]
 
 
-def test_what_a_task_has_returned_goes_while_no_task_is_the_current_one(loop: Loop) -> None:
+async def test_what_a_task_has_returned_goes_while_no_task_is_the_current_one(loop: Loop) -> None:
     seen: list[Any] = []
 
     class Result:
@@ -125,17 +121,14 @@ def test_what_a_task_has_returned_goes_while_no_task_is_the_current_one(loop: Lo
     async def give() -> Result:
         return Result()
 
-    async def main() -> None:
-        loop.create_task(give())
-        loop.create_task(asyncio.sleep(0))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    loop.create_task(give())
+    loop.create_task(asyncio.sleep(0))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert seen == [None]
 
 
-def test_a_task_that_is_done_is_gone_before_another_steps_and_before_a_callback(loop: Loop) -> None:
+async def test_a_task_that_is_done_is_gone_before_another_steps_and_before_a_callback(loop: Loop) -> None:
     known: list[Any] = []
     seen: list[tuple[bool, Any]] = []
 
@@ -149,14 +142,11 @@ def test_a_task_that_is_done_is_gone_before_another_steps_and_before_a_callback(
     async def nothing() -> None:
         pass
 
-    async def main() -> None:
-        known.append(weakref.ref(loop.create_task(nothing())))
-        loop.create_task(step(), name="step")
-        loop.call_soon(look)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    known.append(weakref.ref(loop.create_task(nothing())))
+    loop.create_task(step(), name="step")
+    loop.call_soon(look)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert seen == [(True, "step"), (True, None)]
 
 
@@ -223,76 +213,64 @@ def collecting_within(call: Any, argument: Any, finalizer: Any) -> None:
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_finalizer_that_takes_back_another_callback_does_not_double_the_first(loop: Any, replaced: bool) -> None:
+async def test_a_finalizer_that_takes_back_another_callback_does_not_double_the_first(
+    loop: Any, replaced: bool
+) -> None:
     called: list[Any] = []
-
-    async def main() -> None:
-        future = loop.create_future()
-        future.add_done_callback(called.append)
-        if replaced:
-            call_soon = loop.call_soon
-            loop.call_soon = lambda *args, **options: call_soon(*args, **options)
-        collecting_within(future.set_result, None, partial(future.remove_done_callback, print))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    future = loop.create_future()
+    future.add_done_callback(called.append)
+    if replaced:
+        call_soon = loop.call_soon
+        loop.call_soon = lambda *args, **options: call_soon(*args, **options)
+    collecting_within(future.set_result, None, partial(future.remove_done_callback, print))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert len(called) == 1
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_it_is_added(loop: Any, before: int) -> None:
+async def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_it_is_added(
+    loop: Any, before: int
+) -> None:
     called: list[Any] = []
-
-    async def main() -> None:
-        future = loop.create_future()
-        for _ in range(before):
-            future.add_done_callback(lambda _: called.append("before"))
-        last = partial(called.append, "last")
-        collecting_within(future.add_done_callback, lambda _: last(), partial(future.set_result, None))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    future = loop.create_future()
+    for _ in range(before):
+        future.add_done_callback(lambda _: called.append("before"))
+    last = partial(called.append, "last")
+    collecting_within(future.add_done_callback, lambda _: last(), partial(future.set_result, None))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert called == ["before"] * before + ["last"]
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_a_callback_with_a_context_is_called_if_a_finalizer_finishes_the_future_while_it_is_added(
+async def test_a_callback_with_a_context_is_called_if_a_finalizer_finishes_the_future_while_it_is_added(
     loop: Any, before: int
 ) -> None:
     called: list[Any] = []
-
-    async def main() -> None:
-        future: Any = Future(loop=loop)  # asyncio's own, also of the pure build, loses it
-        for _ in range(before):
-            future.add_done_callback(called.append)
-        add, last, context = future.add_done_callback, called.append, copy_context()
-        collecting_within(lambda _: add(last, context=context), None, partial(future.set_result, None))
-        if not future.done():
-            future.set_result(None)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    future: Any = Future(loop=loop)  # asyncio's own, also of the pure build, loses it
+    for _ in range(before):
+        future.add_done_callback(called.append)
+    add, last, context = future.add_done_callback, called.append, copy_context()
+    collecting_within(lambda _: add(last, context=context), None, partial(future.set_result, None))
+    if not future.done():
+        future.set_result(None)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert len(called) == before + 1
 
 
 @pytest.mark.parametrize("before", [1, 2])
-def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_another_is_taken_back(
+async def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_another_is_taken_back(
     loop: Any, before: int
 ) -> None:
     called: list[Any] = []
-
-    async def main() -> None:
-        future = loop.create_future()
-        for _ in range(before):
-            future.add_done_callback(called.append)
-        collecting_within(future.remove_done_callback, print, partial(future.set_result, None))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    future = loop.create_future()
+    for _ in range(before):
+        future.add_done_callback(called.append)
+    collecting_within(future.remove_done_callback, print, partial(future.set_result, None))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert len(called) == before
 
 

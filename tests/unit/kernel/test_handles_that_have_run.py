@@ -60,20 +60,17 @@ class Silent(Task):
 
 
 @pytest.mark.parametrize("count", [1, 600])
-def test_tasks_that_are_destroyed_pending_are_not_listed_any_more(loop: Any, count: int) -> None:
+async def test_tasks_that_are_destroyed_pending_are_not_listed_any_more(loop: Any, count: int) -> None:
     async def wait() -> None:
         await asyncio.Event().wait()
 
-    async def main() -> None:
-        before = asyncio.all_tasks()
-        tasks = [Silent(wait(), loop=loop) for _ in range(count)]
-        assert len(asyncio.all_tasks()) == len(before) + count
-        await asyncio.sleep(0)
-        tasks.clear()
-        gc.collect()
-        assert asyncio.all_tasks() == before
-
-    loop.run_until_complete(main())
+    before = asyncio.all_tasks()
+    tasks = [Silent(wait(), loop=loop) for _ in range(count)]
+    assert len(asyncio.all_tasks()) == len(before) + count
+    await asyncio.sleep(0)
+    tasks.clear()
+    gc.collect()
+    assert asyncio.all_tasks() == before
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 15), reason="from Python 3.15 on this is an error")
@@ -135,19 +132,16 @@ class Looking:
         self.found.append(asyncio.all_tasks())
 
 
-def test_a_task_that_is_being_destroyed_is_not_shown(loop: Any) -> None:
+async def test_a_task_that_is_being_destroyed_is_not_shown(loop: Any) -> None:
     async def wait() -> None:
         await Deaf(loop)
 
-    async def main() -> None:
-        before = asyncio.all_tasks()
-        found: list[Any] = []
-        task = Holder(wait(), loop=loop)
-        task.held = Looking(found)
-        await asyncio.sleep(0)
-        assert task in asyncio.all_tasks()
-        del task  # the last reference: it goes now
-        assert found == [before]
-        assert asyncio.all_tasks() == before
-
-    loop.run_until_complete(main())
+    before = asyncio.all_tasks()
+    found: list[Any] = []
+    task = Holder(wait(), loop=loop)
+    task.held = Looking(found)
+    await asyncio.sleep(0)
+    assert task in asyncio.all_tasks()
+    del task  # the last reference: it goes now
+    assert found == [before]
+    assert asyncio.all_tasks() == before

@@ -19,31 +19,27 @@ async def nothing() -> None:
 
 
 @before_315
-def test_a_future_that_is_initialized_again_owes_its_callback(loop: Loop) -> None:
+async def test_a_future_that_is_initialized_again_owes_its_callback(loop: Loop) -> None:
     called: list[Any] = []
-
-    async def main() -> None:
-        for make in (lambda: Future(loop=loop), lambda: Task(nothing(), loop=loop)):
-            future: Any = make()
-            future.add_done_callback(called.append)
-            if isinstance(future, asyncio.Task):
-                await asyncio.sleep(0)
-                future.__init__(nothing(), loop=loop)
-            else:
-                future.set_result(None)
-                future.__init__(loop=loop)
-            assert not future.done()
-            future.add_done_callback(called.append)
+    for make in (lambda: Future(loop=loop), lambda: Task(nothing(), loop=loop)):
+        future: Any = make()
+        future.add_done_callback(called.append)
+        if isinstance(future, asyncio.Task):
             await asyncio.sleep(0)
-            assert called == [future]
-            if not isinstance(future, asyncio.Task):
-                future.set_result(None)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert called == [future, future]
-            called.clear()
-
-    loop.run_until_complete(main())
+            future.__init__(nothing(), loop=loop)
+        else:
+            future.set_result(None)
+            future.__init__(loop=loop)
+        assert not future.done()
+        future.add_done_callback(called.append)
+        await asyncio.sleep(0)
+        assert called == [future]
+        if not isinstance(future, asyncio.Task):
+            future.set_result(None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert called == [future, future]
+        called.clear()
 
 
 @before_315
@@ -99,24 +95,21 @@ def test_a_task_that_is_initialized_for_another_loop_runs_there(loop_factory: An
 
 @pytest.mark.skipif(sys.version_info < (3, 15), reason="before Python 3.15 it starts anew")
 @pytest.mark.parametrize("classes", [(Future, Task), (asyncio.Future, asyncio.Task)], ids=["loopcore's", "asyncio's"])
-def test_a_second_initialization_is_an_error_and_changes_nothing(loop: Loop, classes: tuple[Any, Any]) -> None:
+async def test_a_second_initialization_is_an_error_and_changes_nothing(loop: Loop, classes: tuple[Any, Any]) -> None:
     """Issue 33."""
     make_future, make_task = classes
 
     async def answer() -> str:
         return "the task's"
 
-    async def main() -> None:
-        future = make_future(loop=loop)
-        future.set_result("the future's")
-        task = make_task(answer(), loop=loop)
-        left = nothing()
-        with pytest.raises(RuntimeError, match="Future object is already initialized"):
-            future.__init__(loop=loop)
-        with pytest.raises(RuntimeError, match="Task object is already initialized"):
-            task.__init__(left, loop=loop)
-        left.close()
-        assert await future == "the future's"
-        assert await task == "the task's"
-
-    loop.run_until_complete(main())
+    future = make_future(loop=loop)
+    future.set_result("the future's")
+    task = make_task(answer(), loop=loop)
+    left = nothing()
+    with pytest.raises(RuntimeError, match="Future object is already initialized"):
+        future.__init__(loop=loop)
+    with pytest.raises(RuntimeError, match="Task object is already initialized"):
+        task.__init__(left, loop=loop)
+    left.close()
+    assert await future == "the future's"
+    assert await task == "the task's"

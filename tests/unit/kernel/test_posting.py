@@ -247,19 +247,16 @@ def test_loops_of_several_threads_post_to_each_other(loop_factory: Any) -> None:
     assert counts == [hops] * len(loops)
 
 
-def test_order_on_the_own_thread_does_not_depend_on_who_names_threads(
+async def test_order_on_the_own_thread_does_not_depend_on_who_names_threads(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        loop.call_soon_threadsafe(ran.append, 1)
-        loop.call_soon(ran.append, 2)
-        for _ in range(3):
-            await asyncio.sleep(0)
-
     ran: list[int] = []
     # As gevent does, whose greenlets are threads to the program and are not to compiled code.
     monkeypatch.setattr(threading, "get_ident", lambda: 1)
-    loop.run_until_complete(main())
+    loop.call_soon_threadsafe(ran.append, 1)
+    loop.call_soon(ran.append, 2)
+    for _ in range(3):
+        await asyncio.sleep(0)
     assert ran == [1, 2]
 
 

@@ -17,26 +17,22 @@ async def nothing() -> None:
     pass
 
 
-def test_a_callback_is_not_to_be_seen_any_more_when_it_is_due_and_runs(loop: Loop) -> None:
+async def test_a_callback_is_not_to_be_seen_any_more_when_it_is_due_and_runs(loop: Loop) -> None:
     called: list[Any] = []
-
-    async def main() -> None:
-        future: Any = loop.create_future()
-        future.add_done_callback(called.append)
-        future.set_result(None)
-        assert future._callbacks is None
-        assert future.remove_done_callback(called.append) == 0
-        assert called == []
-        future.add_done_callback(called.append)
-        await asyncio.sleep(0)
-        assert called == [future, future]
-        await asyncio.sleep(0)
-        assert called == [future, future]
-
-    loop.run_until_complete(main())
+    future: Any = loop.create_future()
+    future.add_done_callback(called.append)
+    future.set_result(None)
+    assert future._callbacks is None
+    assert future.remove_done_callback(called.append) == 0
+    assert called == []
+    future.add_done_callback(called.append)
+    await asyncio.sleep(0)
+    assert called == [future, future]
+    await asyncio.sleep(0)
+    assert called == [future, future]
 
 
-def test_no_task_is_the_current_one_in_a_callback_of_a_task(loop: Loop) -> None:
+async def test_no_task_is_the_current_one_in_a_callback_of_a_task(loop: Loop) -> None:
     seen: list[Any] = []
     variable: ContextVar[int] = ContextVar("variable", default=0)
 
@@ -47,14 +43,11 @@ def test_no_task_is_the_current_one_in_a_callback_of_a_task(loop: Loop) -> None:
     async def set_variable() -> None:
         variable.set(5)
 
-    async def main() -> None:
-        variable.set(1)
-        for _ in range(3):
-            loop.create_task(set_variable()).add_done_callback(look)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    variable.set(1)
+    for _ in range(3):
+        loop.create_task(set_variable()).add_done_callback(look)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert seen == [(None, True, 1)] * 3
 
 
@@ -128,24 +121,20 @@ class Ordering:
 
 @pytest.mark.loopcore_only
 @pytest.mark.parametrize("plugin", [Watching, Ordering])
-def test_who_comes_to_look_while_a_callback_is_due_sees_a_handle(loop: Any, plugin: Any) -> None:
+async def test_who_comes_to_look_while_a_callback_is_due_sees_a_handle(loop: Any, plugin: Any) -> None:
     called: list[Any] = []
     looker = plugin()
-
-    async def main() -> None:
-        task = loop.create_task(nothing())
-        task.add_done_callback(called.append)
-        future = loop.create_future()
-        future.add_done_callback(called.append)
-        await asyncio.sleep(0)  # the task is done now
-        future.set_result(None)
-        loop.probes.register(looker)
-        await asyncio.sleep(0)
-        loop.probes.unregister(looker)
-        await asyncio.sleep(0)
-        assert called == [task, future]
-        found = [each for each in looker.seen if "append" in repr(each) and isinstance(each, asyncio.Handle)]
-        assert len(found) == 2
-        assert not [each for each in looker.seen if each is task or each is future]
-
-    loop.run_until_complete(main())
+    task = loop.create_task(nothing())
+    task.add_done_callback(called.append)
+    future = loop.create_future()
+    future.add_done_callback(called.append)
+    await asyncio.sleep(0)  # the task is done now
+    future.set_result(None)
+    loop.probes.register(looker)
+    await asyncio.sleep(0)
+    loop.probes.unregister(looker)
+    await asyncio.sleep(0)
+    assert called == [task, future]
+    found = [each for each in looker.seen if "append" in repr(each) and isinstance(each, asyncio.Handle)]
+    assert len(found) == 2
+    assert not [each for each in looker.seen if each is task or each is future]

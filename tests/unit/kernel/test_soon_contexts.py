@@ -167,19 +167,16 @@ def test_a_program_sees_what_it_sees_on_asyncios_loop(loop: Loop) -> None:
 # One by one
 
 
-def test_what_one_callback_sets_no_other_sees(loop: Loop) -> None:
+async def test_what_one_callback_sets_no_other_sees(loop: Loop) -> None:
     seen: list[Any] = []
 
     def look_and_set(value: int) -> None:
         seen.append(variable.get())
         variable.set(value)
 
-    async def main() -> None:
-        for number in range(100):
-            loop.call_soon(look_and_set, number)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    for number in range(100):
+        loop.call_soon(look_and_set, number)
+    await asyncio.sleep(0)
     assert seen == ["none"] * 100
 
 
@@ -203,13 +200,10 @@ def test_a_context_that_is_kept_is_not_given_to_the_next(loop: Loop) -> None:
     assert [type(error) for error in reports] == [ValueError]
 
 
-def test_a_handle_has_the_context_that_its_callback_ran_in(loop: Loop) -> None:
-    async def main() -> None:
-        handles: list[Any] = [loop.call_soon(variable.set, number) for number in range(3)]
-        await asyncio.sleep(0)
-        assert [handle._context[variable] for handle in handles] == [0, 1, 2]
-
-    loop.run_until_complete(main())
+async def test_a_handle_has_the_context_that_its_callback_ran_in(loop: Loop) -> None:
+    handles: list[Any] = [loop.call_soon(variable.set, number) for number in range(3)]
+    await asyncio.sleep(0)
+    assert [handle._context[variable] for handle in handles] == [0, 1, 2]
 
 
 def test_the_context_of_a_callback_that_failed_is_its_own(loop: Loop) -> None:
@@ -270,7 +264,7 @@ def test_what_a_variable_held_goes_with_the_tick_that_a_plugin_may_end(loop: Any
     test_what_a_variable_held_goes_with_the_tick(loop)
 
 
-def test_callbacks_that_set_variables_in_a_row_leave_none_alive(loop: Loop) -> None:
+async def test_callbacks_that_set_variables_in_a_row_leave_none_alive(loop: Loop) -> None:
     """A chain in which every context is another, and the loop never waits."""
     watched: list[Any] = []
 
@@ -281,17 +275,14 @@ def test_callbacks_that_set_variables_in_a_row_leave_none_alive(loop: Loop) -> N
         if left:
             loop.call_soon(step, left - 1)
 
-    async def main() -> None:
-        loop.call_soon(step, 10)
-        for _ in range(11):
-            await asyncio.sleep(0)
-        gc.collect()
-        assert sum(reference() is not None for reference in watched) <= 1
+    loop.call_soon(step, 10)
+    for _ in range(11):
         await asyncio.sleep(0)
-        gc.collect()
-        assert not any(reference() for reference in watched)
-
-    loop.run_until_complete(main())
+    gc.collect()
+    assert sum(reference() is not None for reference in watched) <= 1
+    await asyncio.sleep(0)
+    gc.collect()
+    assert not any(reference() for reference in watched)
 
 
 def test_a_run_leaves_no_variable_alive(loop: Loop) -> None:

@@ -118,19 +118,16 @@ def test_cancellation_is_counted_and_can_be_refused(loop: Loop) -> None:
 
 
 @pytest.mark.covers("Task.cancel(msg)")
-def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> None:
+async def test_a_task_cancelled_before_its_first_step_never_runs(loop: Loop) -> None:
     log: list[str] = []
 
     async def never() -> None:
         log.append("ran")
 
-    async def main() -> None:
-        task = loop.create_task(never())
-        task.cancel("why")
-        with pytest.raises(asyncio.CancelledError, match="why"):
-            await task
-
-    loop.run_until_complete(main())
+    task = loop.create_task(never())
+    task.cancel("why")
+    with pytest.raises(asyncio.CancelledError, match="why"):
+        await task
     assert log == []
 
 
@@ -176,24 +173,21 @@ def test_names_coroutines_generics_and_weak_references(loop: Loop) -> None:
 
 
 @pytest.mark.covers("Task.get_stack(limit)", "Task.print_stack(file)")
-def test_stacks_of_suspended_and_failed_tasks(loop: Loop) -> None:
+async def test_stacks_of_suspended_and_failed_tasks(loop: Loop) -> None:
     async def fail() -> None:
         raise ValueError("mine")
 
-    async def main() -> None:
-        waiting, failed = loop.create_task(suspended(loop, [])), loop.create_task(fail())
-        await asyncio.sleep(0)
-        assert [frame.f_code.co_name for frame in waiting.get_stack()] == ["suspended"]
-        assert [frame.f_code.co_name for frame in failed.get_stack(limit=1)] == ["fail"]
-        text = io.StringIO()
-        waiting.print_stack(file=text)
-        failed.print_stack(file=text)
-        assert "in suspended" in text.getvalue()
-        assert "ValueError: mine" in text.getvalue()
-        assert isinstance(failed.exception(), ValueError)
-        waiting.cancel()
-
-    loop.run_until_complete(main())
+    waiting, failed = loop.create_task(suspended(loop, [])), loop.create_task(fail())
+    await asyncio.sleep(0)
+    assert [frame.f_code.co_name for frame in waiting.get_stack()] == ["suspended"]
+    assert [frame.f_code.co_name for frame in failed.get_stack(limit=1)] == ["fail"]
+    text = io.StringIO()
+    waiting.print_stack(file=text)
+    failed.print_stack(file=text)
+    assert "in suspended" in text.getvalue()
+    assert "ValueError: mine" in text.getvalue()
+    assert isinstance(failed.exception(), ValueError)
+    waiting.cancel()
 
 
 class Yields:
@@ -230,14 +224,10 @@ def test_bad_yields_are_errors_in_the_coroutine_and_it_may_go_on(loop: Loop) -> 
         assert part in error
 
 
-def test_a_future_of_another_loop_is_an_error(loop: Loop, loop_factory: Any) -> None:
+async def test_a_future_of_another_loop_is_an_error(loop_factory: Any) -> None:
     stranger = loop_factory().create_future()
-
-    async def main() -> None:
-        with pytest.raises(RuntimeError, match="attached to a different loop"):
-            await stranger
-
-    loop.run_until_complete(main())
+    with pytest.raises(RuntimeError, match="attached to a different loop"):
+        await stranger
 
 
 def test_an_exception_nobody_asks_for_is_reported_when_the_task_goes(loop: Loop) -> None:
@@ -316,38 +306,32 @@ def test_only_coroutines_make_tasks(loop: Loop, wrong: Any) -> None:
         loop.create_task(wrong)
 
 
-def test_a_stop_iteration_does_not_pass_for_a_result(loop: Loop) -> None:
-    async def main() -> None:
-        future = loop.create_future()
-        try:
-            future.set_exception(StopIteration())
-        except TypeError:
-            return
-        with pytest.raises(RuntimeError, match="StopIteration interacts badly"):
-            await future
-
-    loop.run_until_complete(main())
+async def test_a_stop_iteration_does_not_pass_for_a_result(loop: Loop) -> None:
+    future = loop.create_future()
+    try:
+        future.set_exception(StopIteration())
+    except TypeError:
+        return
+    with pytest.raises(RuntimeError, match="StopIteration interacts badly"):
+        await future
 
 
-def test_a_cancelled_gather_leaves_its_child_the_exception(loop: Any) -> None:
+async def test_a_cancelled_gather_leaves_its_child_the_exception() -> None:
     async def stubborn() -> None:
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
             raise ValueError("cleanup failed") from None
 
-    async def main() -> None:
-        child = asyncio.ensure_future(stubborn())
+    child = asyncio.ensure_future(stubborn())
 
-        async def parent() -> None:
-            await asyncio.gather(child, return_exceptions=True)
+    async def parent() -> None:
+        await asyncio.gather(child, return_exceptions=True)
 
-        task = asyncio.ensure_future(parent())
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        assert isinstance(child.exception(), ValueError)
-
-    loop.run_until_complete(main())
+    task = asyncio.ensure_future(parent())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert isinstance(child.exception(), ValueError)

@@ -45,74 +45,65 @@ ENDINGS: list[Callable[[Any], None]] = [leave_pending, leave_failed, leave_cance
 
 
 @pytest.mark.parametrize("leave", ENDINGS)
-def test_a_future_has_nothing_of_the_one_before(loop: Loop, leave: Callable[[Any], None]) -> None:
-    async def main() -> None:
-        for _ in range(3):
-            earlier: Any = loop.create_future()
-            earlier.note = 1
-            leave(earlier)
-            del earlier
-            future: Any = loop.create_future()
-            assert not future.done()
-            assert not future.cancelled()
-            assert not future._asyncio_future_blocking
-            assert future._callbacks is None
-            assert future.get_loop() is loop
-            assert not hasattr(future, "note")
-            with pytest.raises(asyncio.InvalidStateError):
-                future.result()
-            future.cancel()
-            with pytest.raises(asyncio.CancelledError) as caught:
-                future.result()
-            assert caught.value.args == ()
-            del future
-
-    loop.run_until_complete(main())
+async def test_a_future_has_nothing_of_the_one_before(loop: Loop, leave: Callable[[Any], None]) -> None:
+    for _ in range(3):
+        earlier: Any = loop.create_future()
+        earlier.note = 1
+        leave(earlier)
+        del earlier
+        future: Any = loop.create_future()
+        assert not future.done()
+        assert not future.cancelled()
+        assert not future._asyncio_future_blocking
+        assert future._callbacks is None
+        assert future.get_loop() is loop
+        assert not hasattr(future, "note")
+        with pytest.raises(asyncio.InvalidStateError):
+            future.result()
+        future.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            future.result()
+        assert caught.value.args == ()
+        del future
 
 
-def test_a_task_has_nothing_of_the_one_before(loop: Loop) -> None:
-    async def main() -> None:
-        for _ in range(3):
-            named: Any = loop.create_task(nothing(), name="named")
-            named.note = 1
-            named.cancel("a message")
-            await asyncio.wait([named])
-            del named
-            coroutine = nothing()
-            task: Any = loop.create_task(coroutine)
-            assert task.get_name().startswith("Task-")
-            assert task.get_coro() is coroutine
-            assert task.cancelling() == 0
-            assert task in asyncio.all_tasks()
-            assert await task is None
-            assert task not in asyncio.all_tasks()
-            assert not hasattr(task, "note")
-            del task
-
-    loop.run_until_complete(main())
+async def test_a_task_has_nothing_of_the_one_before(loop: Loop) -> None:
+    for _ in range(3):
+        named: Any = loop.create_task(nothing(), name="named")
+        named.note = 1
+        named.cancel("a message")
+        await asyncio.wait([named])
+        del named
+        coroutine = nothing()
+        task: Any = loop.create_task(coroutine)
+        assert task.get_name().startswith("Task-")
+        assert task.get_coro() is coroutine
+        assert task.cancelling() == 0
+        assert task in asyncio.all_tasks()
+        assert await task is None
+        assert task not in asyncio.all_tasks()
+        assert not hasattr(task, "note")
+        del task
 
 
 @pytest.mark.parametrize("make", [lambda loop: loop.create_future(), lambda loop: loop.create_task(nothing())])
-def test_what_looks_at_one_that_has_gone_sees_that(loop: Loop, make: Callable[[Any], Any]) -> None:
-    async def main() -> None:
-        for _ in range(3):
-            told: list[Any] = []
-            made = make(loop)
-            watched = weakref.ref(made, told.append)
-            await asyncio.sleep(0)
-            del made
-            assert watched() is None
-            assert told == [watched]
-            other = make(loop)
-            assert watched() is None
-            assert len(weakref.getweakrefs(other)) <= 1  # asyncio's list of tasks
-            other.attribute = 1
-            await asyncio.sleep(0)
-            del other
-            assert not hasattr(make(loop), "attribute")
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+async def test_what_looks_at_one_that_has_gone_sees_that(loop: Loop, make: Callable[[Any], Any]) -> None:
+    for _ in range(3):
+        told: list[Any] = []
+        made = make(loop)
+        watched = weakref.ref(made, told.append)
+        await asyncio.sleep(0)
+        del made
+        assert watched() is None
+        assert told == [watched]
+        other = make(loop)
+        assert watched() is None
+        assert len(weakref.getweakrefs(other)) <= 1  # asyncio's list of tasks
+        other.attribute = 1
+        await asyncio.sleep(0)
+        del other
+        assert not hasattr(make(loop), "attribute")
+        await asyncio.sleep(0)
 
 
 def test_reports_are_made_of_each_that_has_something_to_say(loop: Loop) -> None:
@@ -171,7 +162,7 @@ def test_pending_tasks_that_go_are_reported_and_off_the_list(loop: Loop) -> None
     assert reports == ["Task was destroyed but it is pending!"] * 3
 
 
-def test_subclasses_end_as_they_are(loop: Loop) -> None:
+async def test_subclasses_end_as_they_are(loop: Loop) -> None:
     ended: list[str] = []
 
     class Telling(Future):
@@ -184,18 +175,15 @@ def test_subclasses_end_as_they_are(loop: Loop) -> None:
             ended.append("task")
             super().__del__()
 
-    async def main() -> None:
-        for _ in range(3):
-            Telling(loop=loop)
-            TellingTask(nothing(), loop=loop)
-            await asyncio.sleep(0)
-            assert type(loop.create_future()) is not Telling
-
-    loop.run_until_complete(main())
+    for _ in range(3):
+        Telling(loop=loop)
+        TellingTask(nothing(), loop=loop)
+        await asyncio.sleep(0)
+        assert type(loop.create_future()) is not Telling
     assert sorted(ended) == ["future"] * 3 + ["task"] * 3
 
 
-def test_what_goes_with_a_task_may_make_another(loop: Loop) -> None:
+async def test_what_goes_with_a_task_may_make_another(loop: Loop) -> None:
     made: list[Any] = []
 
     class Result:
@@ -206,12 +194,9 @@ def test_what_goes_with_a_task_may_make_another(loop: Loop) -> None:
     async def give() -> Result:
         return Result()
 
-    async def main() -> None:
-        for _ in range(5):
-            loop.create_task(give())
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        assert len({id(each) for each in made}) == 10
-        await asyncio.wait([each for each in made if isinstance(each, asyncio.Task)])
-
-    loop.run_until_complete(main())
+    for _ in range(5):
+        loop.create_task(give())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert len({id(each) for each in made}) == 10
+    await asyncio.wait([each for each in made if isinstance(each, asyncio.Task)])

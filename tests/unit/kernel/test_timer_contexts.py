@@ -12,41 +12,34 @@ Loop = asyncio.AbstractEventLoop
 variable: ContextVar[Any] = ContextVar("variable", default="none")
 
 
-def test_what_one_timer_sets_no_other_sees(loop: Loop) -> None:
+async def test_what_one_timer_sets_no_other_sees(loop: Loop) -> None:
     seen: list[Any] = []
 
     def look_and_set(value: str) -> None:
         seen.append(variable.get())
         variable.set(value)
 
-    async def main() -> None:
-        due = loop.time()
-        for number in range(3):
-            loop.call_at(due + number * 1e-6, look_and_set, f"timer {number}")
-        variable.set("task")
-        for number in range(3):
-            loop.call_at(due + 1e-5 + number * 1e-6, look_and_set, f"later timer {number}")
-        await asyncio.sleep(0.001)
-        assert variable.get() == "task"
-
-    loop.run_until_complete(main())
+    due = loop.time()
+    for number in range(3):
+        loop.call_at(due + number * 1e-6, look_and_set, f"timer {number}")
+    variable.set("task")
+    for number in range(3):
+        loop.call_at(due + 1e-5 + number * 1e-6, look_and_set, f"later timer {number}")
+    await asyncio.sleep(0.001)
+    assert variable.get() == "task"
     assert seen == ["none"] * 3 + ["task"] * 3
 
 
-def test_a_timer_sees_what_was_set_when_it_was_set(loop: Loop) -> None:
+async def test_a_timer_sees_what_was_set_when_it_was_set(loop: Loop) -> None:
     seen: list[Any] = []
-
-    async def main() -> None:
-        token = variable.set(1)
-        loop.call_later(0, lambda: seen.append(variable.get()))
-        variable.set(2)
-        loop.call_later(0, lambda: seen.append(variable.get()))
-        variable.reset(token)
-        loop.call_later(0, lambda: seen.append(variable.get()))
-        copy_context().run(lambda: (variable.set(3), loop.call_later(0, lambda: seen.append(variable.get()))))
-        await asyncio.sleep(0.001)
-
-    loop.run_until_complete(main())
+    token = variable.set(1)
+    loop.call_later(0, lambda: seen.append(variable.get()))
+    variable.set(2)
+    loop.call_later(0, lambda: seen.append(variable.get()))
+    variable.reset(token)
+    loop.call_later(0, lambda: seen.append(variable.get()))
+    copy_context().run(lambda: (variable.set(3), loop.call_later(0, lambda: seen.append(variable.get()))))
+    await asyncio.sleep(0.001)
     assert seen == [1, 2, "none", 3]
 
 
@@ -78,15 +71,11 @@ def test_no_two_timers_have_one_context(loop: Loop) -> None:
     assert timers[1]._context is contexts[1]
 
 
-def test_a_context_that_is_given_is_the_one(loop: Loop) -> None:
+async def test_a_context_that_is_given_is_the_one(loop: Loop) -> None:
     mine = copy_context()
-
-    async def main() -> None:
-        timer: Any = loop.call_later(0, variable.set, "set", context=mine)
-        assert timer._context is mine
-        await asyncio.sleep(0.001)
-
-    loop.run_until_complete(main())
+    timer: Any = loop.call_later(0, variable.set, "set", context=mine)
+    assert timer._context is mine
+    await asyncio.sleep(0.001)
     assert mine[variable] == "set"
 
 

@@ -24,58 +24,49 @@ async def fail(error: BaseException) -> None:
     raise error
 
 
-def test_both_pass_for_asyncios(loop: Loop) -> None:
-    async def main() -> None:
-        future, task = loop.create_future(), loop.create_task(value(1))
-        assert asyncio.isfuture(future)
-        assert asyncio.isfuture(task)
-        assert isinstance(future, asyncio.Future)
-        assert isinstance(task, asyncio.Task)
-        assert isinstance(task, asyncio.Future)
-        assert not isinstance(future, asyncio.Task)
-        assert asyncio.ensure_future(future) is future
-        assert asyncio.wrap_future(future) is future  # type: ignore[arg-type]
-        assert task.get_loop() is future.get_loop() is loop
-        future.cancel()
-        assert await task == 1
-
-    loop.run_until_complete(main())
+async def test_both_pass_for_asyncios(loop: Loop) -> None:
+    future, task = loop.create_future(), loop.create_task(value(1))
+    assert asyncio.isfuture(future)
+    assert asyncio.isfuture(task)
+    assert isinstance(future, asyncio.Future)
+    assert isinstance(task, asyncio.Task)
+    assert isinstance(task, asyncio.Future)
+    assert not isinstance(future, asyncio.Task)
+    assert asyncio.ensure_future(future) is future
+    assert asyncio.wrap_future(future) is future  # type: ignore[arg-type]
+    assert task.get_loop() is future.get_loop() is loop
+    future.cancel()
+    assert await task == 1
 
 
-def test_gather_wait_and_as_completed(loop: Loop) -> None:
-    async def main() -> None:
-        assert await asyncio.gather(value(1, 3), value(2), value(3, 2)) == [1, 2, 3]
-        results = await asyncio.gather(value(1), fail(ValueError("a")), return_exceptions=True)
-        assert results[0] == 1
-        assert isinstance(results[1], ValueError)
-        tasks = [loop.create_task(value(number, number)) for number in (30, 1, 20)]
-        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        assert [task.result() for task in done] == [1]
-        assert await asyncio.wait(pending)
-        assert [await one for one in asyncio.as_completed([value(n, n) for n in (30, 1, 10)])] == [1, 10, 30]
-
-    loop.run_until_complete(main())
+async def test_gather_wait_and_as_completed(loop: Loop) -> None:
+    assert await asyncio.gather(value(1, 3), value(2), value(3, 2)) == [1, 2, 3]
+    results = await asyncio.gather(value(1), fail(ValueError("a")), return_exceptions=True)
+    assert results[0] == 1
+    assert isinstance(results[1], ValueError)
+    tasks = [loop.create_task(value(number, number)) for number in (30, 1, 20)]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    assert [task.result() for task in done] == [1]
+    assert await asyncio.wait(pending)
+    assert [await one for one in asyncio.as_completed([value(n, n) for n in (30, 1, 10)])] == [1, 10, 30]
 
 
-def test_wait_for_timeout_and_shield(loop: Loop) -> None:
-    async def main() -> None:
-        assert await asyncio.wait_for(value(1), 5) == 1
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(loop.create_future(), 0)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0):
-                await loop.create_future()
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-        inner = loop.create_task(value("kept", 3))
-        outer = asyncio.shield(inner)
-        outer.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await outer
-        assert await inner == "kept"
-
-    loop.run_until_complete(main())
+async def test_wait_for_timeout_and_shield(loop: Loop) -> None:
+    assert await asyncio.wait_for(value(1), 5) == 1
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(loop.create_future(), 0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await loop.create_future()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    inner = loop.create_task(value("kept", 3))
+    outer = asyncio.shield(inner)
+    outer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await outer
+    assert await inner == "kept"
 
 
 def test_task_groups_cancel_the_others_and_say_why(loop: Loop) -> None:

@@ -52,24 +52,21 @@ def test_a_transports_write_that_was_replaced_is_called(loop: asyncio.AbstractEv
     assert written == [b"noted"]
 
 
-def test_a_loops_create_future_that_was_replaced_makes_what_a_read_waits_for(loop: Any) -> None:
+async def test_a_loops_create_future_that_was_replaced_makes_what_a_read_waits_for(loop: Any) -> None:
     made: list[Any] = []
 
     def create_future() -> Any:
         made.append(asyncio.Future(loop=loop))
         return made[-1]
 
-    async def main() -> None:
-        loop.create_future = create_future
-        try:
-            reader = StreamReader()
-            reading = asyncio.ensure_future(reader.read(3))
-            await asyncio.sleep(0)
-        finally:
-            del loop.create_future
-        assert len(made) == 1
-        reader.feed_data(b"abc")
-        assert made[0].done()
-        assert await reading == b"abc"
-
-    run(loop, main())
+    loop.create_future = create_future
+    try:
+        reader = StreamReader()
+        reading = asyncio.ensure_future(reader.read(3))
+        await asyncio.sleep(0)
+    finally:
+        del loop.create_future
+    assert len(made) == 1
+    reader.feed_data(b"abc")
+    assert made[0].done()
+    assert await reading == b"abc"

@@ -29,96 +29,75 @@ async def cancelled(task: "asyncio.Task[Any]") -> None:
 @pytest.mark.parametrize(
     ("name", "args"), [("read", (-1,)), ("readexactly", (9,)), ("readuntil", (b"#",)), ("readline", ())]
 )
-def test_a_cancelled_read_loses_nothing(loop: asyncio.AbstractEventLoop, name: str, args: tuple[Any, ...]) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        reader.feed_data(b"abc")
-        task = await begun(getattr(reader, name)(*args))
-        reader.feed_data(b"def")
-        await asyncio.sleep(0)
-        await cancelled(task)
-        assert await reader.readexactly(6) == b"abcdef"
-
-    loop.run_until_complete(main())
+async def test_a_cancelled_read_loses_nothing(name: str, args: tuple[Any, ...]) -> None:
+    reader = StreamReader()
+    reader.feed_data(b"abc")
+    task = await begun(getattr(reader, name)(*args))
+    reader.feed_data(b"def")
+    await asyncio.sleep(0)
+    await cancelled(task)
+    assert await reader.readexactly(6) == b"abcdef"
 
 
-def test_bytes_that_came_with_the_cancellation_stay(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        task = await begun(reader.read(10))
-        reader.feed_data(b"abc")  # wakes the task, which is cancelled before it runs
-        await cancelled(task)
-        assert await reader.read(10) == b"abc"
-
-    loop.run_until_complete(main())
+async def test_bytes_that_came_with_the_cancellation_stay() -> None:
+    reader = StreamReader()
+    task = await begun(reader.read(10))
+    reader.feed_data(b"abc")  # wakes the task, which is cancelled before it runs
+    await cancelled(task)
+    assert await reader.read(10) == b"abc"
 
 
-def test_a_tuple_of_separators_is_taken_on_every_python(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        reader.feed_data(b"one\r\ntwo\nthree")
-        reader.feed_eof()
-        assert await reader.readuntil((b"\r\n", b"\n")) == b"one\r\n"
-        assert await reader.readuntil((b"\r\n", b"\n")) == b"two\n"
-        with pytest.raises(asyncio.IncompleteReadError):
-            await reader.readuntil((b"\r\n", b"\n"))
-
-    loop.run_until_complete(main())
+async def test_a_tuple_of_separators_is_taken_on_every_python() -> None:
+    reader = StreamReader()
+    reader.feed_data(b"one\r\ntwo\nthree")
+    reader.feed_eof()
+    assert await reader.readuntil((b"\r\n", b"\n")) == b"one\r\n"
+    assert await reader.readuntil((b"\r\n", b"\n")) == b"two\n"
+    with pytest.raises(asyncio.IncompleteReadError):
+        await reader.readuntil((b"\r\n", b"\n"))
 
 
-def test_reading_is_paused_beyond_twice_the_limit_and_resumed_at_the_limit(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader, transport = StreamReader(limit=10), Pausable()
-        reader.set_transport(transport)
-        reader.feed_data(b"x" * 20)
-        assert not transport.paused
-        reader.feed_data(b"x")
-        assert transport.paused
-        await reader.readexactly(10)
-        assert transport.paused
+async def test_reading_is_paused_beyond_twice_the_limit_and_resumed_at_the_limit() -> None:
+    reader, transport = StreamReader(limit=10), Pausable()
+    reader.set_transport(transport)
+    reader.feed_data(b"x" * 20)
+    assert not transport.paused
+    reader.feed_data(b"x")
+    assert transport.paused
+    await reader.readexactly(10)
+    assert transport.paused
+    await reader.readexactly(1)
+    assert not transport.paused
+
+
+async def test_reading_is_not_paused_while_a_call_waits_for_more_than_that() -> None:
+    reader, transport = StreamReader(limit=10), Pausable()
+    reader.set_transport(transport)
+    reader.feed_data(b"x" * 30)
+    assert transport.paused
+    task = await begun(reader.readexactly(60))
+    assert not transport.paused
+    reader.feed_data(b"x" * 20)
+    assert not transport.paused
+    reader.feed_data(b"y" * 40)
+    assert transport.paused
+    assert await task == b"x" * 50 + b"y" * 10
+
+
+async def test_a_transport_that_cannot_be_paused_is_not_asked_again() -> None:
+    reader = StreamReader(limit=1)
+    reader.set_transport(asyncio.Transport())
+    reader.feed_data(b"abc")
+    reader.feed_data(b"def")
+    assert await reader.read(10) == b"abcdef"
+
+
+async def test_a_second_reader_is_refused() -> None:
+    reader = StreamReader()
+    task = await begun(reader.read(1))
+    with pytest.raises(RuntimeError, match=r"readexactly\(\) called while another coroutine is already waiting"):
         await reader.readexactly(1)
-        assert not transport.paused
-
-    loop.run_until_complete(main())
-
-
-def test_reading_is_not_paused_while_a_call_waits_for_more_than_that(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader, transport = StreamReader(limit=10), Pausable()
-        reader.set_transport(transport)
-        reader.feed_data(b"x" * 30)
-        assert transport.paused
-        task = await begun(reader.readexactly(60))
-        assert not transport.paused
-        reader.feed_data(b"x" * 20)
-        assert not transport.paused
-        reader.feed_data(b"y" * 40)
-        assert transport.paused
-        assert await task == b"x" * 50 + b"y" * 10
-
-    loop.run_until_complete(main())
-
-
-def test_a_transport_that_cannot_be_paused_is_not_asked_again(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader(limit=1)
-        reader.set_transport(asyncio.Transport())
-        reader.feed_data(b"abc")
-        reader.feed_data(b"def")
-        assert await reader.read(10) == b"abcdef"
-
-    loop.run_until_complete(main())
-
-
-def test_a_second_reader_is_refused(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        task = await begun(reader.read(1))
-        with pytest.raises(RuntimeError, match=r"readexactly\(\) called while another coroutine is already waiting"):
-            await reader.readexactly(1)
-        await cancelled(task)
-
-    loop.run_until_complete(main())
+    await cancelled(task)
 
 
 def test_single_bytes_are_not_kept_as_objects(loop: asyncio.AbstractEventLoop) -> None:
@@ -137,67 +116,54 @@ def test_single_bytes_are_not_kept_as_objects(loop: asyncio.AbstractEventLoop) -
     assert whole == bytes(number % 251 for number in range(100_000))
 
 
-def test_what_was_read_does_not_pile_up_before_what_was_not(loop: asyncio.AbstractEventLoop) -> None:
+async def test_what_was_read_does_not_pile_up_before_what_was_not() -> None:
     tracemalloc = pytest.importorskip("tracemalloc")  # as above
-
-    async def main() -> None:
-        reader = StreamReader()
-        tracemalloc.start()
-        try:
-            reader.feed_data(b"ab")
-            for _ in range(50_000):
-                reader.feed_data(b"abcd")  # there is always something unread, so the buffer is never exchanged
-                await reader.readexactly(4)
-            held, _ = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert held < 50_000
-
-    loop.run_until_complete(main())
+    reader = StreamReader()
+    tracemalloc.start()
+    try:
+        reader.feed_data(b"ab")
+        for _ in range(50_000):
+            reader.feed_data(b"abcd")  # there is always something unread, so the buffer is never exchanged
+            await reader.readexactly(4)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 50_000
 
 
-def test_a_call_is_a_coroutine(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        call = reader.read(3)
-        assert asyncio.iscoroutine(call)
-        assert inspect.isawaitable(call)
-        task = asyncio.create_task(call)
-        assert "StreamReader.read" in repr(task)
-        reader.feed_data(b"abcdef")
-        assert await task == b"abc"
-        assert await asyncio.wait_for(reader.readexactly(3), 10) == b"def"
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(reader.readline(), 0)
-
-    loop.run_until_complete(main())
+async def test_a_call_is_a_coroutine() -> None:
+    reader = StreamReader()
+    call = reader.read(3)
+    assert asyncio.iscoroutine(call)
+    assert inspect.isawaitable(call)
+    task = asyncio.create_task(call)
+    assert "StreamReader.read" in repr(task)
+    reader.feed_data(b"abcdef")
+    assert await task == b"abc"
+    assert await asyncio.wait_for(reader.readexactly(3), 10) == b"def"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.readline(), 0)
 
 
-def test_a_call_can_be_awaited_once(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        reader.feed_data(b"abcdef")
-        call = reader.read(3)
-        assert await call == b"abc"
-        with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
-            await call
-        assert await reader.read(3) == b"def"
-
-    loop.run_until_complete(main())
+async def test_a_call_can_be_awaited_once() -> None:
+    reader = StreamReader()
+    reader.feed_data(b"abcdef")
+    call = reader.read(3)
+    assert await call == b"abc"
+    with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
+        await call
+    assert await reader.read(3) == b"def"
 
 
-def test_a_call_does_nothing_before_it_is_awaited(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        reader.feed_data(b"abc")
-        call = reader.readexactly(-1)
-        call.close()
-        with pytest.raises(ValueError, match="less than zero"):
-            await reader.readexactly(-1)
-        first, second = reader.read(1), reader.read(1)
-        assert (await second, await first) == (b"a", b"b")
-
-    loop.run_until_complete(main())
+async def test_a_call_does_nothing_before_it_is_awaited() -> None:
+    reader = StreamReader()
+    reader.feed_data(b"abc")
+    call = reader.readexactly(-1)
+    call.close()
+    with pytest.raises(ValueError, match="less than zero"):
+        await reader.readexactly(-1)
+    first, second = reader.read(1), reader.read(1)
+    assert (await second, await first) == (b"a", b"b")
 
 
 def call_and_forget(call: Callable[[], Any]) -> None:
@@ -212,16 +178,13 @@ def test_a_call_that_nobody_awaits_warns(loop: asyncio.AbstractEventLoop) -> Non
         call_and_forget(reader.readline)
 
 
-def test_a_call_that_is_dropped_while_it_waits_leaves_room_for_another(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        call = reader.read(1)
-        call.send(None)
-        del call
-        reader.feed_data(b"a")
-        assert await reader.read(1) == b"a"
-
-    loop.run_until_complete(main())
+async def test_a_call_that_is_dropped_while_it_waits_leaves_room_for_another() -> None:
+    reader = StreamReader()
+    call = reader.read(1)
+    call.send(None)
+    del call
+    reader.feed_data(b"a")
+    assert await reader.read(1) == b"a"
 
 
 def test_a_future_that_is_not_done_is_an_error_and_not_a_result(loop: asyncio.AbstractEventLoop) -> None:
@@ -232,18 +195,15 @@ def test_a_future_that_is_not_done_is_an_error_and_not_a_result(loop: asyncio.Ab
         call.send(None)
 
 
-def test_exceptions_reach_who_waits_and_who_comes_later(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        reader = StreamReader()
-        task = await begun(reader.readline())
-        error = ConnectionResetError("gone")
-        reader.set_exception(error)
-        for call in (task, reader.read(), reader.readexactly(1), reader.readuntil()):
-            with pytest.raises(ConnectionResetError, match="gone"):
-                await call
-        assert reader.exception() is error
-
-    loop.run_until_complete(main())
+async def test_exceptions_reach_who_waits_and_who_comes_later() -> None:
+    reader = StreamReader()
+    task = await begun(reader.readline())
+    error = ConnectionResetError("gone")
+    reader.set_exception(error)
+    for call in (task, reader.read(), reader.readexactly(1), reader.readuntil()):
+        with pytest.raises(ConnectionResetError, match="gone"):
+            await call
+    assert reader.exception() is error
 
 
 def test_what_asyncio_takes_as_bytes_is_taken(loop: asyncio.AbstractEventLoop) -> None:

@@ -13,6 +13,8 @@ from loopcore import StreamReader, StreamReaderProtocol, StreamWriter
 from tests.transports.endpoints_support import echo, finish, run, stop
 from tests.transports.tls_support import client_context, server_context
 
+pytestmark = pytest.mark.settles
+
 
 class Remembered(asyncio.Transport):
     """Is closing when it is told so, and remembers what was written."""
@@ -40,110 +42,91 @@ def ends(loop: asyncio.AbstractEventLoop) -> tuple[StreamWriter, Any, Remembered
     return StreamWriter(transport, protocol, reader, loop), protocol, transport
 
 
-def test_all_calls_of_drain_wait_until_writing_is_resumed(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        writer, protocol, transport = ends(loop)
-        await writer.drain()
-        protocol.pause_writing()
-        draining = [asyncio.create_task(writer.drain()) for _ in range(3)]
-        await asyncio.sleep(0)
-        draining[1].cancel()
-        await asyncio.sleep(0)
-        assert [task.done() for task in draining] == [False, True, False]
-        protocol.resume_writing()
-        await asyncio.gather(draining[0], draining[2])
-        assert not protocol._drain_waiters
-        transport.closing = True
-
-    run(loop, main())
+async def test_all_calls_of_drain_wait_until_writing_is_resumed(loop: asyncio.AbstractEventLoop) -> None:
+    writer, protocol, transport = ends(loop)
+    await writer.drain()
+    protocol.pause_writing()
+    draining = [asyncio.create_task(writer.drain()) for _ in range(3)]
+    await asyncio.sleep(0)
+    draining[1].cancel()
+    await asyncio.sleep(0)
+    assert [task.done() for task in draining] == [False, True, False]
+    protocol.resume_writing()
+    await asyncio.gather(draining[0], draining[2])
+    assert not protocol._drain_waiters
+    transport.closing = True
 
 
 @pytest.mark.parametrize("error", [None, ConnectionResetError("cut")])
-def test_drain_ends_with_the_connection(loop: asyncio.AbstractEventLoop, error: Exception | None) -> None:
-    async def main() -> None:
-        writer, protocol, transport = ends(loop)
-        protocol.pause_writing()
-        draining = asyncio.create_task(writer.drain())
-        await asyncio.sleep(0)
-        transport.closing = True
-        protocol.connection_lost(error)
-        (outcome,) = await asyncio.gather(draining, return_exceptions=True)
-        assert outcome is error
-        with pytest.raises(ConnectionResetError, match="cut" if error else "Connection lost"):
-            await writer.drain()
-
-    run(loop, main())
-
-
-def test_drain_of_a_closing_writer_lets_the_loop_run(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        writer, protocol, transport = ends(loop)
-        transport.closing = True
-        loop.call_soon(protocol.connection_lost, None)
-        with pytest.raises(ConnectionResetError):
-            await writer.drain()
-
-    run(loop, main())
-
-
-def test_a_writer_goes_over_asyncios_protocol(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        mixin: Any = asyncio.streams.FlowControlMixin(loop)  # type: ignore[attr-defined]
-        transport = Remembered()
-        writer = StreamWriter(transport, mixin, None, loop)
+async def test_drain_ends_with_the_connection(loop: asyncio.AbstractEventLoop, error: Exception | None) -> None:
+    writer, protocol, transport = ends(loop)
+    protocol.pause_writing()
+    draining = asyncio.create_task(writer.drain())
+    await asyncio.sleep(0)
+    transport.closing = True
+    protocol.connection_lost(error)
+    (outcome,) = await asyncio.gather(draining, return_exceptions=True)
+    assert outcome is error
+    with pytest.raises(ConnectionResetError, match="cut" if error else "Connection lost"):
         await writer.drain()
-        mixin.pause_writing()
-        draining = asyncio.create_task(writer.drain())
-        await asyncio.sleep(0)
-        assert not draining.done()
-        mixin.resume_writing()
-        await draining
-        transport.closing = True
-
-    run(loop, main())
 
 
-def test_asyncios_writer_goes_over_our_protocol(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        ours, protocol, transport = ends(loop)
-        theirs = asyncio.StreamWriter(transport, protocol, None, loop)
-        await theirs.drain()
-        protocol.pause_writing()
-        draining = asyncio.create_task(theirs.drain())
-        await asyncio.sleep(0)
-        assert not draining.done()
-        transport.closing = True
-        protocol.connection_lost(None)
-        await draining
-        await theirs.wait_closed()
-        await ours.wait_closed()
-
-    run(loop, main())
+async def test_drain_of_a_closing_writer_lets_the_loop_run(loop: asyncio.AbstractEventLoop) -> None:
+    writer, protocol, transport = ends(loop)
+    transport.closing = True
+    loop.call_soon(protocol.connection_lost, None)
+    with pytest.raises(ConnectionResetError):
+        await writer.drain()
 
 
-def test_a_writer_that_is_dropped_closes_with_a_warning(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        writer, _, transport = ends(loop)
-        with pytest.warns(ResourceWarning, match="unclosed <StreamWriter"):  # noqa: PT031 - both make it go
-            del writer
-            gc.collect()
-        assert transport.closing
+async def test_a_writer_goes_over_asyncios_protocol(loop: asyncio.AbstractEventLoop) -> None:
+    mixin: Any = asyncio.streams.FlowControlMixin(loop)  # type: ignore[attr-defined]
+    transport = Remembered()
+    writer = StreamWriter(transport, mixin, None, loop)
+    await writer.drain()
+    mixin.pause_writing()
+    draining = asyncio.create_task(writer.drain())
+    await asyncio.sleep(0)
+    assert not draining.done()
+    mixin.resume_writing()
+    await draining
+    transport.closing = True
 
-    run(loop, main())
+
+async def test_asyncios_writer_goes_over_our_protocol(loop: asyncio.AbstractEventLoop) -> None:
+    ours, protocol, transport = ends(loop)
+    theirs = asyncio.StreamWriter(transport, protocol, None, loop)
+    await theirs.drain()
+    protocol.pause_writing()
+    draining = asyncio.create_task(theirs.drain())
+    await asyncio.sleep(0)
+    assert not draining.done()
+    transport.closing = True
+    protocol.connection_lost(None)
+    await draining
+    await theirs.wait_closed()
+    await ours.wait_closed()
+
+
+async def test_a_writer_that_is_dropped_closes_with_a_warning(loop: asyncio.AbstractEventLoop) -> None:
+    writer, _, transport = ends(loop)
+    with pytest.warns(ResourceWarning, match="unclosed <StreamWriter"):  # noqa: PT031 - both make it go
+        del writer
+        gc.collect()
+    assert transport.closing
 
 
 @pytest.mark.parametrize("error", [None, ConnectionResetError("cut")])
-def test_wait_closed_tells_how_the_connection_ended(loop: asyncio.AbstractEventLoop, error: Exception | None) -> None:
-    async def main() -> None:
-        writer, protocol, transport = ends(loop)
-        early = asyncio.create_task(writer.wait_closed())
-        await asyncio.sleep(0)
-        transport.closing = True
-        protocol.connection_lost(error)
-        outcomes = await asyncio.gather(early, writer.wait_closed(), return_exceptions=True)
-        assert outcomes == [error, error]
-
-    run(loop, main())
+async def test_wait_closed_tells_how_the_connection_ended(
+    loop: asyncio.AbstractEventLoop, error: Exception | None
+) -> None:
+    writer, protocol, transport = ends(loop)
+    early = asyncio.create_task(writer.wait_closed())
+    await asyncio.sleep(0)
+    transport.closing = True
+    protocol.connection_lost(error)
+    outcomes = await asyncio.gather(early, writer.wait_closed(), return_exceptions=True)
+    assert outcomes == [error, error]
 
 
 def test_an_error_that_nobody_waits_for_is_not_reported(loop: asyncio.AbstractEventLoop) -> None:
@@ -179,61 +162,52 @@ async def serve(handler: Any, reports: list[dict[str, Any]], **options: Any) -> 
     return server, reader, writer
 
 
-def test_the_error_of_a_handler_is_reported_and_ends_its_connection(loop: asyncio.AbstractEventLoop) -> None:
+async def test_the_error_of_a_handler_is_reported_and_ends_its_connection() -> None:
     async def handler(reader: Any, writer: Any) -> None:
         raise ZeroDivisionError("mine")
 
-    async def main() -> None:
-        reports: list[dict[str, Any]] = []
-        server, reader, writer = await serve(handler, reports)
-        assert await reader.read() == b""
-        assert [(each["message"], str(each["exception"])) for each in reports] == [
-            ("Unhandled exception in client_connected_cb", "mine")
-        ]
-        await finish(writer)
-        await stop(server)
-
-    run(loop, main())
+    reports: list[dict[str, Any]] = []
+    server, reader, writer = await serve(handler, reports)
+    assert await reader.read() == b""
+    assert [(each["message"], str(each["exception"])) for each in reports] == [
+        ("Unhandled exception in client_connected_cb", "mine")
+    ]
+    await finish(writer)
+    await stop(server)
 
 
-def test_a_handler_that_is_cancelled_ends_its_connection(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        tasks: list[Any] = []
+async def test_a_handler_that_is_cancelled_ends_its_connection() -> None:
+    tasks: list[Any] = []
 
-        async def handler(reader: Any, writer: Any) -> None:
-            assert await reader.readexactly(1) == b"x"  # a socket that is closed with something unread is reset
-            tasks.append(asyncio.current_task())
-            await reader.read()
+    async def handler(reader: Any, writer: Any) -> None:
+        assert await reader.readexactly(1) == b"x"  # a socket that is closed with something unread is reset
+        tasks.append(asyncio.current_task())
+        await reader.read()
 
-        reports: list[dict[str, Any]] = []
-        server, reader, writer = await serve(handler, reports)
-        writer.write(b"x")
-        while not tasks:
-            await asyncio.sleep(0)
-        tasks[0].cancel()
-        assert await reader.read() == b""
-        assert reports == []
-        await finish(writer)
-        await stop(server)
-
-    run(loop, main())
+    reports: list[dict[str, Any]] = []
+    server, reader, writer = await serve(handler, reports)
+    writer.write(b"x")
+    while not tasks:
+        await asyncio.sleep(0)
+    tasks[0].cancel()
+    assert await reader.read() == b""
+    assert reports == []
+    await finish(writer)
+    await stop(server)
 
 
-def test_a_plain_function_may_handle_connections(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        kept: list[Any] = []
+async def test_a_plain_function_may_handle_connections() -> None:
+    kept: list[Any] = []
 
-        def handler(reader: Any, writer: Any) -> None:
-            writer.write(b"hello")
-            kept.append(writer)
+    def handler(reader: Any, writer: Any) -> None:
+        writer.write(b"hello")
+        kept.append(writer)
 
-        server, reader, writer = await serve(handler, [])
-        assert await reader.readexactly(5) == b"hello"
-        await finish(kept.pop())
-        await finish(writer)
-        await stop(server)
-
-    run(loop, main())
+    server, reader, writer = await serve(handler, [])
+    assert await reader.readexactly(5) == b"hello"
+    await finish(kept.pop())
+    await finish(writer)
+    await stop(server)
 
 
 def test_a_stream_is_upgraded_to_tls_on_both_sides(loop: asyncio.AbstractEventLoop) -> None:
@@ -307,18 +281,15 @@ def test_a_path_that_nobody_listens_on_raises_what_asyncio_raises(
         run(loop, make(tmp_path / "nothing"))
 
 
-def test_a_pair_of_sockets_becomes_streams(loop: asyncio.AbstractEventLoop) -> None:
-    async def main() -> None:
-        ours, theirs = socket.socketpair()
-        (reader, writer), (other_reader, other_writer) = (
-            await loopcore.open_connection(sock=ours),
-            await loopcore.open_connection(sock=theirs),
-        )
-        writer.writelines([b"one\n", b"two\n"])
-        writer.write_eof()
-        assert [line async for line in other_reader] == [b"one\n", b"two\n"]
-        await finish(other_writer)
-        assert await reader.read() == b""
-        await finish(writer)
-
-    run(loop, main())
+async def test_a_pair_of_sockets_becomes_streams() -> None:
+    ours, theirs = socket.socketpair()
+    (reader, writer), (other_reader, other_writer) = (
+        await loopcore.open_connection(sock=ours),
+        await loopcore.open_connection(sock=theirs),
+    )
+    writer.writelines([b"one\n", b"two\n"])
+    writer.write_eof()
+    assert [line async for line in other_reader] == [b"one\n", b"two\n"]
+    await finish(other_writer)
+    assert await reader.read() == b""
+    await finish(writer)

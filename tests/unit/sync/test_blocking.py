@@ -13,34 +13,27 @@ from tests.unit.sync.conftest import Run
 from tests.unit.sync.test_channels import cancelled, settle
 
 
-def test_a_function_runs_in_a_thread_with_the_context_of_its_caller(run: Run) -> None:
+async def test_a_function_runs_in_a_thread_with_the_context_of_its_caller() -> None:
     variable = contextvars.ContextVar[str]("variable", default="default")
-
-    async def main() -> None:
-        variable.set("mine")
-        assert await spawn_blocking(variable.get) == "mine"
-        assert await spawn_blocking(threading.get_ident) != threading.get_ident()
-        assert await spawn_blocking(sorted, [2, 1], reverse=True) == [2, 1]
-        with pytest.raises(ZeroDivisionError):
-            await spawn_blocking(divmod, 1, 0)
-
-    run(main())
+    variable.set("mine")
+    assert await spawn_blocking(variable.get) == "mine"
+    assert await spawn_blocking(threading.get_ident) != threading.get_ident()
+    assert await spawn_blocking(sorted, [2, 1], reverse=True) == [2, 1]
+    with pytest.raises(ZeroDivisionError):
+        await spawn_blocking(divmod, 1, 0)
 
 
-def test_what_is_called_may_have_any_attributes(run: Run) -> None:
+async def test_what_is_called_may_have_any_attributes() -> None:
     class Ticket:
         def claim(self) -> None:
             raise AssertionError("this is not asked")
 
-    async def main() -> None:
-        limit_blocking(1)
-        assert isinstance(await spawn_blocking(Ticket), Ticket)
-        assert await spawn_blocking(int) == 0  # the only permit has come back
-
-    run(main())
+    limit_blocking(1)
+    assert isinstance(await spawn_blocking(Ticket), Ticket)
+    assert await spawn_blocking(int) == 0  # the only permit has come back
 
 
-def test_calls_beyond_the_limit_wait_for_their_turn(run: Run) -> None:
+async def test_calls_beyond_the_limit_wait_for_their_turn() -> None:
     release = threading.Event()
     begun: list[int] = []
 
@@ -49,51 +42,42 @@ def test_calls_beyond_the_limit_wait_for_their_turn(run: Run) -> None:
         release.wait()
         return number
 
-    async def main() -> None:
-        limit_blocking(2)
-        calls = [asyncio.create_task(spawn_blocking(work, number)) for number in range(5)]
-        await settle()
-        assert len(begun) <= 2
-        gone = calls.pop(3)
-        assert await cancelled(gone)  # it waited for its turn: it is never called
-        release.set()
-        assert await asyncio.gather(*calls) == [0, 1, 2, 4]
-        assert sorted(begun) == [0, 1, 2, 4]
-
-    run(main())
+    limit_blocking(2)
+    calls = [asyncio.create_task(spawn_blocking(work, number)) for number in range(5)]
+    await settle()
+    assert len(begun) <= 2
+    gone = calls.pop(3)
+    assert await cancelled(gone)  # it waited for its turn: it is never called
+    release.set()
+    assert await asyncio.gather(*calls) == [0, 1, 2, 4]
+    assert sorted(begun) == [0, 1, 2, 4]
 
 
-def test_what_runs_counts_until_it_ends_although_it_was_cancelled(run: Run) -> None:
+async def test_what_runs_counts_until_it_ends_although_it_was_cancelled() -> None:
     release, started = threading.Event(), threading.Event()
 
     def work() -> None:
         started.set()
         release.wait()
 
-    async def main() -> None:
-        limit_blocking(1)
-        first = asyncio.create_task(spawn_blocking(work))
-        await asyncio.get_running_loop().run_in_executor(None, started.wait)
-        assert await cancelled(first)
-        second = asyncio.create_task(spawn_blocking(int, "7"))
-        await settle()
-        assert not second.done()
-        release.set()
-        assert await second == 7
-
-    run(main())
+    limit_blocking(1)
+    first = asyncio.create_task(spawn_blocking(work))
+    await asyncio.get_running_loop().run_in_executor(None, started.wait)
+    assert await cancelled(first)
+    second = asyncio.create_task(spawn_blocking(int, "7"))
+    await settle()
+    assert not second.done()
+    release.set()
+    assert await second == 7
 
 
-def test_the_end_of_an_iterator_is_an_error_and_no_hang(run: Run) -> None:
-    async def main() -> None:
-        call = asyncio.create_task(spawn_blocking(next, iter(())))
-        done, _ = await asyncio.wait([call], timeout=30)
-        assert done
-        with pytest.raises(RuntimeError, match="StopIteration") as raised:
-            call.result()
-        assert isinstance(raised.value.__cause__, StopIteration)
-
-    run(main())
+async def test_the_end_of_an_iterator_is_an_error_and_no_hang() -> None:
+    call = asyncio.create_task(spawn_blocking(next, iter(())))
+    done, _ = await asyncio.wait([call], timeout=30)
+    assert done
+    with pytest.raises(RuntimeError, match="StopIteration") as raised:
+        call.result()
+    assert isinstance(raised.value.__cause__, StopIteration)
 
 
 def test_a_loop_that_is_closed_is_not_kept_alive(run: Run) -> None:
@@ -109,11 +93,8 @@ def test_a_loop_that_is_closed_is_not_kept_alive(run: Run) -> None:
     assert loops[0]() is None
 
 
-def test_a_limit_is_one_at_least(run: Run) -> None:
-    async def main() -> None:
-        with pytest.raises(ValueError, match="at least 1"):
-            limit_blocking(0)
-        with pytest.raises(TypeError):
-            limit_blocking(2.5)  # type: ignore[arg-type]
-
-    run(main())
+async def test_a_limit_is_one_at_least() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        limit_blocking(0)
+    with pytest.raises(TypeError):
+        limit_blocking(2.5)  # type: ignore[arg-type]

@@ -24,179 +24,143 @@ async def cancelled(task: "asyncio.Task[Any]") -> bool:
     return task.cancelled()
 
 
-def test_a_full_mpsc_channel_holds_senders_up(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[int](2)
-        sent: list[int] = []
+async def test_a_full_mpsc_channel_holds_senders_up() -> None:
+    sender, receiver = mpsc.Channel[int](2)
+    sent: list[int] = []
 
-        async def produce() -> None:
-            with sender:
-                for value in range(6):
-                    await sender.send(value)
-                    sent.append(value)
+    async def produce() -> None:
+        with sender:
+            for value in range(6):
+                await sender.send(value)
+                sent.append(value)
 
-        producer = asyncio.create_task(produce())
-        await settle()
-        assert sent == [0, 1]
-        assert [value async for value in receiver] == [0, 1, 2, 3, 4, 5]
-        await producer
-
-    run(main())
+    producer = asyncio.create_task(produce())
+    await settle()
+    assert sent == [0, 1]
+    assert [value async for value in receiver] == [0, 1, 2, 3, 4, 5]
+    await producer
 
 
-def test_an_operation_is_a_coroutine_for_a_task(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        task = asyncio.create_task(receiver.recv())
-        await settle()
-        await asyncio.wait_for(sender.send("value"), 30)
-        assert await task == "value"
-
-    run(main())
+async def test_an_operation_is_a_coroutine_for_a_task() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    task = asyncio.create_task(receiver.recv())
+    await settle()
+    await asyncio.wait_for(sender.send("value"), 30)
+    assert await task == "value"
 
 
-def test_an_operation_is_used_once(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](2)
-        sender.try_send("value")
-        once = receiver.recv()
-        assert await once == "value"
-        with pytest.raises(RuntimeError, match="call the method again"):
-            await once
-
-    run(main())
+async def test_an_operation_is_used_once() -> None:
+    sender, receiver = mpsc.Channel[str](2)
+    sender.try_send("value")
+    once = receiver.recv()
+    assert await once == "value"
+    with pytest.raises(RuntimeError, match="call the method again"):
+        await once
 
 
-def test_a_value_survives_the_task_that_it_woke(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        first, second = asyncio.create_task(receiver.recv()), asyncio.create_task(receiver.recv())
-        await settle()
-        sender.try_send("value")
-        assert await cancelled(first)
-        assert await second == "value"
-
-    run(main())
+async def test_a_value_survives_the_task_that_it_woke() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    first, second = asyncio.create_task(receiver.recv()), asyncio.create_task(receiver.recv())
+    await settle()
+    sender.try_send("value")
+    assert await cancelled(first)
+    assert await second == "value"
 
 
-def test_a_value_survives_a_dropped_task(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        dropped: Any = receiver.recv()
-        dropped.send(None)
-        second = asyncio.create_task(receiver.recv())
-        await settle()
-        sender.try_send("value")
-        del dropped
-        gc.collect()
-        assert await second == "value"
-
-    run(main())
+async def test_a_value_survives_a_dropped_task() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    dropped: Any = receiver.recv()
+    dropped.send(None)
+    second = asyncio.create_task(receiver.recv())
+    await settle()
+    sender.try_send("value")
+    del dropped
+    gc.collect()
+    assert await second == "value"
 
 
-def test_a_send_that_is_cancelled_has_sent_nothing(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        sender.try_send("first")
-        waiting = asyncio.create_task(sender.send("second"))
-        await settle()
-        assert receiver.try_recv() == "first"
-        assert await cancelled(waiting)  # it was woken by then
-        with pytest.raises(Empty):
-            receiver.try_recv()
-        sender.try_send("third")
-
-    run(main())
+async def test_a_send_that_is_cancelled_has_sent_nothing() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    sender.try_send("first")
+    waiting = asyncio.create_task(sender.send("second"))
+    await settle()
+    assert receiver.try_recv() == "first"
+    assert await cancelled(waiting)  # it was woken by then
+    with pytest.raises(Empty):
+        receiver.try_recv()
+    sender.try_send("third")
 
 
-def test_who_comes_late_takes_nothing_from_who_waits(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        waiting = asyncio.create_task(receiver.recv())
-        await settle()
-        sender.try_send("value")
-        with pytest.raises(Empty):
-            receiver.try_recv()
-        assert await waiting == "value"
-
-    run(main())
+async def test_who_comes_late_takes_nothing_from_who_waits() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    waiting = asyncio.create_task(receiver.recv())
+    await settle()
+    sender.try_send("value")
+    with pytest.raises(Empty):
+        receiver.try_recv()
+    assert await waiting == "value"
 
 
-def test_a_closed_channel_gives_out_what_it_holds(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[int](5)
-        another = sender.clone()
-        sender.try_send(1)
-        another.try_send(2)
-        sender.close()
-        with pytest.raises(Closed):
-            sender.try_send(3)
-        another.try_send(4)
-        another.close()
-        assert [value async for value in receiver] == [1, 2, 4]
-        with pytest.raises(Closed):
-            await receiver.recv()
-
-    run(main())
+async def test_a_closed_channel_gives_out_what_it_holds() -> None:
+    sender, receiver = mpsc.Channel[int](5)
+    another = sender.clone()
+    sender.try_send(1)
+    another.try_send(2)
+    sender.close()
+    with pytest.raises(Closed):
+        sender.try_send(3)
+    another.try_send(4)
+    another.close()
+    assert [value async for value in receiver] == [1, 2, 4]
+    with pytest.raises(Closed):
+        await receiver.recv()
 
 
-def test_a_closed_handle_takes_nothing_away_from_its_clones(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[int](1)
-        closed = receiver.clone()
-        closed.close()
-        sender.try_send(1)
-        with pytest.raises(Closed):
-            closed.try_recv()
-        with pytest.raises(Closed):
-            await closed.recv()
-        assert [value async for value in closed] == []
-        assert receiver.try_recv() == 1
-
-    run(main())
+async def test_a_closed_handle_takes_nothing_away_from_its_clones() -> None:
+    sender, receiver = mpsc.Channel[int](1)
+    closed = receiver.clone()
+    closed.close()
+    sender.try_send(1)
+    with pytest.raises(Closed):
+        closed.try_recv()
+    with pytest.raises(Closed):
+        await closed.recv()
+    assert [value async for value in closed] == []
+    assert receiver.try_recv() == 1
 
 
-def test_senders_learn_that_the_receiver_has_gone(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[int](1)
-        sender.try_send(1)
-        waiting = asyncio.create_task(sender.send(2))
-        await settle()
-        receiver.close()
-        with pytest.raises(Closed):
-            await waiting
-
-    run(main())
+async def test_senders_learn_that_the_receiver_has_gone() -> None:
+    sender, receiver = mpsc.Channel[int](1)
+    sender.try_send(1)
+    waiting = asyncio.create_task(sender.send(2))
+    await settle()
+    receiver.close()
+    with pytest.raises(Closed):
+        await waiting
 
 
-def test_a_slow_receiver_is_told_what_it_missed(run: Run) -> None:
-    async def main() -> None:
-        sender, slow = broadcast.Channel[int](3)
-        fast = sender.subscribe()
-        for value in range(5):
-            assert sender.try_send(value) == 2
-            assert await fast.recv() == value
-        sender.close()
-        with pytest.raises(Lagged) as lagged:
-            await slow.recv()
-        assert lagged.value.missed == 2
-        assert [value async for value in slow] == [2, 3, 4]
-        assert slow.missed == 2
-
-    run(main())
+async def test_a_slow_receiver_is_told_what_it_missed() -> None:
+    sender, slow = broadcast.Channel[int](3)
+    fast = sender.subscribe()
+    for value in range(5):
+        assert sender.try_send(value) == 2
+        assert await fast.recv() == value
+    sender.close()
+    with pytest.raises(Lagged) as lagged:
+        await slow.recv()
+    assert lagged.value.missed == 2
+    assert [value async for value in slow] == [2, 3, 4]
+    assert slow.missed == 2
 
 
-def test_gaps_are_yielded_where_they_are(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = broadcast.Channel[int](2)
-        for value in range(5):
-            sender.try_send(value)
-        sender.close()
-        seen = [item async for item in receiver.with_gaps()]
-        assert isinstance(seen[0], Lagged)
-        assert (seen[0].missed, seen[1:]) == (3, [3, 4])
-
-    run(main())
+async def test_gaps_are_yielded_where_they_are() -> None:
+    sender, receiver = broadcast.Channel[int](2)
+    for value in range(5):
+        sender.try_send(value)
+    sender.close()
+    seen = [item async for item in receiver.with_gaps()]
+    assert isinstance(seen[0], Lagged)
+    assert (seen[0].missed, seen[1:]) == (3, [3, 4])
 
 
 def test_a_waiting_broadcast_loses_nothing(run: Run) -> None:
@@ -223,110 +187,92 @@ def test_a_waiting_broadcast_loses_nothing(run: Run) -> None:
     run(main())
 
 
-def test_a_receiver_that_leaves_makes_room(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = broadcast.Channel[int](1, overflow="wait")
-        sender.try_send(1)
-        waiting = asyncio.create_task(sender.send(2))
+async def test_a_receiver_that_leaves_makes_room() -> None:
+    sender, receiver = broadcast.Channel[int](1, overflow="wait")
+    sender.try_send(1)
+    waiting = asyncio.create_task(sender.send(2))
+    await settle()
+    receiver.close()
+    assert await waiting == 0
+
+
+async def test_watch_shows_the_latest_value_only() -> None:
+    sender, receiver = watch.Channel(0)
+    waiting = asyncio.create_task(receiver.changed())
+    await settle()
+    sender.send(1)
+    sender.modify(lambda value: value + 1)
+    assert await waiting == 2
+    assert not receiver.has_changed()
+    over_five = asyncio.create_task(receiver.wait_for(lambda value: value > 5))
+    for value in range(3, 9):
+        sender.send(value)
         await settle()
-        receiver.close()
-        assert await waiting == 0
-
-    run(main())
-
-
-def test_watch_shows_the_latest_value_only(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = watch.Channel(0)
-        waiting = asyncio.create_task(receiver.changed())
-        await settle()
-        sender.send(1)
-        sender.modify(lambda value: value + 1)
-        assert await waiting == 2
-        assert not receiver.has_changed()
-        over_five = asyncio.create_task(receiver.wait_for(lambda value: value > 5))
-        for value in range(3, 9):
-            sender.send(value)
-            await settle()
-        assert await over_five == 6
-        sender.close()
-        assert [value async for value in receiver] == [8]
-
-    run(main())
+    assert await over_five == 6
+    sender.close()
+    assert [value async for value in receiver] == [8]
 
 
-def test_oneshot_brings_one_value(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = oneshot.Channel[int]()
-        waiting = asyncio.create_task(receiver.recv())
-        await settle()
-        sender.send(42)
-        assert (await waiting, await receiver, receiver.try_recv()) == (42, 42, 42)
-        with pytest.raises(Closed):
-            sender.send(43)
-
-    run(main())
+async def test_oneshot_brings_one_value() -> None:
+    sender, receiver = oneshot.Channel[int]()
+    waiting = asyncio.create_task(receiver.recv())
+    await settle()
+    sender.send(42)
+    assert (await waiting, await receiver, receiver.try_recv()) == (42, 42, 42)
+    with pytest.raises(Closed):
+        sender.send(43)
 
 
-def test_oneshot_ends_without_a_value(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = oneshot.Channel[int]()
-        waiting = asyncio.create_task(receiver.recv())
-        await settle()
-        sender.close()
-        with pytest.raises(Closed):
-            await waiting
-        unwanted, gone = oneshot.Channel[int]()
-        abandoned = asyncio.create_task(unwanted.abandoned())
-        await settle()
-        gone.close()
-        await abandoned
-        with pytest.raises(Closed):
-            unwanted.send(1)
-        sent, _kept = oneshot.Channel[int]()
-        sent.send(1)
-        with pytest.raises(Closed):
-            await sent.abandoned()
-
-    run(main())
+async def test_oneshot_ends_without_a_value() -> None:
+    sender, receiver = oneshot.Channel[int]()
+    waiting = asyncio.create_task(receiver.recv())
+    await settle()
+    sender.close()
+    with pytest.raises(Closed):
+        await waiting
+    unwanted, gone = oneshot.Channel[int]()
+    abandoned = asyncio.create_task(unwanted.abandoned())
+    await settle()
+    gone.close()
+    await abandoned
+    with pytest.raises(Closed):
+        unwanted.send(1)
+    sent, _kept = oneshot.Channel[int]()
+    sent.send(1)
+    with pytest.raises(Closed):
+        await sent.abandoned()
 
 
-def test_a_mutex_gives_its_value_to_one_task_at_a_time(run: Run) -> None:
-    async def main() -> None:
-        mutex = Mutex(0)
-        turns: list[str] = []
+async def test_a_mutex_gives_its_value_to_one_task_at_a_time() -> None:
+    mutex = Mutex(0)
+    turns: list[str] = []
 
-        async def add(name: str) -> None:
-            async with mutex.lock() as guard:
-                value = guard.value
-                await asyncio.sleep(0)
-                guard.value = value + 1
-                turns.append(name)
-            with pytest.raises(RuntimeError):
-                guard.value = 9
+    async def add(name: str) -> None:
+        async with mutex.lock() as guard:
+            value = guard.value
+            await asyncio.sleep(0)
+            guard.value = value + 1
+            turns.append(name)
+        with pytest.raises(RuntimeError):
+            guard.value = 9
 
-        await asyncio.gather(*(add(name) for name in "abcde"))
+    await asyncio.gather(*(add(name) for name in "abcde"))
+    async with mutex as value:
+        assert (value, turns) == (5, list("abcde"))
+
+
+async def test_a_turn_is_passed_on_by_who_is_cancelled() -> None:
+    mutex = Mutex([1])
+
+    async def use() -> int:
         async with mutex as value:
-            assert (value, turns) == (5, list("abcde"))
+            return value[0]
 
-    run(main())
-
-
-def test_a_turn_is_passed_on_by_who_is_cancelled(run: Run) -> None:
-    async def main() -> None:
-        mutex = Mutex([1])
-
-        async def use() -> int:
-            async with mutex as value:
-                return value[0]
-
-        async with mutex:
-            first, second = asyncio.create_task(use()), asyncio.create_task(use())
-            await settle()
-        assert await cancelled(first)
-        assert await second == 1
-
-    run(main())
+    async with mutex:
+        first, second = asyncio.create_task(use()), asyncio.create_task(use())
+        await settle()
+    assert await cancelled(first)
+    assert await second == 1
 
 
 def let_go(ends: list[Any]) -> None:
@@ -338,18 +284,15 @@ def let_go(ends: list[Any]) -> None:
 @pytest.mark.parametrize(
     "make", [lambda: mpsc.Channel[int](1), lambda: broadcast.Channel[int](1), lambda: oneshot.Channel[int]()]
 )
-def test_a_sender_that_is_dropped_while_somebody_waits_is_warned_of(run: Run, make: Callable[[], Any]) -> None:
-    async def main() -> None:
-        sender, receiver = make()
-        ends = [sender]
-        del sender
-        waiting = asyncio.create_task(receiver.recv())
-        await settle()
-        with pytest.warns(ResourceWarning, match=r"dropped without close\(\)"):
-            let_go(ends)
-        assert await cancelled(waiting)
-
-    run(main())
+async def test_a_sender_that_is_dropped_while_somebody_waits_is_warned_of(make: Callable[[], Any]) -> None:
+    sender, receiver = make()
+    ends = [sender]
+    del sender
+    waiting = asyncio.create_task(receiver.recv())
+    await settle()
+    with pytest.warns(ResourceWarning, match=r"dropped without close\(\)"):
+        let_go(ends)
+    assert await cancelled(waiting)
 
 
 def test_a_channel_that_nobody_waits_for_is_dropped_silently() -> None:

@@ -13,39 +13,32 @@ from typing import Any
 import pytest
 
 from loopcore.sync import Empty, JoinSet, Waker, block_on, mpsc, park, spawn
-from tests.unit.sync.conftest import Run
 from tests.unit.sync.test_channels import cancelled, settle
 
 
-def test_a_wake_before_the_park_is_not_lost(run: Run) -> None:
-    async def main() -> None:
-        waker = Waker()
-        waker.wake()
-        waker.clone().wake()  # two are one
-        await waker.park()
-        waiting = asyncio.create_task(waker.park())
-        await settle()
-        assert not waiting.done()
-        copy.copy(waker).wake()
-        await waiting
-        assert (waker.clone() == waker, waker == Waker(), hash(waker.clone())) == (True, False, hash(waker))
-
-    run(main())
+async def test_a_wake_before_the_park_is_not_lost() -> None:
+    waker = Waker()
+    waker.wake()
+    waker.clone().wake()  # two are one
+    await waker.park()
+    waiting = asyncio.create_task(waker.park())
+    await settle()
+    assert not waiting.done()
+    copy.copy(waker).wake()
+    await waiting
+    assert (waker.clone() == waker, waker == Waker(), hash(waker.clone())) == (True, False, hash(waker))
 
 
-def test_a_cancelled_park_leaves_the_token(run: Run) -> None:
-    async def main() -> None:
-        waker = Waker()
-        waiting = asyncio.create_task(waker.park())
-        await settle()
-        waker.wake()
-        assert await cancelled(waiting)
-        await waker.park()
-
-    run(main())
+async def test_a_cancelled_park_leaves_the_token() -> None:
+    waker = Waker()
+    waiting = asyncio.create_task(waker.park())
+    await settle()
+    waker.wake()
+    assert await cancelled(waiting)
+    await waker.park()
 
 
-def test_an_awaitable_of_ones_own_is_woken_from_a_thread(run: Run) -> None:
+async def test_an_awaitable_of_ones_own_is_woken_from_a_thread() -> None:
     class Reading:
         """What a device has measured, awaited."""
 
@@ -64,16 +57,13 @@ def test_an_awaitable_of_ones_own_is_woken_from_a_thread(run: Run) -> None:
                 yield from self.waker.park().__await__()
             return self.value
 
-    async def main() -> None:
-        reading = Reading()
-        assert await reading == 42
-        reading.thread.join()
-        await park(lambda waker: waker.wake())
-
-    run(main())
+    reading = Reading()
+    assert await reading == 42
+    reading.thread.join()
+    await park(lambda waker: waker.wake())
 
 
-def test_many_wakes_from_many_threads_lose_nothing(run: Run) -> None:
+async def test_many_wakes_from_many_threads_lose_nothing() -> None:
     waker = Waker()
     counts = [0] * 4
 
@@ -82,16 +72,13 @@ def test_many_wakes_from_many_threads_lose_nothing(run: Run) -> None:
             counts[index] += 1
             waker.wake()
 
-    async def main() -> None:
-        threads = [threading.Thread(target=count, args=[index]) for index in range(4)]
-        for thread in threads:
-            thread.start()
-        while sum(counts) < 2000:
-            await waker.park()
-        for thread in threads:
-            thread.join()
-
-    run(main())
+    threads = [threading.Thread(target=count, args=[index]) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    while sum(counts) < 2000:
+        await waker.park()
+    for thread in threads:
+        thread.join()
 
 
 class InterruptedSelector(selectors.SelectSelector):
@@ -135,21 +122,18 @@ def test_a_signal_handler_wakes_a_loop_that_sleeps(signalled: Waker) -> None:
         loop.close()
 
 
-def test_a_wake_goes_through_the_loop(run: Run) -> None:
-    async def main() -> None:
-        waker = Waker()
-        operation = waker.park()
-        future = operation.send(None)
-        waker.wake()
-        # A signal handler may come here, before a task has noted that it waits: of a future that is done by then it
-        # would never hear.
-        assert not future.done()
-        await settle()
-        assert future.done()
-        with pytest.raises(StopIteration):
-            operation.send(None)
-
-    run(main())
+async def test_a_wake_goes_through_the_loop() -> None:
+    waker = Waker()
+    operation = waker.park()
+    future = operation.send(None)
+    waker.wake()
+    # A signal handler may come here, before a task has noted that it waits: of a future that is done by then it
+    # would never hear.
+    assert not future.done()
+    await settle()
+    assert future.done()
+    with pytest.raises(StopIteration):
+        operation.send(None)
 
 
 def test_a_signal_handler_between_the_look_and_the_wait_is_not_lost(signalled: Waker) -> None:
@@ -182,19 +166,16 @@ def test_block_on_runs_in_a_thread_without_a_loop() -> None:
     assert received == [0, 1, 2]
 
 
-def test_block_on_hands_over_to_the_loop_of_another_thread(run: Run) -> None:
+async def test_block_on_hands_over_to_the_loop_of_another_thread() -> None:
     async def where() -> int:
         return threading.get_ident()
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert await loop.run_in_executor(None, lambda: block_on(where(), loop=loop)) == threading.get_ident()
-        with pytest.raises(TimeoutError):
-            await loop.run_in_executor(None, lambda: block_on(asyncio.Event().wait(), loop=loop, timeout=0))
-        with pytest.raises(RuntimeError, match="use `await` here"):
-            block_on(where())
-
-    run(main())
+    loop = asyncio.get_running_loop()
+    assert await loop.run_in_executor(None, lambda: block_on(where(), loop=loop)) == threading.get_ident()
+    with pytest.raises(TimeoutError):
+        await loop.run_in_executor(None, lambda: block_on(asyncio.Event().wait(), loop=loop, timeout=0))
+    with pytest.raises(RuntimeError, match="use `await` here"):
+        block_on(where())
 
 
 def test_block_on_of_a_closed_loop_leaves_nothing_that_was_never_awaited() -> None:
@@ -209,91 +190,76 @@ def test_block_on_of_a_closed_loop_leaves_nothing_that_was_never_awaited() -> No
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
-def test_a_spawned_task_is_kept_alive(run: Run) -> None:
-    async def main() -> None:
-        ended: list[bool] = []
+async def test_a_spawned_task_is_kept_alive() -> None:
+    ended: list[bool] = []
 
-        async def work() -> None:
-            try:
-                await asyncio.get_running_loop().create_future()  # to which nobody else refers
-            finally:
-                ended.append(True)
+    async def work() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()  # to which nobody else refers
+        finally:
+            ended.append(True)
 
-        spawn(work())
+    spawn(work())
+    await settle()
+    gc.collect()
+    assert not ended
+
+
+async def test_tasks_are_joined_as_they_end() -> None:
+    gates = [asyncio.Event() for _ in range(4)]
+
+    async def work(number: int) -> int:
+        await gates[number].wait()
+        if number == 1:
+            raise ValueError(number)
+        return number
+
+    async with JoinSet[int]() as tasks:
+        for number in range(4):
+            tasks.spawn(work(number))
+        assert tasks.try_join_next() is None
+        order = [2, 0, 1, 3]
+        for number in order:
+            gates[number].set()
+            await settle()
+        joined = [task async for task in tasks]
+        assert [task.result() for task in joined if not task.exception()] == [2, 0, 3]
+        assert str(joined[2].exception()) == "1"
+        with pytest.raises(Empty):
+            await tasks.join_next()
+
+
+async def test_who_leaves_a_join_set_cancels_what_runs() -> None:
+    async with JoinSet[Any]() as tasks:
+        endless = [tasks.spawn(asyncio.Event().wait()) for _ in range(3)]
         await settle()
-        gc.collect()
-        assert not ended
-
-    run(main())
+    assert all(task.cancelled() for task in endless)
+    assert len(tasks) == 0
 
 
-def test_tasks_are_joined_as_they_end(run: Run) -> None:
-    async def main() -> None:
-        gates = [asyncio.Event() for _ in range(4)]
+async def test_a_cancelled_join_has_joined_none() -> None:
+    async with JoinSet[str]() as tasks:
+        gate = asyncio.Event()
 
-        async def work(number: int) -> int:
-            await gates[number].wait()
-            if number == 1:
-                raise ValueError(number)
-            return number
+        async def work() -> str:
+            await gate.wait()
+            return "result"
 
-        async with JoinSet[int]() as tasks:
-            for number in range(4):
-                tasks.spawn(work(number))
-            assert tasks.try_join_next() is None
-            order = [2, 0, 1, 3]
-            for number in order:
-                gates[number].set()
-                await settle()
-            joined = [task async for task in tasks]
-            assert [task.result() for task in joined if not task.exception()] == [2, 0, 3]
-            assert str(joined[2].exception()) == "1"
-            with pytest.raises(Empty):
-                await tasks.join_next()
-
-    run(main())
+        tasks.spawn(work())
+        first, second = asyncio.create_task(tasks.join_next()), asyncio.create_task(tasks.join_next())
+        await settle()
+        gate.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await second).result() == "result"
+        assert await cancelled(first)
 
 
-def test_who_leaves_a_join_set_cancels_what_runs(run: Run) -> None:
-    async def main() -> None:
-        async with JoinSet[Any]() as tasks:
-            endless = [tasks.spawn(asyncio.Event().wait()) for _ in range(3)]
-            await settle()
-        assert all(task.cancelled() for task in endless)
-        assert len(tasks) == 0
-
-    run(main())
-
-
-def test_a_cancelled_join_has_joined_none(run: Run) -> None:
-    async def main() -> None:
-        async with JoinSet[str]() as tasks:
-            gate = asyncio.Event()
-
-            async def work() -> str:
-                await gate.wait()
-                return "result"
-
-            tasks.spawn(work())
-            first, second = asyncio.create_task(tasks.join_next()), asyncio.create_task(tasks.join_next())
-            await settle()
-            gate.set()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            first.cancel()
-            assert (await second).result() == "result"
-            assert await cancelled(first)
-
-    run(main())
-
-
-def test_those_who_wait_for_a_task_too_many_are_told(run: Run) -> None:
-    async def main() -> None:
-        async with JoinSet[int]() as tasks:
-            tasks.spawn(asyncio.sleep(0, 1))
-            joins = [asyncio.create_task(tasks.join_next()) for _ in range(2)]
-            assert (await joins[0]).result() == 1
-            with pytest.raises(Empty):
-                await joins[1]
-
-    run(main())
+async def test_those_who_wait_for_a_task_too_many_are_told() -> None:
+    async with JoinSet[int]() as tasks:
+        tasks.spawn(asyncio.sleep(0, 1))
+        joins = [asyncio.create_task(tasks.join_next()) for _ in range(2)]
+        assert (await joins[0]).result() == 1
+        with pytest.raises(Empty):
+            await joins[1]

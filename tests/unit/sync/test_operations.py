@@ -6,36 +6,29 @@ import gc
 import pytest
 
 from loopcore.sync import mpsc
-from tests.unit.sync.conftest import Run
 from tests.unit.sync.test_channels import settle
 
 
-def test_an_operation_that_is_never_awaited_warns(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[int](1)
+async def test_an_operation_that_is_never_awaited_warns() -> None:
+    sender, receiver = mpsc.Channel[int](1)
 
-        def forget() -> None:
-            sender.send(1)
-            gc.collect()  # where objects are not destroyed at once
+    def forget() -> None:
+        sender.send(1)
+        gc.collect()  # where objects are not destroyed at once
 
-        with pytest.warns(RuntimeWarning, match="never awaited"):
-            forget()
-        assert len(receiver) == 0
-        sender.send(1).close()
-
-    run(main())
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        forget()
+    assert len(receiver) == 0
+    sender.send(1).close()
 
 
-def test_an_operation_is_awaited_by_one_task(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[int](1)
-        operation = receiver.recv()
-        first, second = asyncio.create_task(operation), asyncio.create_task(operation)
-        await settle()
-        assert second.done()
-        with pytest.raises(RuntimeError, match="awaited already"):
-            second.result()
-        sender.try_send(1)
-        assert await first == 1
-
-    run(main())
+async def test_an_operation_is_awaited_by_one_task() -> None:
+    sender, receiver = mpsc.Channel[int](1)
+    operation = receiver.recv()
+    first, second = asyncio.create_task(operation), asyncio.create_task(operation)
+    await settle()
+    assert second.done()
+    with pytest.raises(RuntimeError, match="awaited already"):
+        second.result()
+    sender.try_send(1)
+    assert await first == 1

@@ -12,27 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopcore.sync import Empty, JoinSet, Lagged, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
-from tests.unit.sync.conftest import FACTORIES, Run
+from tests.unit.sync.conftest import FACTORIES
 from tests.unit.sync.test_channels import cancelled, settle
 
 
-def test_the_first_that_is_ready_wins(run: Run) -> None:
-    async def main() -> None:
-        first, one = mpsc.Channel[str](1)
-        second, two = mpsc.Channel[str](1)
-        second.try_send("two")
-        assert await select(one.recv(), two.recv()) == (1, "two", ())
-        waiting = asyncio.create_task(select(one.recv(), two.recv()))
-        await settle()
-        first.try_send("one")
-        second.try_send("two")
-        assert await waiting == (0, "one", ())
-        assert two.try_recv() == "two"
-
-    run(main())
+async def test_the_first_that_is_ready_wins() -> None:
+    first, one = mpsc.Channel[str](1)
+    second, two = mpsc.Channel[str](1)
+    second.try_send("two")
+    assert await select(one.recv(), two.recv()) == (1, "two", ())
+    waiting = asyncio.create_task(select(one.recv(), two.recv()))
+    await settle()
+    first.try_send("one")
+    second.try_send("two")
+    assert await waiting == (0, "one", ())
+    assert two.try_recv() == "two"
 
 
-def test_an_operation_wins_against_tasks_that_end(run: Run) -> None:
+async def test_an_operation_wins_against_tasks_that_end() -> None:
     ended: list[str] = []
 
     async def work(name: str) -> None:
@@ -41,171 +38,144 @@ def test_an_operation_wins_against_tasks_that_end(run: Run) -> None:
         finally:
             ended.append(name)
 
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        waiting = asyncio.create_task(select(work("a"), receiver.recv(), work("b")))
+    sender, receiver = mpsc.Channel[str](1)
+    waiting = asyncio.create_task(select(work("a"), receiver.recv(), work("b")))
+    await settle()
+    sender.try_send("value")
+    assert await waiting == (1, "value", ())
+    assert ended == ["a", "b"]
+    assert await select(work("never begun"), asyncio.sleep(0, "slept")) == (1, "slept", ())
+    sender.try_send("at once")
+    assert await select(work("not even a task"), receiver.recv()) == (1, "at once", ())
+    assert ended == ["a", "b", "never begun"]
+
+
+async def test_what_finished_in_the_same_moment_is_handed_over() -> None:
+    gate = asyncio.Event()
+
+    async def pass_through(name: str) -> str:
+        await gate.wait()
+        return name
+
+    waiting = asyncio.create_task(select(pass_through("a"), pass_through("b")))
+    await settle()
+    gate.set()
+    assert await waiting == (0, "a", ((1, "b"),))
+
+
+async def test_a_cancelled_select_has_taken_nothing() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    waiting = asyncio.create_task(select(receiver.recv(), asyncio.Event().wait()))
+    await settle()
+    sender.try_send("value")  # woken, and then:
+    assert await cancelled(waiting)
+    assert receiver.try_recv() == "value"
+
+
+async def test_a_select_cancelled_while_a_loser_ends_has_taken_nothing() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    at_end, may_end = asyncio.Event(), asyncio.Event()
+
+    async def end_slowly() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            at_end.set()
+            while not may_end.is_set():
+                try:
+                    await may_end.wait()
+                except asyncio.CancelledError:
+                    continue
+
+    waiting = asyncio.create_task(select(receiver.recv(), end_slowly()))
+    await settle()
+    sender.try_send("value")
+    await at_end.wait()
+    waiting.cancel()
+    await settle()
+    assert not waiting.done()  # the loser has not ended
+    may_end.set()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    assert receiver.try_recv() == "value"
+
+
+async def test_every_kind_of_operation_can_be_selected() -> None:
+    full, _ = mpsc.Channel[int](1)
+    full.try_send(1)
+    news, reader = broadcast.Channel[int](1)
+    state, view = watch.Channel(0)
+    answer, question = oneshot.Channel[int]()
+    waker = Waker()
+    branches: list[Callable[[], Any]] = [
+        lambda: full.send(2),
+        reader.recv,
+        view.changed,
+        question.recv,
+        waker.park,
+    ]
+    triggers: list[Callable[[], Any]] = [
+        _.try_recv,
+        lambda: news.try_send(7),
+        lambda: state.send(8),
+        lambda: answer.send(9),
+        waker.wake,
+    ]
+    for index in (4, 3, 2, 1, 0):
+        waiting = asyncio.create_task(select(*(branch() for branch in branches[: index + 1])))
         await settle()
-        sender.try_send("value")
-        assert await waiting == (1, "value", ())
-        assert ended == ["a", "b"]
-        assert await select(work("never begun"), asyncio.sleep(0, "slept")) == (1, "slept", ())
-        sender.try_send("at once")
-        assert await select(work("not even a task"), receiver.recv()) == (1, "at once", ())
-        assert ended == ["a", "b", "never begun"]
-
-    run(main())
+        triggers[index]()
+        selected = await waiting
+        assert (selected.branch, selected.value) == (index, [None, 7, 8, 9, None][index])
+    assert _.try_recv() == 2
 
 
-def test_what_finished_in_the_same_moment_is_handed_over(run: Run) -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
+async def test_a_lost_lock_is_not_held() -> None:
+    mutex = Mutex(1)
 
-        async def pass_through(name: str) -> str:
-            await gate.wait()
-            return name
-
-        waiting = asyncio.create_task(select(pass_through("a"), pass_through("b")))
-        await settle()
-        gate.set()
-        assert await waiting == (0, "a", ((1, "b"),))
-
-    run(main())
-
-
-def test_a_cancelled_select_has_taken_nothing(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        waiting = asyncio.create_task(select(receiver.recv(), asyncio.Event().wait()))
-        await settle()
-        sender.try_send("value")  # woken, and then:
-        assert await cancelled(waiting)
-        assert receiver.try_recv() == "value"
-
-    run(main())
-
-
-def test_a_select_cancelled_while_a_loser_ends_has_taken_nothing(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        at_end, may_end = asyncio.Event(), asyncio.Event()
-
-        async def end_slowly() -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                at_end.set()
-                while not may_end.is_set():
-                    try:
-                        await may_end.wait()
-                    except asyncio.CancelledError:
-                        continue
-
-        waiting = asyncio.create_task(select(receiver.recv(), end_slowly()))
-        await settle()
-        sender.try_send("value")
-        await at_end.wait()
-        waiting.cancel()
-        await settle()
-        assert not waiting.done()  # the loser has not ended
-        may_end.set()
-        await asyncio.wait([waiting])
-        assert waiting.cancelled()
-        assert receiver.try_recv() == "value"
-
-    run(main())
-
-
-def test_every_kind_of_operation_can_be_selected(run: Run) -> None:
-    async def main() -> None:
-        full, _ = mpsc.Channel[int](1)
-        full.try_send(1)
-        news, reader = broadcast.Channel[int](1)
-        state, view = watch.Channel(0)
-        answer, question = oneshot.Channel[int]()
-        waker = Waker()
-        branches: list[Callable[[], Any]] = [
-            lambda: full.send(2),
-            reader.recv,
-            view.changed,
-            question.recv,
-            waker.park,
-        ]
-        triggers: list[Callable[[], Any]] = [
-            _.try_recv,
-            lambda: news.try_send(7),
-            lambda: state.send(8),
-            lambda: answer.send(9),
-            waker.wake,
-        ]
-        for index in (4, 3, 2, 1, 0):
-            waiting = asyncio.create_task(select(*(branch() for branch in branches[: index + 1])))
-            await settle()
-            triggers[index]()
-            selected = await waiting
-            assert (selected.branch, selected.value) == (index, [None, 7, 8, 9, None][index])
-        assert _.try_recv() == 2
-
-    run(main())
-
-
-def test_a_lost_lock_is_not_held(run: Run) -> None:
-    async def main() -> None:
-        mutex = Mutex(1)
-
-        async def lock() -> str:
-            async with mutex:
-                return "locked"
-
+    async def lock() -> str:
         async with mutex:
-            assert (await select(lock(), asyncio.sleep(0))).branch == 1
-        assert not mutex.locked()
+            return "locked"
 
-    run(main())
+    async with mutex:
+        assert (await select(lock(), asyncio.sleep(0))).branch == 1
+    assert not mutex.locked()
 
 
-def test_a_select_that_is_dropped_gives_back(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        dropped: Any = select(receiver.recv(), receiver.recv())
-        dropped.send(None)
-        sender.try_send("value")
-        dropped.close()
-        del dropped
-        gc.collect()
-        assert receiver.try_recv() == "value"
-
-    run(main())
+async def test_a_select_that_is_dropped_gives_back() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    dropped: Any = select(receiver.recv(), receiver.recv())
+    dropped.send(None)
+    sender.try_send("value")
+    dropped.close()
+    del dropped
+    gc.collect()
+    assert receiver.try_recv() == "value"
 
 
 @pytest.mark.parametrize("sent", ["after it has looked", "before it runs"])
-def test_a_select_that_is_woken_for_nothing_keeps_its_place(run: Run, sent: str) -> None:
-    async def main() -> None:
-        setting, shared = watch.Channel(0)
-        sender, receiver = mpsc.Channel[str](2)
-        quicker = asyncio.create_task(shared.changed())
-        waiting = asyncio.create_task(select(shared.changed(), receiver.recv()))
+async def test_a_select_that_is_woken_for_nothing_keeps_its_place(sent: str) -> None:
+    setting, shared = watch.Channel(0)
+    sender, receiver = mpsc.Channel[str](2)
+    quicker = asyncio.create_task(shared.changed())
+    waiting = asyncio.create_task(select(shared.changed(), receiver.recv()))
+    await settle()
+    later = asyncio.create_task(receiver.recv())
+    await settle()
+    setting.send(1)
+    if sent == "after it has looked":
         await settle()
-        later = asyncio.create_task(receiver.recv())
-        await settle()
-        setting.send(1)
-        if sent == "after it has looked":
-            await settle()
-        sender.try_send("to the first in line")
-        await settle()
-        assert not later.done()
-        assert await quicker == 1
-        assert await waiting == (1, "to the first in line", ())
-        await cancelled(later)
-
-    run(main())
+    sender.try_send("to the first in line")
+    await settle()
+    assert not later.done()
+    assert await quicker == 1
+    assert await waiting == (1, "to the first in line", ())
+    await cancelled(later)
 
 
-def test_a_select_of_nothing_is_refused(run: Run) -> None:
-    async def main() -> None:
-        with pytest.raises(ValueError, match="at least one awaitable"):
-            await select()
-
-    run(main())
+async def test_a_select_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one awaitable"):
+        await select()
 
 
 async def end_when(gate: asyncio.Event, at_end: asyncio.Event) -> None:
@@ -233,99 +203,82 @@ SHARED = pytest.mark.parametrize("kind", ["broadcast", "watch", "waker"])
 
 
 @SHARED
-def test_tasks_that_share_a_receiver_keep_their_other_branches(run: Run, kind: str) -> None:
+async def test_tasks_that_share_a_receiver_keep_their_other_branches(kind: str) -> None:
     """One value goes to one of them; the other goes on waiting, and its time-out still counts."""
-
-    async def main() -> None:
-        bring, wait, value = shared_by_tasks(kind)
-        timeouts = [asyncio.Event(), asyncio.Event()]
-        tasks = [asyncio.create_task(select(wait(), timeout.wait())) for timeout in timeouts]
-        await settle()
-        bring()
-        await settle()
-        assert await tasks[0] == (0, value, ())
-        assert not tasks[1].done()
-        timeouts[1].set()
-        await settle()
-        assert tasks[1].done()
-        assert tasks[1].result() == (1, True, ())
-
-    run(main())
+    bring, wait, value = shared_by_tasks(kind)
+    timeouts = [asyncio.Event(), asyncio.Event()]
+    tasks = [asyncio.create_task(select(wait(), timeout.wait())) for timeout in timeouts]
+    await settle()
+    bring()
+    await settle()
+    assert await tasks[0] == (0, value, ())
+    assert not tasks[1].done()
+    timeouts[1].set()
+    await settle()
+    assert tasks[1].done()
+    assert tasks[1].result() == (1, True, ())
 
 
 @SHARED
-def test_what_a_cancelled_select_was_to_have_goes_to_who_shares_the_receiver(run: Run, kind: str) -> None:
-    async def main() -> None:
-        bring, wait, value = shared_by_tasks(kind)
-        gate, at_end = asyncio.Event(), asyncio.Event()
-        first = asyncio.create_task(select(wait(), end_when(gate, at_end)))
-        await settle()
-        second = asyncio.create_task(select(wait(), asyncio.Event().wait()))
-        await settle()
-        bring()
-        await at_end.wait()
-        await settle()
-        assert not second.done()  # the value is promised to the first, whose loser has not ended
-        first.cancel()
-        await asyncio.wait([first])
-        assert first.cancelled()
-        assert await second == (0, value, ())
-
-    run(main())
+async def test_what_a_cancelled_select_was_to_have_goes_to_who_shares_the_receiver(kind: str) -> None:
+    bring, wait, value = shared_by_tasks(kind)
+    gate, at_end = asyncio.Event(), asyncio.Event()
+    first = asyncio.create_task(select(wait(), end_when(gate, at_end)))
+    await settle()
+    second = asyncio.create_task(select(wait(), asyncio.Event().wait()))
+    await settle()
+    bring()
+    await at_end.wait()
+    await settle()
+    assert not second.done()  # the value is promised to the first, whose loser has not ended
+    first.cancel()
+    await asyncio.wait([first])
+    assert first.cancelled()
+    assert await second == (0, value, ())
 
 
-def test_a_condition_that_was_met_decides(run: Run) -> None:
+async def test_a_condition_that_was_met_decides() -> None:
     """The value changes back while the losers end: `select` does not wait for it a second time, without them."""
+    state, view = watch.Channel(0)
+    gate, at_end = asyncio.Event(), asyncio.Event()
+    waiting = asyncio.create_task(select(view.wait_for(bool), end_when(gate, at_end)))
+    await settle()
+    state.send(5)
+    await at_end.wait()
+    state.send(0)
+    gate.set()
+    await settle()
+    assert waiting.done()
+    assert waiting.result() == (0, 5, ())
 
-    async def main() -> None:
-        state, view = watch.Channel(0)
+
+async def test_a_join_that_found_nothing_says_so_although_a_task_is_spawned_meanwhile() -> None:
+    async with JoinSet[Any]() as tasks:
         gate, at_end = asyncio.Event(), asyncio.Event()
-        waiting = asyncio.create_task(select(view.wait_for(bool), end_when(gate, at_end)))
+        may_run = asyncio.Event()
+        tasks.spawn(may_run.wait())
+        first = asyncio.create_task(tasks.join_next())
         await settle()
-        state.send(5)
+        second = asyncio.create_task(select(tasks.join_next(), end_when(gate, at_end)))
+        await settle()
+        may_run.set()
         await at_end.wait()
-        state.send(0)
+        tasks.spawn(asyncio.Event().wait())
         gate.set()
         await settle()
-        assert waiting.done()
-        assert waiting.result() == (0, 5, ())
-
-    run(main())
-
-
-def test_a_join_that_found_nothing_says_so_although_a_task_is_spawned_meanwhile(run: Run) -> None:
-    async def main() -> None:
-        async with JoinSet[Any]() as tasks:
-            gate, at_end = asyncio.Event(), asyncio.Event()
-            may_run = asyncio.Event()
-            tasks.spawn(may_run.wait())
-            first = asyncio.create_task(tasks.join_next())
-            await settle()
-            second = asyncio.create_task(select(tasks.join_next(), end_when(gate, at_end)))
-            await settle()
-            may_run.set()
-            await at_end.wait()
-            tasks.spawn(asyncio.Event().wait())
-            gate.set()
-            await settle()
-            assert (await first).result() is True
-            assert second.done()
-            assert isinstance(second.exception(), Empty)
-
-    run(main())
+        assert (await first).result() is True
+        assert second.done()
+        assert isinstance(second.exception(), Empty)
 
 
-def test_a_value_that_overtakes_is_counted_when_it_is_selected(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = broadcast.Channel[int](1)
-        sender.try_send(1)
-        assert await select(sender.send(2), asyncio.Event().wait()) == (0, 1, ())
-        with pytest.raises(Lagged) as lagged:
-            receiver.try_recv()
-        assert lagged.value.missed == 1
-        assert receiver.try_recv() == 2
-
-    run(main())
+async def test_a_value_that_overtakes_is_counted_when_it_is_selected() -> None:
+    sender, receiver = broadcast.Channel[int](1)
+    sender.try_send(1)
+    assert await select(sender.send(2), asyncio.Event().wait()) == (0, 1, ())
+    with pytest.raises(Lagged) as lagged:
+        receiver.try_recv()
+    assert lagged.value.missed == 1
+    assert receiver.try_recv() == 2
 
 
 @settings(max_examples=60, deadline=None)

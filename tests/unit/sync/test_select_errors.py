@@ -30,7 +30,7 @@ def test_the_error_of_a_loser_is_reported(run: Run) -> None:
 
 @pytest.mark.reports_errors
 @pytest.mark.parametrize("how", ["the winner raises", "it is cancelled"])
-def test_the_error_of_a_loser_is_reported_also_if_nobody_wins(run: Run, how: str) -> None:
+async def test_the_error_of_a_loser_is_reported_also_if_nobody_wins(how: str) -> None:
     reported: list[Any] = []
 
     async def fail(text: str) -> None:
@@ -42,94 +42,76 @@ def test_the_error_of_a_loser_is_reported_also_if_nobody_wins(run: Run, how: str
     async def raise_at_once() -> None:
         raise LookupError
 
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
-        winner = raise_at_once() if how == "the winner raises" else asyncio.Event().wait()
-        waiting = asyncio.create_task(select(fail("one"), winner, fail("two")))
-        if how == "the winner raises":
-            with pytest.raises(LookupError):
-                await waiting
-        else:
-            await settle()
-            assert await cancelled(waiting)
-        assert sorted(str(error) for error in reported) == ["one", "two"]
-
-    run(main())
-
-
-def test_the_error_of_the_winner_notes_results_that_are_lost(run: Run) -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
-
-        async def fail() -> None:
-            await gate.wait()
-            raise ValueError("mine")
-
-        async def finish() -> str:
-            await gate.wait()
-            return "x" * 1000
-
-        waiting = asyncio.create_task(select(fail(), finish(), asyncio.Event().wait()))
-        await settle()
-        gate.set()
-        with pytest.raises(ValueError, match="mine") as caught:
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+    winner = raise_at_once() if how == "the winner raises" else asyncio.Event().wait()
+    waiting = asyncio.create_task(select(fail("one"), winner, fail("two")))
+    if how == "the winner raises":
+        with pytest.raises(LookupError):
             await waiting
-        (note,) = caught.value.__notes__
-        assert note.startswith("select(): branch 1 had finished, too, and its result is lost: 'xxx")
-        assert len(note) < 120
-
-    run(main())
-
-
-def test_a_future_that_is_there_twice_is_not_reported(run: Run) -> None:
-    async def main() -> None:
-        failed = asyncio.get_running_loop().create_future()
-        failed.set_exception(ValueError("mine"))
-        with pytest.raises(ValueError, match="mine"):
-            await select(failed, failed)
-
-    run(main())
+    else:
+        await settle()
+        assert await cancelled(waiting)
+    assert sorted(str(error) for error in reported) == ["one", "two"]
 
 
-def test_the_error_of_the_winner_is_raised(run: Run) -> None:
+async def test_the_error_of_the_winner_notes_results_that_are_lost() -> None:
+    gate = asyncio.Event()
+
+    async def fail() -> None:
+        await gate.wait()
+        raise ValueError("mine")
+
+    async def finish() -> str:
+        await gate.wait()
+        return "x" * 1000
+
+    waiting = asyncio.create_task(select(fail(), finish(), asyncio.Event().wait()))
+    await settle()
+    gate.set()
+    with pytest.raises(ValueError, match="mine") as caught:
+        await waiting
+    (note,) = caught.value.__notes__
+    assert note.startswith("select(): branch 1 had finished, too, and its result is lost: 'xxx")
+    assert len(note) < 120
+
+
+async def test_a_future_that_is_there_twice_is_not_reported() -> None:
+    failed = asyncio.get_running_loop().create_future()
+    failed.set_exception(ValueError("mine"))
+    with pytest.raises(ValueError, match="mine"):
+        await select(failed, failed)
+
+
+async def test_the_error_of_the_winner_is_raised() -> None:
     async def fail() -> None:
         raise ValueError("mine")
 
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        with pytest.raises(ValueError, match="mine"):
-            await select(receiver.recv(), fail())
-        sender.close()
-        with pytest.raises(Closed):
-            await select(receiver.recv(), asyncio.Event().wait())
-
-    run(main())
+    sender, receiver = mpsc.Channel[str](1)
+    with pytest.raises(ValueError, match="mine"):
+        await select(receiver.recv(), fail())
+    sender.close()
+    with pytest.raises(Closed):
+        await select(receiver.recv(), asyncio.Event().wait())
 
 
-def test_an_operation_is_selected_once(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        used, twice, awaited = receiver.recv(), receiver.recv(), receiver.recv()
-        sender.try_send("value")
-        assert await used == "value"
-        task = asyncio.create_task(awaited)
-        await settle()
-        for operations in ([used], [twice, twice], [awaited]):
-            with pytest.raises(RuntimeError, match="cannot reuse what has been awaited already"):
-                await select(*operations)
-        sender.try_send("for the one who waits")
-        assert await task == "for the one who waits"
-
-    run(main())
-
-
-def test_an_operation_beside_one_that_is_refused_was_not_forgotten(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = mpsc.Channel[str](1)
-        used = receiver.recv()
-        sender.try_send("value")
-        assert await used == "value"
+async def test_an_operation_is_selected_once() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    used, twice, awaited = receiver.recv(), receiver.recv(), receiver.recv()
+    sender.try_send("value")
+    assert await used == "value"
+    task = asyncio.create_task(awaited)
+    await settle()
+    for operations in ([used], [twice, twice], [awaited]):
         with pytest.raises(RuntimeError, match="cannot reuse what has been awaited already"):
-            await select(used, receiver.recv())  # a warning would fail the test
+            await select(*operations)
+    sender.try_send("for the one who waits")
+    assert await task == "for the one who waits"
 
-    run(main())
+
+async def test_an_operation_beside_one_that_is_refused_was_not_forgotten() -> None:
+    sender, receiver = mpsc.Channel[str](1)
+    used = receiver.recv()
+    sender.try_send("value")
+    assert await used == "value"
+    with pytest.raises(RuntimeError, match="cannot reuse what has been awaited already"):
+        await select(used, receiver.recv())  # a warning would fail the test
