@@ -135,6 +135,66 @@ def is_compiled(module: str) -> bool:
     return package in PACKAGES and PACKAGES[package].joinpath(*rest).with_suffix(".pxd").exists()
 
 
+CHECKS = ("nonecheck", "boundscheck")
+"""Cython's checks: for None before an attribute is read, and for indices out of range."""
+CHECK_OFF = re.compile(rf"\b(?:{'|'.join(CHECKS)})\b\s*[(=]\s*False")
+C_CLASS = re.compile(r"cdef class (\w+)")
+C_FUNCTION = re.compile(r"cdef (?!class\b)[^()=]*?(\w+)\(")
+
+
+def checks_that_are_not_on(source: Source) -> list[str]:
+    """Return the checks that the `DIRECTIVES` of the build hook do not switch on."""
+    for node in source.tree.body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "DIRECTIVES" and node.value is not None:
+            directives = ast.literal_eval(node.value)
+            return [check for check in CHECKS if directives.get(check) is not True]
+    return list(CHECKS)
+
+
+def unchecked_functions(source: Source, header: str) -> list[str]:
+    """Lines of a module that switch a check off, other than decorators of C functions.
+
+    A C function is declared `cdef` in the header or is decorated with `cython.cfunc`: only compiled code calls it.
+    """
+    declared = set(c_functions(header))
+    allowed: set[int] = set()
+    for owner in (source.tree, *(node for node in source.tree.body if isinstance(node, ast.ClassDef))):
+        for node in owner.body:
+            if isinstance(node, ast.FunctionDef):
+                marks = {ast.unparse(mark): mark.lineno for mark in node.decorator_list}
+                if "cython.cfunc" in marks or (getattr(owner, "name", ""), node.name) in declared:
+                    allowed.update(marks.values())
+    return [
+        f"{source.path}:{number}: {line.strip()}"
+        for number, line in enumerate(source.text.splitlines(), 1)
+        if CHECK_OFF.search(line) and number not in allowed
+    ]
+
+
+def c_functions(header: str) -> Iterator[tuple[str, str]]:
+    """The class, or an empty string, and the name of each function that a header declares `cdef`."""
+    owner = ""
+    for line in header.splitlines():
+        if line and not line[0].isspace():
+            match = C_CLASS.match(line)
+            owner = match[1] if match else ""
+        if match := C_FUNCTION.match(line.strip()):
+            yield owner, match[1]
+
+
+def unchecked_declarations(header: str, path: Path) -> list[str]:
+    """Lines of a header that switch a check off, other than decorators of C functions."""
+    complaints, pending = [], []
+    for number, line in enumerate(header.splitlines(), 1):
+        if CHECK_OFF.search(line):
+            pending.append(f"{path}:{number}: {line.strip()}")
+        if not line.strip().startswith("@"):
+            if not C_FUNCTION.match(line.strip()):
+                complaints += pending
+            pending = []
+    return complaints
+
+
 LOGIC = (ast.IfExp, ast.BoolOp, ast.Compare, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 

@@ -13,6 +13,7 @@ from tests.architecture import classes, rules
 CORE = [source for source in rules.package_sources() if source.module.split(".")[0] == "loopcore"]
 PLUGGED = [source for source in rules.package_sources() if source.module.split(".")[0] != "loopcore"]
 EVERYTHING = [*CORE, *PLUGGED, *rules.other_sources()]
+HEADERS = {path: path.read_text() for folder in rules.PACKAGES.values() for path in folder.rglob("*.pxd")}
 HOT = [source for source in CORE + PLUGGED if source.path.with_suffix(".pxd").exists()]
 
 LIFE_CYCLE = frozenset(
@@ -53,6 +54,14 @@ def test_imports_are_absolute():
 
 def test_compiled_modules_do_not_index_from_the_end():
     assert rules.negative_indices(HOT) == []
+
+
+def test_compiled_code_checks_for_none_and_indices():
+    """A check is left out only in functions that Python code cannot call: a program could crash the others."""
+    assert rules.checks_that_are_not_on(rules.read_source(rules.ROOT / "core" / "build_ext.py")) == []
+    assert [line for path, header in HEADERS.items() for line in rules.unchecked_declarations(header, path)] == []
+    for source in HOT:
+        assert rules.unchecked_functions(source, HEADERS[source.path.with_suffix(".pxd")]) == []
 
 
 def test_the_loop_is_two_classes():

@@ -67,6 +67,71 @@ def test_index_from_the_end_is_noticed():
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["", "DIRECTIVES: dict = {}", "DIRECTIVES: dict = {'boundscheck': True, 'nonecheck': False}"],
+    ids=["nothing", "default", "off"],
+)
+def test_check_that_is_not_on_is_noticed(text: str):
+    assert "nonecheck" in rules.checks_that_are_not_on(sample(text))
+
+
+UNCHECKED = """
+@cython.nonecheck(False)
+def f(x): return x.y
+
+class A:
+    @cython.boundscheck(False)
+    def g(self, x): return x[1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("header", "complaints"),
+    [
+        ("cdef object f(B x) noexcept\ncdef class A:\n    cdef inline object g(self, list x)\n", 0),
+        ("cdef object f(B x)\ncdef class A:\n    cpdef object g(self, list x)\n", 1),
+        ("cdef class A:\n    cdef object g(self, list x)\ncdef object f(B x)\n", 0),
+        ("cdef class A:\n    cdef object f(self, B x)\ncdef object g(list x)\n", 2),
+        ("", 2),
+    ],
+    ids=["of C", "cpdef", "of C, in another order", "of another class", "not declared"],
+)
+def test_unchecked_function_of_python_is_noticed(header: str, complaints: int):
+    assert len(rules.unchecked_functions(sample(UNCHECKED), header)) == complaints
+
+
+@pytest.mark.parametrize(
+    ("text", "complaints"),
+    [
+        ("@cython.cfunc\n@cython.nonecheck(False)\ndef f(x): return x.y\n", 0),
+        ("@cython.ccall\n@cython.nonecheck(False)\ndef f(x): return x.y\n", 1),
+        ("# cython: boundscheck=False\n", 1),
+        ("def f(x):\n    with cython.nonecheck(False):\n        return x.y\n", 1),
+        ("@cython.nonecheck(False)\nclass A:\n    def f(self): pass\n", 1),
+        ("@cython.nonecheck(True)\ndef f(x): return x.y\n", 0),
+    ],
+    ids=["cfunc", "ccall", "module", "block", "class", "on"],
+)
+def test_check_that_is_off_for_python_is_noticed(text: str, complaints: int):
+    assert len(rules.unchecked_functions(sample(text), "")) == complaints
+
+
+@pytest.mark.parametrize(
+    ("line", "complaints"),
+    [
+        ("cdef object f(B x)", 0),
+        ("cdef inline bint f(B x) noexcept:", 0),
+        ("cpdef object f(B x)", 1),
+        ("cdef class A:", 1),
+    ],
+)
+def test_unchecked_declaration_is_noticed(line: str, complaints: int):
+    header = f"@cython.nonecheck(False)\n@cython.locals(y=int)\n{line}\n    @cython.locals(y=int)\n"
+    assert len(rules.unchecked_declarations(header, Path("sample.pxd"))) == complaints
+    assert rules.unchecked_declarations(f"# cython: nonecheck=False\n{line}\n", Path("sample.pxd"))
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "x = 1; return self.part.f(x)",

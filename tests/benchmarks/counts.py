@@ -1,7 +1,7 @@
 """What is counted for docs/explanation/performance.md and needs no quiet machine: system calls, and instructions.
 
-    python tests/benchmarks/counts.py syscalls --python 3.13=/a/bin/python
-    python tests/benchmarks/counts.py instructions --python 3.13=/a/bin/python --python 3.11=/b/bin/python
+    python tests/benchmarks/counts.py syscalls --python 3.14=/a/bin/python
+    python tests/benchmarks/counts.py instructions --python 3.14=/a/bin/python --python 3.13=/b/bin/python
     python tests/benchmarks/figures.py draw
 
 `syscalls` counts system calls a request of every transport over one connection (strace), `instructions` those of an
@@ -37,7 +37,7 @@ from tests.benchmarks.harness.netrows import NET
 from tests.benchmarks.harness.rounds import can_run, count_all
 from tests.benchmarks.harness.strace import Syscalls
 from tests.benchmarks.records import DATA, commit, read, rounded, write
-from tests.benchmarks.targets import PURE
+from tests.benchmarks.targets import PEERS
 
 SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
 SYSCALL_ROWS += ("streams-own-1k-10", "sock-1k-10", "udp-1k-10", "tls-1k-10", "pipe-1k-1")
@@ -47,7 +47,7 @@ SYSCALL_REQUESTS = 500
 INSIDE = {work: count for work, count in SECTIONS.items() if work not in ("reader", "pair_echo")}
 """The rows of the gate that every loop has, with their number of operations."""
 CYCLES = 100
-INSIDE_LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", PURE, PYTHON_FLOOR)
+INSIDE_LOOPS = ("asyncio", *PEERS, "loopcore", PYTHON_FLOOR)
 REQUESTS = {
     **dict.fromkeys(("tcp-1k-1", "tcp-1k-10", "tcp-16k-10", "unix-64-1", "unix-64-10"), 10_000),
     **dict.fromkeys(("buffered-1k-10", "split-1k-10", "streams-1k-10", "streams-own-1k-10", "udp-1k-10"), 10_000),
@@ -55,7 +55,7 @@ REQUESTS = {
     **dict.fromkeys(("streams-100k-10", "tls-100k-10"), 500),
 }
 """Network rows, with how many requests are counted; loops over io_uring do not run under valgrind."""
-NETWORK_LOOPS = ("uvloop", "rloop", "zloop", "loopcore", FLOOR, PYTHON_FLOOR)
+NETWORK_LOOPS = ("uvloop", "rloop", "zloop", "zuvloop", "loopcore", FLOOR, PYTHON_FLOOR)
 
 
 def syscalls(options: argparse.Namespace) -> int:

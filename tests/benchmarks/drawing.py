@@ -34,18 +34,16 @@ from tests.benchmarks.records import DATA, ROOT, read
 from tests.benchmarks.targets import (
     BOUNDS,
     LEVEL,
-    PURE,
+    PEERS,
     TARGETS,
     Medians,
     Target,
-    Verdict,
     against,
     is_at_floor,
     is_below_all,
     is_ours,
     medians_of,
     of_floor,
-    pure,
 )
 
 PAGE = ROOT / "docs" / "explanation" / "performance.md"
@@ -86,7 +84,7 @@ def only(document: dict[str, Any], rows: Iterable[str], loops: Iterable[str] | N
 def full_table(document: dict[str, Any]) -> str:
     """Every row: what each loop costs, and the better of loopcore's backends against the best peer."""
     medians = medians_of(document)
-    loops = [name for name, facts in document["loops"].items() if "skipped" not in facts and name != PURE]
+    loops = [name for name, facts in document["loops"].items() if "skipped" not in facts]
     lines = []
     for group in groups_of(document):
         bars = {bar.label: bar for bar in group.bars}
@@ -109,10 +107,7 @@ def target_table(documents: dict[str, dict[str, Any]]) -> str:
     for target in TARGETS:
         alike.setdefault((target.text, target.row.partition("-")[0]), []).append(target)
     lines = [line for targets in alike.values() for line in target_lines(targets, medians)]
-    pures = [pure_cell(pure(found)) for found in medians]
-    return table(
-        ["row", "target", *documents], [], [*lines, ["all rows", "the pure build: level with asyncio", *pures]]
-    )
+    return table(["row", "target", *documents], [], lines)
 
 
 def target_lines(targets: list[Target], medians: list[Medians]) -> Iterator[list[str]]:
@@ -134,13 +129,6 @@ def target_lines(targets: list[Target], medians: list[Medians]) -> Iterator[list
     for target in targets:
         if len(met) <= 2 or target.row not in met:
             yield [f"`{target.row}`", target.text, *(verdict_cell(target, each) for each in medians)]
-
-
-def pure_cell(verdicts: dict[str, Verdict]) -> str:
-    """How many rows of the pure build are level with asyncio or ahead of it."""
-    met = sum(verdict.met for verdict in verdicts.values())
-    text = f"{met} of {len(verdicts)} rows"
-    return f"met: {text}" if met == len(verdicts) else f"**not met: {text}**"
 
 
 def verdict_cell(target: Target, medians: Medians) -> str:
@@ -170,24 +158,9 @@ def verdict_cell(target: Target, medians: Medians) -> str:
     )
 
 
-def pure_table(documents: dict[str, dict[str, Any]]) -> str:
-    """The pure build against asyncio; what is slower is bold."""
-    found = {version: pure(medians_of(document)) for version, document in documents.items()}
-    rows = list(dict.fromkeys(row for verdicts in found.values() for row in verdicts))
-    if not rows:
-        return "Not measured."
-    lines = []
-    for row in rows:
-        texts = [verdicts.get(row) for verdicts in found.values()]
-        lines.append(
-            [f"`{row}`", *("" if each is None else each.text if each.met else f"**{each.text}**" for each in texts)]
-        )
-    return table(["row"], list(found), lines)
-
-
 def rate_table(documents: dict[str, dict[str, Any]]) -> str:
     """Operations a second of the rows that people know by that number, on the server's one CPU; the most is bold."""
-    loops = list(dict.fromkeys(loop for document in documents.values() for loop in document["loops"] if loop != PURE))
+    loops = list(dict.fromkeys(loop for document in documents.values() for loop in document["loops"]))
     lines = []
     for row in RATES:
         for version, document in documents.items():
@@ -276,11 +249,13 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
             f"{machine['cpu']}, {machine['cpus']} CPUs, "
             f"{machine['system']}, {machine['libc']}, {machine['compiler']}; "
             f"tree at commit {commits}; rounds: {least if least == most else f'{least} to {most}'}; "
-            f"load at the start: {load}."
+            f"load at the start: {load}. [Data](performance/{version}.json)"
         )
         if least < FEW or load > machine["cpus"]:
             lines.append(BUSY)
-        lines.append("\n".join(f"- {line}" for line in loop_lines(document)))
+        absent = [peer for peer in PEERS if peer not in document["loops"]]
+        found = [*loop_lines(document), *[f"not installed: {', '.join(absent)}"] * bool(absent)]
+        lines.append("\n".join(f"- {line}" for line in found))
     return "\n\n".join([*lines, *spread([medians_of(document) for document in documents.values()])])
 
 
@@ -300,10 +275,10 @@ def spread(series: list[Medians]) -> list[str]:
 def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What is drawn, by name."""
     newest = next(iter(documents))
-    loops = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore")
-    short = markdown_table(groups_of(only(documents[newest], README_ROWS, loops)))
+    short = markdown_table(groups_of(only(documents[newest], README_ROWS, ("asyncio", *PEERS, "loopcore"))))
+    short += f"\n\nPython {newest}."
     made = {"conditions": conditions(documents), "behind": behind(documents, read_counts(DATA)), "short": short}
-    made |= {"targets": target_table(documents), "pure": pure_table(documents), "rates": rate_table(documents)}
+    made |= {"targets": target_table(documents), "rates": rate_table(documents)}
     made |= {"syscalls": syscall_table(DATA), "settings": settings_table(DATA)}
     made["instructions"] = instruction_table(DATA)
     made["charts"] = "\n\n".join(

@@ -1,6 +1,6 @@
 """The figures of docs/explanation/performance.md: measure them, and draw the page from them.
 
-    python tests/benchmarks/figures.py measure --minutes 20 --python 3.13=/a/bin/python --python 3.11=/b/bin/python
+    python tests/benchmarks/figures.py measure --minutes 20 --python 3.14=/a/bin/python --python 3.13=/b/bin/python
     python tests/benchmarks/figures.py draw
 
 `measure` goes through all rows for one Python after the other, again and again until the next time would not fit
@@ -37,12 +37,10 @@ from tests.benchmarks.harness.floors import describe_floors
 from tests.benchmarks.harness.measure import NetBench, Settings
 from tests.benchmarks.harness.rounds import run_rounds, steady_rounds
 from tests.benchmarks.harness.summary import summarise
-from tests.benchmarks.records import DATA, ROOT, commit, read, rounded, write
-from tests.benchmarks.targets import PURE
+from tests.benchmarks.records import DATA, commit, read, rounded, write
+from tests.benchmarks.targets import PEERS
 
-LOOPS = ("asyncio", "uvloop", "rloop", "blazio", "zloop", "loopcore", "loopcore:uring")
-SOURCES = tuple(str(ROOT / folder) for folder in ("core", "backends", "plugins"))
-"""Put before what is installed, they make the pure build: the sources of this tree, interpreted."""
+LOOPS = ("asyncio", *PEERS, "loopcore", "loopcore:uring")
 # The row of short connections is the last: those that are closed are in TIME_WAIT for a minute.
 ROWS = (
     "micro,tcp-*-1,tcp-*-10,tcp-*-100,unix-*,buffered-1k-10,split-1k-10,sock-1k-10,"
@@ -81,9 +79,6 @@ def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Serie
         raise MeasurementError(f"{python} has a pure loopcore: install it there with LOOPCORE_COMPILE=require")
     if not str(series.loops["loopcore"]["python"]).startswith(f"{version}."):
         raise MeasurementError(f"{python} is Python {series.loops['loopcore']['python']}, and not {version}")
-    spec = dataclasses.replace(parse_loop(f"{PURE}=loopcore@{python}"), sources=SOURCES)
-    series.loops[PURE] = describe(spec)
-    series.specs.append(spec)
     for spec, facts in describe_floors(compiler, python, scratch):
         if "skipped" in facts:
             print(f"{version}: {spec.label}: {facts['skipped']}", flush=True)

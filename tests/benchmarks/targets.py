@@ -14,11 +14,12 @@ from typing import Any
 from tests.benchmarks.harness.floors import FLOOR
 from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
 
-PURE = "pure"
+PEERS = ("uvloop", "rloop", "blazio", "zloop", "zuvloop")
+"""The loops that loopcore is compared with. Those that a Python has no wheel for are left out there."""
 LEVEL = 0.97
 """A ratio above this is level: medians of one build differ by that much from run to run."""
 
-BOUNDS = (FLOOR, PYTHON_FLOOR, PURE)
+BOUNDS = (FLOOR, PYTHON_FLOOR)
 """What is measured beside the loops and is no peer."""
 
 Medians = Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -177,16 +178,6 @@ def rate(row: str) -> Target:
     return Target(row, "ahead of all in requests a second", judge, by_cost=False)
 
 
-def pure(medians: Medians) -> dict[str, Verdict]:
-    """By row: the pure build against asyncio."""
-    found = {}
-    for row, loops in medians.items():
-        if PURE in loops and "asyncio" in loops and loops["asyncio"]["primary"] > _NOTHING:
-            ratio = loops["asyncio"]["primary"] / loops[PURE]["primary"]
-            found[row] = Verdict(f"{ratio:.2f} x asyncio", ratio >= LEVEL, ratio)
-    return found
-
-
 def of_floor(target: Target, medians: Medians, share: float = 1.0) -> Verdict | None:
     """The verdict for a loop that costs as much as that share of the floor with Python; None where there is none.
 
@@ -221,7 +212,7 @@ _FLAT = 0.9
 _NOTHING = 8.0
 """Below so many bytes (or nanoseconds) a figure is rounding, and no ratio is made of it."""
 
-_NATIVE = ("uvloop", "rloop", "zloop")
+_NATIVE = ("uvloop", "rloop", "zloop", "zuvloop")
 _SIZES = ("64", "1k", "16k", "100k")
 _TCP, _UNIX = (
     tuple(f"{over}-{size}-{connections}" for size in _SIZES for connections in (1, 10, 100)) for over in ("tcp", "unix")

@@ -101,7 +101,12 @@ def test_rows_of_another_day_a_busier_hour_and_another_commit_are_told() -> None
     found["runs"] += [{"date": "2026-01-04T00:00:00", "load_average": [0.7], "commit": "beef", "rows": []}]
     text = drawing.conditions({"3.13": found})
     assert text.startswith("**Python 3.13**, 2026-01-02 to 2026-01-04: CPU, ")
-    assert "; tree at commit c0ffee, beef; rounds: 5; load at the start: 0.7." in text
+    assert "; tree at commit c0ffee, beef; rounds: 5; load at the start: 0.7. " in text
+
+
+def test_peers_that_were_not_installed_are_named() -> None:
+    text = drawing.conditions({"3.13": document(uvloop=1.0, rloop=1.0, zloop=1.0, loopcore=1.0)})
+    assert text.endswith("\n- not installed: blazio, zuvloop")
 
 
 def test_how_far_the_same_program_is_apart_is_told() -> None:

@@ -35,8 +35,8 @@ def test_every_target_is_of_a_row_that_is_measured() -> None:
 
 
 @pytest.mark.parametrize(("ours", "met"), [(50.0, True), (51.0, False)])
-def test_ahead_is_of_the_best_peer_and_neither_the_c_server_nor_the_pure_build_is_one(ours: float, met: bool) -> None:
-    found = medians(asyncio=200.0, uvloop=100.0, c=10.0, pure=20.0, loopcore=ours)
+def test_ahead_is_of_the_best_peer_and_the_c_server_is_none(ours: float, met: bool) -> None:
+    found = medians(asyncio=200.0, uvloop=100.0, c=10.0, loopcore=ours)
     assert verdict(targets.ahead("row", 2), found) == (f"{100 / ours:.2f} x uvloop", met)
 
 
@@ -139,31 +139,6 @@ def test_the_floor_with_python_is_told_in_a_column_and_no_peer() -> None:
     assert drawing.full_table(document).splitlines()[2] == (
         "| `spawn` | 400 ns | **300 ns** | 200 ns | 1.33 x asyncio | 1.50 |"
     )
-
-
-def test_the_pure_build_is_judged_against_asyncio_and_has_no_part_in_the_other_tables() -> None:
-    document = {
-        "loops": {loop: {"version": "1"} for loop in ("asyncio", "loopcore", "pure")},
-        "operations": {},
-        "figures": [
-            {"row": row, "loop": loop, "primary": "cpu_ns", "medians": {"cpu_ns": cost, "wall_ns": cost}, "note": None}
-            for row, loop, cost in [
-                ("sleep0", "asyncio", 100.0),
-                ("sleep0", "loopcore", 40.0),
-                ("sleep0", "pure", 50.0),
-                ("process", "asyncio", 100.0),
-                ("process", "pure", 125.0),
-            ]
-        ],
-    }
-    assert drawing.pure_table({"3.13": document}).splitlines()[2:] == [
-        "| `sleep0` | 2.00 x asyncio |",
-        "| `process` | **0.80 x asyncio** |",
-    ]
-    assert "pure" not in drawing.full_table(document)
-    line = drawing.target_table({"3.13": document}).splitlines()[-1]
-    assert line == "| all rows | the pure build: level with asyncio | **not met: 1 of 2 rows** |"
-    assert "| `process` | 3.13 | **10,000,000** |  |" in drawing.rate_table({"3.13": document}).splitlines()
 
 
 def test_rows_of_one_kind_that_all_meet_a_target_share_a_line_with_the_one_that_meets_it_by_least() -> None:
