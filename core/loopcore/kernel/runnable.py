@@ -53,5 +53,4 @@ class Runnable:
 def run(runnable: Runnable) -> None:
     """Run `runnable`, as the tick does."""
     runnable._run()
-    if not cython.compiled:
-        del runnable  # a live traceback would pin this frame, and through it the finished task
+    del runnable  # a live traceback would pin this frame, and through it the finished task

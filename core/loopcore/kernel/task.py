@@ -365,7 +365,7 @@ class Task(Future):
             report_unseen(self)
 
     def __dealloc__(self) -> None:
-        if cython.compiled and _LISTS:
+        if _LISTS:  # interpreted, nobody calls this
             delist(self)  # the list holds no reference
 
 

@@ -33,6 +33,11 @@ else:
 
     from loopcore._native.interpreter import copy_context
 
+    def begin(task: "Task", coro: Any, name: Any, context: Context) -> None:
+        AsyncioTask.__init__(task, coro, loop=_NOWHERE, name=name, context=context)
+        AsyncioTask._log_destroy_pending.__set__(task, False)
+
+
 IN_USE = sys.version_info >= (3, 14) and asyncio.Task is not asyncio.tasks._PyTask
 """Whether tasks are made of these classes; elsewhere (PyPy has no `asyncio.Task` in C) a step is all there is."""
 
@@ -71,11 +76,7 @@ class Task(AsyncioTask):  # type: ignore[misc]
             context = copy_context()
         else:
             check_context(context)
-        if cython.compiled:
-            begin(self, coro, name, context)
-        else:
-            AsyncioTask.__init__(self, coro, loop=_NOWHERE, name=name, context=context)
-            AsyncioTask._log_destroy_pending.__set__(self, False)
+        begin(self, coro, name, context)
         self._step: Any = Step.__new__(Step)
         self._step._shown = self
         try:

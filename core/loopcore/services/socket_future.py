@@ -114,8 +114,7 @@ class SocketFuture(Future):
         except BaseException as exc:
             self._leave()
             self._set_exception(exc)
-            if not cython.compiled:
-                del self  # the error's traceback refers to this frame
+            del self  # the error's traceback refers to this frame
         else:
             self._set_result(result)
             self._leave_with(result)
