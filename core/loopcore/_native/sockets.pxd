@@ -1,5 +1,5 @@
 cdef extern from "loopcore/_native/sockets.h":
-    object receive "loopcore_receive" (object sock, int fd, Py_ssize_t size)
+    bytes receive "loopcore_receive" (object sock, int fd, Py_ssize_t size)
     Py_ssize_t receive_into "loopcore_receive_into" (object sock, int fd, object buffer) except -2
     Py_ssize_t receive_behind "loopcore_receive_behind" (
         object sock, int fd, Py_ssize_t size, bytearray unread

@@ -31,11 +31,11 @@ cdef object _run_phase(Scheduler loop, str phase)
 cdef int _run_work_of(Scheduler loop, str phase) except -1
 @cython.locals(sampler=CallbackSampler)
 cdef object _set_timing(Scheduler loop, bint on)
-cdef object wait_observed(Scheduler loop, double timeout)
+cdef list wait_observed(Scheduler loop, double timeout)
 cdef double _ask_timeout(Scheduler loop, double timeout) except? -2
 @cython.locals(sooner=double)
 cdef double _as_it_is_now(Scheduler loop, double timeout) except? -2
 @cython.locals(sampler=CallbackSampler)
-cdef object _wait_measured(Scheduler loop, double timeout)
+cdef list _wait_measured(Scheduler loop, double timeout)
 @cython.locals(sampler=CallbackSampler)
 cdef object _open_window_if_due(Scheduler loop)

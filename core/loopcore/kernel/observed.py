@@ -5,7 +5,6 @@ Separate from the tick itself, so that a loop without observers runs the same co
 
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel import flags, phases, sources
@@ -215,7 +214,7 @@ def _set_timing(loop: "Scheduler", on: bool) -> None:
 # The wait
 
 
-def wait_observed(loop: "Scheduler", timeout: float) -> Sequence[Any]:
+def wait_observed(loop: "Scheduler", timeout: float) -> list[Any]:
     """Wait between the hooks of the poll phase, for less time if a policy asks for it."""
     if timeout != 0.0 and loop.probes.owner("loopcore_poll_timeout") is not None:
         timeout = _as_it_is_now(loop, _ask_timeout(loop, timeout))
@@ -245,7 +244,7 @@ def _as_it_is_now(loop: "Scheduler", timeout: float) -> float:
     return sooner if timeout < 0.0 or 0.0 <= sooner < timeout else timeout
 
 
-def _wait_measured(loop: "Scheduler", timeout: float) -> Sequence[Any]:
+def _wait_measured(loop: "Scheduler", timeout: float) -> list[Any]:
     sampler = loop._sampler
     if sampler is None:
         return loop.poller.wait(timeout)

@@ -3,7 +3,7 @@
 docs/reference/tick.md describes what each phase does and which order follows from it.
 """
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from loopcore.kernel.handle import Handle
 
@@ -19,6 +19,9 @@ CLOSE: Final = "close"
 PHASES: Final = (IDLE, PREPARE, POLL, PENDING, IO, CHECK, TIMERS, CLOSE)
 OPEN_PHASES: Final = (IDLE, PREPARE, CHECK)
 """The phases to which a program can add callbacks."""
+
+NO_EVENTS: Final[list[Any]] = []
+"""The events of a tick that did not wait; never changed."""
 
 
 class Closeable(Protocol):

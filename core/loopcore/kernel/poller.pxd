@@ -24,6 +24,6 @@ cdef class Poller:
     @cython.locals(now=double)
     cpdef bint must_poll(self) except -1
     cpdef object poll_next(self)
-    cpdef object wait(self, double timeout)
+    cpdef list wait(self, double timeout)
     cpdef object use(self, object backend)
     cpdef object close(self)

@@ -13,7 +13,6 @@ A wait costs a system call, and while callbacks are ready it could only look, no
 docs/adr/0003-order-of-a-tick-polls-and-clock.md
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from loopcore.kernel.completions import Completions
@@ -84,14 +83,14 @@ class Poller:
         """Have the next tick poll, whatever work it has."""
         self._skipped = _MANY_TICKS
 
-    def wait(self, timeout: float) -> Sequence[Any]:
+    def wait(self, timeout: float) -> list[Any]:
         """Wait for events for at most `timeout` seconds, without limit if it is negative."""
         self._rested = timeout != 0.0
         self.readiness.changed = False  # before the wait: a signal handler may register a descriptor in it
-        events: Sequence[Any] = wait_in(self._port, None if timeout < 0.0 else timeout)
+        events = wait_in(self._port, None if timeout < 0.0 else timeout)
         self._skipped = 0
         self.readiness.tick += 1
-        return events
+        return events if isinstance(events, list) else list(events)
 
     def use(self, backend: "ReadinessBackend | CompletionBackend") -> None:
         """Wait in `backend`, which has the same kind of port as the previous one; that one is closed."""

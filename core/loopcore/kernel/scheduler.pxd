@@ -22,7 +22,7 @@ cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS
 cdef int _THREADSAFE
 cdef int _READY
-cdef object _NO_EVENTS
+cdef list _NO_EVENTS
 
 
 # The methods of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call would
@@ -63,7 +63,7 @@ cdef class Scheduler:
     cdef list _immediates
     cdef ReadyQueue _flushes
     cdef list _closing
-    cdef object _events
+    cdef list _events
     cdef list _deferred_events
     cdef list _due
     cdef int _source
@@ -87,7 +87,7 @@ cdef class Scheduler:
     cdef int _drop_all(self) except -1
     cdef int _check_initialized(self) except -1
     cdef int _run_first_phases(self) except -1
-    cdef object _wait(self, double timeout)
+    cdef list _wait(self, double timeout)
     cdef int _finish_tick(self) except -1
     cdef int _stop_measuring(self) except -1
     cdef int _set_window(self, bint is_open) except -1

@@ -75,7 +75,7 @@ else:
 _CLOSED, _IDLE, _DEBUG = flags.CLOSED, flags.IDLE, flags.DEBUG
 _WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
 _THREADSAFE, _READY = THREADSAFE, READY
-_NO_EVENTS: Sequence[Any] = ()
+_NO_EVENTS = phases.NO_EVENTS
 
 FACTORIES_NAME = sys.version_info >= (3, 14)
 """Whether a task factory receives the name, as asyncio's does: an eager task runs its first step with it."""
@@ -146,7 +146,7 @@ class Scheduler:
         self._immediates: list[Handle] = []
         self._flushes: ReadyQueue = ReadyQueue()
         self._closing: list[Closeable] = []
-        self._events: Any = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
+        self._events: list[Any] = _NO_EVENTS  # (fd, bits) of each, or (operation, result, more)
         self._deferred_events: list[Any] | None = None  # events for the next tick, which then does not poll
         self._due: list[TimerHandle] = []
         self._source: int = _READY
@@ -587,8 +587,7 @@ class Scheduler:
         """Run the phases idle, prepare and poll; return the events of the wait, which must go to `process_events`."""
         self._check_initialized()
         with as_running_loop(self):
-            events: Sequence[Any] = begin_tick(self)
-        return events
+            return begin_tick(self)  # type: ignore[no-any-return]
 
     def process_events(self, events: Sequence[Any]) -> None:
         """Take the events that `poll_events` returned; after this the work of the tick is fixed."""
@@ -611,7 +610,7 @@ class Scheduler:
             run_phase_callbacks(self, phases.IDLE)
             run_phase_callbacks(self, phases.PREPARE)
 
-    def _wait(self, timeout: float) -> Sequence[Any]:
+    def _wait(self, timeout: float) -> list[Any]:
         if self._tick_observed or self._sampler is not None:
             return wait_observed(self, timeout)  # type: ignore[no-any-return]
         return self.poller.wait(timeout)

@@ -9,7 +9,6 @@ docs/reference/tick.md lists the phases.
 ran. The functions here know nothing of observers: `loopcore.kernel.observed` calls the same phases between hooks.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopcore.kernel import phases, sources
@@ -21,8 +20,7 @@ from loopcore.ports.operations import Operation
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
 
-NO_EVENTS: Sequence[Any] = ()
-_NO_EVENTS = NO_EVENTS
+_NO_EVENTS = phases.NO_EVENTS
 _NEVER = float("inf")
 _RECEIVE_BUDGET, _NO_BUDGET = RECEIVE_BUDGET, 1 << 62
 _READABLE, _WRITABLE = READ | ERROR | HANGUP, WRITE | ERROR | HANGUP
@@ -33,7 +31,7 @@ _PHASE, _FLUSH = sources.PHASE, sources.FLUSH
 # Idle, prepare, poll
 
 
-def begin_tick(loop: "Scheduler") -> Any:
+def begin_tick(loop: "Scheduler") -> list[Any]:
     """Run the phases idle, prepare and poll; return the events of the wait."""
     if loop._tick_observed or loop._has_phase_callbacks:
         loop._run_first_phases()
@@ -78,7 +76,7 @@ def time_to_deadline(loop: "Scheduler") -> float:
     return min(max(deadline - loop._clock.now(), 0.0), LONGEST_WAIT)
 
 
-def poll(loop: "Scheduler", timeout: float) -> Any:
+def poll(loop: "Scheduler", timeout: float) -> list[Any]:
     """Wait for events, and collect them and the timers that are due; nothing is run."""
     loop._waiting = True  # for other threads; an interruption leaves it set until the next wait, which is soon
     events = loop._wait(timeout)
@@ -176,7 +174,7 @@ def run_ready(loop: "Scheduler", fd: int, bits: int, tick: int) -> int:
     return count
 
 
-def defer_events(loop: "Scheduler", events: Sequence[Any], position: int, tick: int) -> int:
+def defer_events(loop: "Scheduler", events: list[Any], position: int, tick: int) -> int:
     """Defer the events behind `position` to the next tick, except those for the program's own callbacks.
 
     Sockets tolerate an event that is no longer true, the program's callbacks need not. Those run now.
@@ -196,7 +194,7 @@ def defer_events(loop: "Scheduler", events: Sequence[Any], position: int, tick: 
     return count
 
 
-def run_completions(loop: "Scheduler", events: Sequence[Any]) -> int:
+def run_completions(loop: "Scheduler", events: list[Any]) -> int:
     """Dispatch the completions of the wait."""
     tick = loop.readiness.tick
     count = position = 0

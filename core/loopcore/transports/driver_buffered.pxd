@@ -23,7 +23,7 @@ cdef class BufferedStreamDriver(StreamDriver):
     cpdef object shut_down_writing(self)
     @cython.locals(unread=bytearray)
     cdef Py_ssize_t _receive(self) except -1
-    @cython.locals(nbytes=Py_ssize_t)
+    @cython.locals(data=bytes, nbytes=Py_ssize_t)
     cdef Py_ssize_t _receive_bytes(self) except -1
     @cython.locals(nbytes=Py_ssize_t)
     cdef Py_ssize_t _receive_behind(self, bytearray unread) except -1
