@@ -100,7 +100,7 @@ async def test_code_taken_through_the_popen_object_is_known(
 
 
 @pytest.mark.usefixtures("can_be_seen")
-def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
+async def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
     loop: asyncio.AbstractEventLoop, children: Children
 ) -> None:
     reaped, never = threading.Event(), threading.Event()
@@ -113,18 +113,15 @@ def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
             never.wait(0.2)
             process.returncode = os.waitstatus_to_exitcode(status)
 
-    async def main() -> None:
-        code: asyncio.Future[int] = loop.create_future()
-        with subprocess.Popen(["sh", "-c", "read _; exit 7"], stdin=subprocess.PIPE) as process:
-            thread = threading.Thread(target=ask, args=(process,))
-            thread.start()
-            children.watch(process, code.set_result)
-            process.stdin.close()  # type: ignore[union-attr]
-            assert await code == 7
-            thread.join()
-        assert reaped.is_set()
-
-    run(loop, main())
+    code: asyncio.Future[int] = loop.create_future()
+    with subprocess.Popen(["sh", "-c", "read _; exit 7"], stdin=subprocess.PIPE) as process:
+        thread = threading.Thread(target=ask, args=(process,))
+        thread.start()
+        children.watch(process, code.set_result)
+        process.stdin.close()  # type: ignore[union-attr]
+        assert await code == 7
+        thread.join()
+    assert reaped.is_set()
 
 
 @pytest.mark.usefixtures("children")

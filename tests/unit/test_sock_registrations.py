@@ -208,7 +208,7 @@ async def test_a_read_that_got_less_is_followed_by_a_wait(loop: loopcore.EventLo
     assert await loop.sock_recv(left, 10) == b"more"
 
 
-def test_a_read_that_asks_for_nothing_or_nonsense_does_not_wait(loop: loopcore.EventLoop, pair: Pair) -> None:
+async def test_a_read_that_asks_for_nothing_or_nonsense_does_not_wait(loop: loopcore.EventLoop, pair: Pair) -> None:
     left, right = pair
 
     def at_once(reading: Coroutine[object, object, object]) -> object:
@@ -221,20 +221,17 @@ def test_a_read_that_asks_for_nothing_or_nonsense_does_not_wait(loop: loopcore.E
         reading.close()
         return "waits"
 
-    async def main() -> None:
-        for reading, answer in (
-            (lambda: loop.sock_recv(left, 0), b""),
-            (lambda: loop.sock_recv(left, -1), ValueError),
-            (lambda: loop.sock_recv(left, "1"), TypeError),  # type: ignore[arg-type]
-            (lambda: loop.sock_recv_into(left, bytearray()), 0),
-            (lambda: loop.sock_recv_into(left, memoryview(b"abc")), TypeError),
-            (lambda: loop.sock_recv_into(left, b"abc"), TypeError),
-            (lambda: loop.sock_recv_into(left, bytearray(1)), "waits"),
-        ):
-            await receive_late(left, right)
-            assert at_once(reading()) == answer
-
-    loop.run_until_complete(main())
+    for reading, answer in (
+        (lambda: loop.sock_recv(left, 0), b""),
+        (lambda: loop.sock_recv(left, -1), ValueError),
+        (lambda: loop.sock_recv(left, "1"), TypeError),  # type: ignore[arg-type]
+        (lambda: loop.sock_recv_into(left, bytearray()), 0),
+        (lambda: loop.sock_recv_into(left, memoryview(b"abc")), TypeError),
+        (lambda: loop.sock_recv_into(left, b"abc"), TypeError),
+        (lambda: loop.sock_recv_into(left, bytearray(1)), "waits"),
+    ):
+        await receive_late(left, right)
+        assert at_once(reading()) == answer
 
 
 def test_a_loop_that_stands_still_in_between_reads_on(loop: loopcore.EventLoop, pair: Pair) -> None:

@@ -271,7 +271,7 @@ async def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_ano
     assert len(called) == before
 
 
-def test_a_comparison_may_finish_the_future(loop: Any) -> None:
+async def test_a_comparison_may_finish_the_future(loop: Any) -> None:
     called: list[Any] = []
 
     class Callback:
@@ -286,17 +286,14 @@ def test_a_comparison_may_finish_the_future(loop: Any) -> None:
 
         __hash__ = None  # type: ignore[assignment]
 
-    async def main() -> None:
-        callback = Callback()
-        callback.future = future = loop.create_future()
-        future.add_done_callback(callback)
-        future.add_done_callback(called.append)
-        future.remove_done_callback(print)
-        await asyncio.sleep(0)
-        assert called == [future, future]
-        assert future._callbacks is None
-
-    loop.run_until_complete(main())
+    callback = Callback()
+    callback.future = future = loop.create_future()
+    future.add_done_callback(callback)
+    future.add_done_callback(called.append)
+    future.remove_done_callback(print)
+    await asyncio.sleep(0)
+    assert called == [future, future]
+    assert future._callbacks is None
 
 
 @pytest.mark.parametrize("end", ["set_result", "set_exception", "cancel"])

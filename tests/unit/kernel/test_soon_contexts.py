@@ -351,23 +351,20 @@ def adding_another(loop: Any, future: Any) -> None:
 
 
 @pytest.mark.parametrize("between", [removing_another, replacing_call_soon, in_debug_mode, adding_another])
-def test_a_done_callback_has_its_own_context_whatever_comes_between(loop: Any, between: Any) -> None:
+async def test_a_done_callback_has_its_own_context_whatever_comes_between(loop: Any, between: Any) -> None:
     seen: list[Any] = []
 
     def look_and_set(future: Any) -> None:
         seen.append((future.result(), variable.get()))
         variable.set(f"of {future.result()}")
 
-    async def main() -> None:
-        variable.set("outer")
-        futures = [loop.create_future() for _ in range(3)]
-        for future in futures:
-            future.add_done_callback(look_and_set)
-        between(loop, futures[1])
-        variable.set("later")
-        for number, future in enumerate(futures):
-            future.set_result(number)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    variable.set("outer")
+    futures = [loop.create_future() for _ in range(3)]
+    for future in futures:
+        future.add_done_callback(look_and_set)
+    between(loop, futures[1])
+    variable.set("later")
+    for number, future in enumerate(futures):
+        future.set_result(number)
+    await asyncio.sleep(0)
     assert seen == [(0, "outer"), (1, "outer"), (2, "outer")]
