@@ -223,27 +223,23 @@ class Between:
 
 
 @pytest.mark.parametrize("end", ["given up", "refused"])
-def test_child_that_the_port_gives_up_is_watched_otherwise(loop: Any, end: str) -> None:
+async def test_child_that_the_port_gives_up_is_watched_otherwise(loop: Any, end: str) -> None:
     if not knows_processes(loop):
         pytest.skip("the backend does not wait for processes")
     between = Between(loop, OSError(errno.ENOMEM, "no room") if end == "refused" else None)
-
-    async def main() -> None:
-        ends: list[int] = []
-        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-            Children(between).watch(process, ends.append)
-            (asked,) = between.asked
-            if end == "given up":
-                loop.completions.cancel(asked)
-            while asked.pending:
-                await asyncio.sleep(0)
-            assert not ends
-            process.communicate()
-            while not ends:
-                await asyncio.sleep(0)
-            assert ends == [0]
-
-    run(loop, main())
+    ends: list[int] = []
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        Children(between).watch(process, ends.append)
+        (asked,) = between.asked
+        if end == "given up":
+            loop.completions.cancel(asked)
+        while asked.pending:
+            await asyncio.sleep(0)
+        assert not ends
+        process.communicate()
+        while not ends:
+            await asyncio.sleep(0)
+        assert ends == [0]
 
 
 async def test_child_that_the_port_watches_takes_no_descriptor(loop: Any) -> None:
