@@ -294,7 +294,9 @@ class Closer(Ring):
 
 
 @pytest.mark.parametrize("first", ["closer", "transport"])
-def test_number_of_a_collected_transport_belongs_to_its_next_owner(loop: Any, make_pair: Pair, first: str) -> None:
+async def test_number_of_a_collected_transport_belongs_to_its_next_owner(
+    loop: Any, make_pair: Pair, first: str
+) -> None:
     """Two finalizers run for one transport, in either order: its own, and a writer's, which closes it."""
 
     async def drop() -> socket.socket:
@@ -309,24 +311,20 @@ def test_number_of_a_collected_transport_belongs_to_its_next_owner(loop: Any, ma
         protocol.closer = closer
         return far
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        far_of_dropped = await drop()
-        gc.collect()
-        pairs = [make_pair() for _ in range(3)]
-        readable = [asyncio.Event() for _ in pairs]
-        for (near, _), event in zip(pairs, readable, strict=True):
-            loop.add_reader(near, event.set)
-        await settle()
-        assert await end_of(far_of_dropped) == b""
-        for (near, far), event in zip(pairs, readable, strict=True):
-            far.send(MESSAGE)
-            await event.wait()
-            loop.remove_reader(near)
-            near.close()
-            far.close()
-
-    run(loop, main())
+    far_of_dropped = await drop()
+    gc.collect()
+    pairs = [make_pair() for _ in range(3)]
+    readable = [asyncio.Event() for _ in pairs]
+    for (near, _), event in zip(pairs, readable, strict=True):
+        loop.add_reader(near, event.set)
+    await settle()
+    assert await end_of(far_of_dropped) == b""
+    for (near, far), event in zip(pairs, readable, strict=True):
+        far.send(MESSAGE)
+        await event.wait()
+        loop.remove_reader(near)
+        near.close()
+        far.close()
 
 
 async def exchange(count: int, drop: Callable[[], Awaitable[None]], collecting: Callable[[int], Any]) -> None:
@@ -376,7 +374,7 @@ def test_collector_that_never_rests_loses_and_doubles_nothing(loop: Any) -> None
         run(loop, exchange(40, drop_some, contextlib.nullcontext))
 
 
-def test_finalizer_may_close_what_the_same_harvest_has_received_for(loop: Any) -> None:
+async def test_finalizer_may_close_what_the_same_harvest_has_received_for(loop: Any) -> None:
     """It runs in the middle of a harvest, and closes connections of which that has results, or had."""
 
     async def once(turn: int) -> None:
@@ -404,8 +402,5 @@ def test_finalizer_may_close_what_the_same_harvest_has_received_for(loop: Any) -
             assert recorder.received() in ([b"%04d" % number] if number % 2 else [b"%04d" % number, b""])
             far.close()
 
-    async def main() -> None:
-        for turn in range(TURNS):
-            await once(turn)
-
-    run(loop, main())
+    for turn in range(TURNS):
+        await once(turn)

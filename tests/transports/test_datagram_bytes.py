@@ -16,7 +16,7 @@ from tests.transports.datagram_support import (
     udp_socket,
     unix_socket,
 )
-from tests.transports.recorder import run, settle
+from tests.transports.recorder import settle
 
 Loop = asyncio.AbstractEventLoop
 
@@ -185,7 +185,7 @@ async def test_a_unix_endpoint_without_a_peer_sends_by_path(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_many_peers_are_answered_by_the_addresses_they_are_known_by(
+async def test_many_peers_are_answered_by_the_addresses_they_are_known_by(
     loop: asyncio.AbstractEventLoop, family: socket.AddressFamily
 ) -> None:
     host = "127.0.0.1" if family == socket.AF_INET else "::1"
@@ -199,27 +199,24 @@ def test_many_peers_are_answered_by_the_addresses_they_are_known_by(
             seen[data] = address
             self.transport.sendto(data, address if len(seen) % 2 else (*address,))
 
-    async def main() -> None:
-        try:
-            transport, _ = await loop.create_datagram_endpoint(Echo, local_addr=(host, 0), family=family)
-        except OSError:
-            pytest.skip("this machine has no such addresses")
-        address = transport.get_extra_info("sockname")
-        peers = rivals(family, host)
-        try:
-            for each in (*range(5), *range(4, -1, -1), 0, 1, 0, 2, 0, 0):
-                peer = peers[each]
-                peer.sendto(b"%d" % each, address)
-                data, sender = await loop.sock_recvfrom(peer, 100)
-                assert (data, sender) == (b"%d" % each, address)
-                assert seen[data][1] == peer.getsockname()[1]
-        finally:
-            for peer in peers:
-                peer.close()
-            transport.close()
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    try:
+        transport, _ = await loop.create_datagram_endpoint(Echo, local_addr=(host, 0), family=family)
+    except OSError:
+        pytest.skip("this machine has no such addresses")
+    address = transport.get_extra_info("sockname")
+    peers = rivals(family, host)
+    try:
+        for each in (*range(5), *range(4, -1, -1), 0, 1, 0, 2, 0, 0):
+            peer = peers[each]
+            peer.sendto(b"%d" % each, address)
+            data, sender = await loop.sock_recvfrom(peer, 100)
+            assert (data, sender) == (b"%d" % each, address)
+            assert seen[data][1] == peer.getsockname()[1]
+    finally:
+        for peer in peers:
+            peer.close()
+        transport.close()
+        await asyncio.sleep(0)
 
 
 def rivals(family: socket.AddressFamily, host: str) -> list[socket.socket]:
@@ -239,7 +236,7 @@ def rivals(family: socket.AddressFamily, host: str) -> list[socket.socket]:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_what_a_protocol_keeps_is_not_changed_by_the_next(loop: Loop, keeps: bool) -> None:
+async def test_what_a_protocol_keeps_is_not_changed_by_the_next(keeps: bool) -> None:
     kept: list[Any] = []
     hashes: list[int] = []
 
@@ -248,35 +245,29 @@ def test_what_a_protocol_keeps_is_not_changed_by_the_next(loop: Loop, keeps: boo
             hashes.append(hash(data))
             kept.append(data if keeps else memoryview(data))
 
-    async def main() -> None:
-        with udp_socket() as peer:
-            async with endpoint(Keeper(), ANY_PORT) as transport:
-                name = transport.get_extra_info("sockname")
-                sent = [bytes([number]) * size for number, size in enumerate((100, 100, 90, 60, 100, 2000, 1500, 90))]
-                for number, data in enumerate(sent):
-                    peer.sendto(data, name)
-                    while len(kept) <= number:
-                        await asyncio.sleep(0)
-                assert kept == sent
-                assert hashes == [hash(data) for data in sent]
-
-    run(loop, main())
+    with udp_socket() as peer:
+        async with endpoint(Keeper(), ANY_PORT) as transport:
+            name = transport.get_extra_info("sockname")
+            sent = [bytes([number]) * size for number, size in enumerate((100, 100, 90, 60, 100, 2000, 1500, 90))]
+            for number, data in enumerate(sent):
+                peer.sendto(data, name)
+                while len(kept) <= number:
+                    await asyncio.sleep(0)
+            assert kept == sent
+            assert hashes == [hash(data) for data in sent]
 
 
-def test_bytes_that_serve_again_are_as_new(loop: Loop) -> None:
+async def test_bytes_that_serve_again_are_as_new() -> None:
     seen: list[tuple[int, bytes, int]] = []
 
     class Reader(asyncio.DatagramProtocol):
         def datagram_received(self, data: bytes, address: Any) -> None:
             seen.append((len(data), data[-1:], hash(data)))
 
-    async def main() -> None:
-        with udp_socket() as peer:
-            async with endpoint(Reader(), ANY_PORT) as transport:
-                for size in (1000, 999, 600, 1000, 2000, 64, 63, 0, 500):
-                    data = bytes([size % 251]) * size
-                    peer.sendto(data, transport.get_extra_info("sockname"))
-                    while not seen or seen[-1] != (size, data[-1:], hash(data)):
-                        await asyncio.sleep(0)
-
-    run(loop, main())
+    with udp_socket() as peer:
+        async with endpoint(Reader(), ANY_PORT) as transport:
+            for size in (1000, 999, 600, 1000, 2000, 64, 63, 0, 500):
+                data = bytes([size % 251]) * size
+                peer.sendto(data, transport.get_extra_info("sockname"))
+                while not seen or seen[-1] != (size, data[-1:], hash(data)):
+                    await asyncio.sleep(0)

@@ -83,7 +83,7 @@ def test_the_ports_own_refusal_is_raised(loop: Loop) -> None:
         assert caught.value.errno == errno.EADDRINUSE
 
 
-def test_names_are_looked_up_for_datagrams(loop: Loop) -> None:
+async def test_names_are_looked_up_for_datagrams(loop: Loop) -> None:
     asked: list[Any] = []
     look_up = loop.getaddrinfo
 
@@ -91,17 +91,14 @@ def test_names_are_looked_up_for_datagrams(loop: Loop) -> None:
         asked.append((host, port, kwargs))
         return await look_up("127.0.0.1", port, **kwargs)
 
-    async def main() -> None:
-        with udp_socket() as peer:
-            address = ("peer.example", peer.getsockname()[1])
-            async with endpoint(DatagramRecorder(), remote_addr=address, family=socket.AF_INET) as transport:
-                transport.sendto(b"x")
-                assert await drain(peer, 1) == [b"x"]
-            (asking,) = asked
-            assert asking == (*address, {"family": socket.AF_INET, "type": socket.SOCK_DGRAM, "proto": 0, "flags": 0})
-
     loop.getaddrinfo = getaddrinfo  # type: ignore[assignment, method-assign]
-    run(loop, main())
+    with udp_socket() as peer:
+        address = ("peer.example", peer.getsockname()[1])
+        async with endpoint(DatagramRecorder(), remote_addr=address, family=socket.AF_INET) as transport:
+            transport.sendto(b"x")
+            assert await drain(peer, 1) == [b"x"]
+        (asking,) = asked
+        assert asking == (*address, {"family": socket.AF_INET, "type": socket.SOCK_DGRAM, "proto": 0, "flags": 0})
 
 
 def test_a_name_without_addresses_is_an_error(loop: Loop) -> None:
@@ -112,22 +109,19 @@ def test_a_name_without_addresses_is_an_error(loop: Loop) -> None:
     refused(loop, OSError, r"getaddrinfo\(\) returned empty list", ("peer.example", 1))
 
 
-def test_the_next_address_is_tried_and_the_first_refusal_raised(loop: Loop) -> None:
+async def test_the_next_address_is_tried_and_the_first_refusal_raised(loop: Loop) -> None:
     async def getaddrinfo(host: Any, port: Any, **kwargs: Any) -> list[Any]:
         first = (socket.AF_INET6, socket.SOCK_DGRAM, 0, "", ("2001:db8::1", 0, 0, 0))  # for documentation: not ours
         if host == "both.example":
             return [first, (socket.AF_INET, socket.SOCK_DGRAM, 0, "", ANY_PORT)]
         return [first]
 
-    async def main() -> None:
-        async with endpoint(DatagramRecorder(), ("both.example", 0)) as transport:
-            assert transport.get_extra_info("sockname")[0] == "127.0.0.1"
-        with pytest.raises(OSError) as caught:
-            await loop.create_datagram_endpoint(DatagramRecorder, ("one.example", 0))
-        assert caught.value.errno == errno.EADDRNOTAVAIL
-
     loop.getaddrinfo = getaddrinfo  # type: ignore[assignment, method-assign]
-    run(loop, main())
+    async with endpoint(DatagramRecorder(), ("both.example", 0)) as transport:
+        assert transport.get_extra_info("sockname")[0] == "127.0.0.1"
+    with pytest.raises(OSError) as caught:
+        await loop.create_datagram_endpoint(DatagramRecorder, ("one.example", 0))
+    assert caught.value.errno == errno.EADDRNOTAVAIL
 
 
 @pytest.mark.covers("EventLoop.create_datagram_endpoint(reuse_port)")

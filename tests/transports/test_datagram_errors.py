@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.transports.datagram_support import ANY_PORT, DatagramRecorder, drain, endpoint, udp_socket
-from tests.transports.recorder import Handled, run, settle
+from tests.transports.recorder import Handled, settle
 
 Loop = asyncio.AbstractEventLoop
 
@@ -112,23 +112,19 @@ async def test_what_error_received_raises_within_sendto_reaches_the_caller(deaf:
 
 
 @pytest.mark.parametrize("address", [None, "nonsense", ("127.0.0.1",), ("127.0.0.1\0.example", 9)])
-def test_an_address_that_is_none_ends_the_transport(loop: Loop, address: Any) -> None:
+async def test_an_address_that_is_none_ends_the_transport(loop: Loop, address: Any) -> None:
     handled = Handled(loop)
-
-    async def main() -> None:
-        protocol = DatagramRecorder()
-        async with endpoint(protocol, ANY_PORT) as transport:
-            transport.sendto(b"x", address)
-            assert transport.is_closing()
-            await protocol.seen("lost")
-            assert isinstance(protocol.lost_with(), TypeError)
-            (context,) = handled.contexts
-            assert context["message"] == "Fatal write error on datagram transport"
-            assert context["exception"] is protocol.lost_with()
-            assert context["transport"] is transport
-            assert context["protocol"] is protocol
-
-    run(loop, main())
+    protocol = DatagramRecorder()
+    async with endpoint(protocol, ANY_PORT) as transport:
+        transport.sendto(b"x", address)
+        assert transport.is_closing()
+        await protocol.seen("lost")
+        assert isinstance(protocol.lost_with(), TypeError)
+        (context,) = handled.contexts
+        assert context["message"] == "Fatal write error on datagram transport"
+        assert context["exception"] is protocol.lost_with()
+        assert context["transport"] is transport
+        assert context["protocol"] is protocol
 
 
 def test_an_exit_in_datagram_received_ends_the_run(loop: Loop) -> None:

@@ -50,7 +50,7 @@ def test_asyncio_is_written_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_all_that_is_sent_is_read(loop: Loop, tls: bool) -> None:
+async def test_all_that_is_sent_is_read(tls: bool) -> None:
     messages = [random.Random(size).randbytes(size) for size in SIZES]
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -76,23 +76,20 @@ def test_all_that_is_sent_is_read(loop: Loop, tls: bool) -> None:
             writer.close()
         await writer.wait_closed()
 
-    async def main() -> None:
-        tasks: set[asyncio.Task[None]] = set()
+    tasks: set[asyncio.Task[None]] = set()
 
-        def accept(reader: Any, writer: Any) -> None:
-            tasks.add(asyncio.create_task(answer(reader, writer)))
+    def accept(reader: Any, writer: Any) -> None:
+        tasks.add(asyncio.create_task(answer(reader, writer)))
 
-        context = server_context() if tls else None
-        server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
-        async with server:
-            await asyncio.gather(*(ask(server.sockets[0].getsockname()[1]) for _ in range(3)))
-            await asyncio.gather(*tasks)
-
-    run(loop, main())
+    context = server_context() if tls else None
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+    async with server:
+        await asyncio.gather(*(ask(server.sockets[0].getsockname()[1]) for _ in range(3)))
+        await asyncio.gather(*tasks)
 
 
 @pytest.mark.parametrize("make_pair", [unix_pair, tcp_pair])
-def test_pieces_of_any_size_are_joined(loop: Loop, make_pair: Any) -> None:
+async def test_pieces_of_any_size_are_joined(loop: Loop, make_pair: Any) -> None:
     chance = random.Random(5)
     pieces = [chance.randbytes(chance.choice([1, 3000, 9000, 9000, 20_000, 130_000])) for _ in range(60)]
 
@@ -102,18 +99,15 @@ def test_pieces_of_any_size_are_joined(loop: Loop, make_pair: Any) -> None:
             if chance.random() < 0.3:
                 await asyncio.sleep(0)
 
-    async def main() -> None:
-        async with streams(loop, make_pair) as (reader, _, peer):
-            sending = asyncio.create_task(send(peer))
-            left = whole = b"".join(pieces)
-            while left:
-                part = await reader.read(chance.choice([10, 5000, 60_000, 1 << 20]))
-                assert part == left[: len(part)]
-                left = left[len(part) :]
-            await sending
-            assert len(whole) > len(pieces)
-
-    run(loop, main())
+    async with streams(loop, make_pair) as (reader, _, peer):
+        sending = asyncio.create_task(send(peer))
+        left = whole = b"".join(pieces)
+        while left:
+            part = await reader.read(chance.choice([10, 5000, 60_000, 1 << 20]))
+            assert part == left[: len(part)]
+            left = left[len(part) :]
+        await sending
+        assert len(whole) > len(pieces)
 
 
 @pytest.mark.parametrize("size", [100, LARGE])

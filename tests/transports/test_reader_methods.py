@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Handled, run, settle
+from tests.transports.recorder import Handled, settle
 from tests.transports.test_reader_feed import LARGE, exchange, streams
 
 Loop = asyncio.AbstractEventLoop
@@ -141,7 +141,7 @@ async def test_a_second_reader_of_one_protocol_is_looked_at_as_the_first(loop: L
 
 
 @pytest.mark.parametrize("size", [5, LARGE])
-def test_a_feed_outlives_the_look_that_gives_the_transport_another_protocol(loop: Loop, size: int) -> None:
+async def test_a_feed_outlives_the_look_that_gives_the_transport_another_protocol(loop: Loop, size: int) -> None:
     class Springs:
         """A method that is looked up once with consequences."""
 
@@ -166,17 +166,13 @@ def test_a_feed_outlives_the_look_that_gives_the_transport_another_protocol(loop
             pass
 
     made: list[tuple[int, str]] = []
-
-    async def main() -> None:
-        reader = Reader(loop=loop)
-        async with streams(loop, reader=reader) as (_, _, peer):
-            for _ in range(3):
-                await loop.sock_sendall(peer, b"x" * size)
-                await reader.readexactly(size)
-            Reader.another = 1  # type: ignore[attr-defined]  # the class is looked at anew
-            reader.is_armed = True
-            await loop.sock_sendall(peer, b"y" * size)
-            await settle()
-            assert all(text == str(number) for number, text in made)
-
-    run(loop, main())
+    reader = Reader(loop=loop)
+    async with streams(loop, reader=reader) as (_, _, peer):
+        for _ in range(3):
+            await loop.sock_sendall(peer, b"x" * size)
+            await reader.readexactly(size)
+        Reader.another = 1  # type: ignore[attr-defined]  # the class is looked at anew
+        reader.is_armed = True
+        await loop.sock_sendall(peer, b"y" * size)
+        await settle()
+        assert all(text == str(number) for number, text in made)

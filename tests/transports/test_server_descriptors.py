@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.transports.recorder import Recorder, run
+from tests.transports.recorder import Recorder
 from tests.transports.test_server import connect, needs_312, serving
 
 OUT_OF_DESCRIPTORS = """
@@ -85,22 +85,18 @@ def test_a_server_can_be_closed_after_its_loop(loop: asyncio.AbstractEventLoop) 
 
 @pytest.mark.loopcore_only
 @needs_312
-def test_wait_closed_does_not_wait_for_a_connection_whose_descriptor_others_have_closed(
+async def test_wait_closed_does_not_wait_for_a_connection_whose_descriptor_others_have_closed(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """Beyond asyncio, where the error of the second close keeps the server from hearing of the end."""
     reports: list[Any] = []
     loop.set_exception_handler(lambda _, context: reports.append(context["exception"].errno))
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with serving(lambda: protocol) as server:
-            with await connect(server):
-                await protocol.seen("made")
-                os.close(protocol.transport.get_extra_info("socket").fileno())
-                protocol.transport.abort()
-                server.close()
-                await asyncio.wait_for(server.wait_closed(), 10)
-        assert reports == [errno.EBADF]
-
-    run(loop, main())
+    protocol = Recorder()
+    async with serving(lambda: protocol) as server:
+        with await connect(server):
+            await protocol.seen("made")
+            os.close(protocol.transport.get_extra_info("socket").fileno())
+            protocol.transport.abort()
+            server.close()
+            await asyncio.wait_for(server.wait_closed(), 10)
+    assert reports == [errno.EBADF]

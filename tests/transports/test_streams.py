@@ -159,20 +159,17 @@ async def test_drain_raises_when_the_peer_has_gone(loop: asyncio.AbstractEventLo
     await finish(writer)
 
 
-def test_write_eof_ends_one_direction_only(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
+async def test_write_eof_ends_one_direction_only(streams: ModuleType) -> None:
     async def shout_at_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.read()).upper())
         await finish(writer)
 
-    async def main() -> None:
-        async with connected(streams, shout_at_the_end) as (reader, writer):
-            assert writer.can_write_eof()
-            writer.write(b"hello")
-            writer.write_eof()
-            assert await reader.read() == b"HELLO"
-            assert reader.at_eof()
-
-    run(loop, main())
+    async with connected(streams, shout_at_the_end) as (reader, writer):
+        assert writer.can_write_eof()
+        writer.write(b"hello")
+        writer.write_eof()
+        assert await reader.read() == b"HELLO"
+        assert reader.at_eof()
 
 
 @pytest.mark.parametrize("size", [1, 1000, 3_000_000])
@@ -188,7 +185,7 @@ async def test_what_is_echoed_comes_back(streams: ModuleType, size: int) -> None
         assert received == data
 
 
-def test_many_clients_at_once_get_their_own_answers(loop: asyncio.AbstractEventLoop, streams: ModuleType) -> None:
+async def test_many_clients_at_once_get_their_own_answers(streams: ModuleType) -> None:
     async def ask(address: tuple[str, int], number: int) -> bytes:
         reader, writer = await streams.open_connection(*address)
         writer.write(b"%d\n" % number)
@@ -196,15 +193,12 @@ def test_many_clients_at_once_get_their_own_answers(loop: asyncio.AbstractEventL
         await finish(writer)
         return answer
 
-    async def main() -> None:
-        server = await streams.start_server(echo, "127.0.0.1", 0)
-        address = server.sockets[0].getsockname()
-        answers = await asyncio.gather(*(ask(address, number) for number in range(50)))
-        assert answers == [b"%d\n" % number for number in range(50)]
-        server.close()
-        await server.wait_closed()
-
-    run(loop, main())
+    server = await streams.start_server(echo, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()
+    answers = await asyncio.gather(*(ask(address, number) for number in range(50)))
+    assert answers == [b"%d\n" % number for number in range(50)]
+    server.close()
+    await server.wait_closed()
 
 
 async def test_streams_over_a_unix_socket(streams: ModuleType, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ async def test_code_taken_through_the_popen_object_is_known(
 
 
 @pytest.mark.usefixtures("can_be_seen")
-def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
+async def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
     loop: asyncio.AbstractEventLoop, children: Children
 ) -> None:
     reaped, never = threading.Event(), threading.Event()
@@ -113,18 +113,15 @@ def test_code_that_another_thread_takes_at_the_moment_is_waited_for(
             never.wait(0.2)
             process.returncode = os.waitstatus_to_exitcode(status)
 
-    async def main() -> None:
-        code: asyncio.Future[int] = loop.create_future()
-        with subprocess.Popen(["sh", "-c", "read _; exit 7"], stdin=subprocess.PIPE) as process:
-            thread = threading.Thread(target=ask, args=(process,))
-            thread.start()
-            children.watch(process, code.set_result)
-            process.stdin.close()  # type: ignore[union-attr]
-            assert await code == 7
-            thread.join()
-        assert reaped.is_set()
-
-    run(loop, main())
+    code: asyncio.Future[int] = loop.create_future()
+    with subprocess.Popen(["sh", "-c", "read _; exit 7"], stdin=subprocess.PIPE) as process:
+        thread = threading.Thread(target=ask, args=(process,))
+        thread.start()
+        children.watch(process, code.set_result)
+        process.stdin.close()  # type: ignore[union-attr]
+        assert await code == 7
+        thread.join()
+    assert reaped.is_set()
 
 
 @pytest.mark.usefixtures("children")
@@ -226,27 +223,23 @@ class Between:
 
 
 @pytest.mark.parametrize("end", ["given up", "refused"])
-def test_child_that_the_port_gives_up_is_watched_otherwise(loop: Any, end: str) -> None:
+async def test_child_that_the_port_gives_up_is_watched_otherwise(loop: Any, end: str) -> None:
     if not knows_processes(loop):
         pytest.skip("the backend does not wait for processes")
     between = Between(loop, OSError(errno.ENOMEM, "no room") if end == "refused" else None)
-
-    async def main() -> None:
-        ends: list[int] = []
-        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-            Children(between).watch(process, ends.append)
-            (asked,) = between.asked
-            if end == "given up":
-                loop.completions.cancel(asked)
-            while asked.pending:
-                await asyncio.sleep(0)
-            assert not ends
-            process.communicate()
-            while not ends:
-                await asyncio.sleep(0)
-            assert ends == [0]
-
-    run(loop, main())
+    ends: list[int] = []
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        Children(between).watch(process, ends.append)
+        (asked,) = between.asked
+        if end == "given up":
+            loop.completions.cancel(asked)
+        while asked.pending:
+            await asyncio.sleep(0)
+        assert not ends
+        process.communicate()
+        while not ends:
+            await asyncio.sleep(0)
+        assert ends == [0]
 
 
 async def test_child_that_the_port_watches_takes_no_descriptor(loop: Any) -> None:

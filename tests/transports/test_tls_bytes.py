@@ -88,7 +88,8 @@ async def test_writes_of_a_tick_leave_in_one_record() -> None:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_an_answer_leaves_with_its_event_if_nothing_waits(loopcore_factory: Any, alone: bool) -> None:
+@pytest.mark.loopcore_only
+async def test_an_answer_leaves_with_its_event_if_nothing_waits(alone: bool) -> None:
     answered: list[socket.socket] = []
     had_left: list[bool] = []
 
@@ -108,29 +109,26 @@ def test_an_answer_leaves_with_its_event_if_nothing_waits(loopcore_factory: Any,
             self.transport.write(b"an ")
             self.transport.write(b"answer")
 
-    async def main() -> None:
-        async with opened(Recorder()) as (other, other_peer):
-            peers = []
-            for _ in range(2):
-                near, far = unix_pair()
-                peers.append(Peer(far, client_context(), server_side=False))
-                connecting = asyncio.ensure_future(connect(Answer(other, far), near, server_side=True))
-                await peers[-1].handshake()
-                await connecting
-            await settle()
-            for peer in peers:  # not by operations of the loop's, which would have turns of their own
-                peer.incoming.write(peer.sock.recv(1 << 16))  # tickets
-                peer.tls.write(b"x")
-                peer.sock.send(peer.outgoing.read())
-            await settle()
-            for peer in peers:
-                assert await peer.receive(9) == b"an answer"
-                peer.sock.close()
-            if not alone:
-                assert await receive(other_peer, 10) == b"firstfirst"
-            await settle()
-
-    run(loopcore_factory(), main())
+    async with opened(Recorder()) as (other, other_peer):
+        peers = []
+        for _ in range(2):
+            near, far = unix_pair()
+            peers.append(Peer(far, client_context(), server_side=False))
+            connecting = asyncio.ensure_future(connect(Answer(other, far), near, server_side=True))
+            await peers[-1].handshake()
+            await connecting
+        await settle()
+        for peer in peers:  # not by operations of the loop's, which would have turns of their own
+            peer.incoming.write(peer.sock.recv(1 << 16))  # tickets
+            peer.tls.write(b"x")
+            peer.sock.send(peer.outgoing.read())
+        await settle()
+        for peer in peers:
+            assert await peer.receive(9) == b"an answer"
+            peer.sock.close()
+        if not alone:
+            assert await receive(other_peer, 10) == b"firstfirst"
+        await settle()
     assert had_left == [alone]
 
 

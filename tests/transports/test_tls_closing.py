@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tests.transports.recorder import Recorder, run, settle, tcp_pair
+from tests.transports.recorder import Recorder, settle, tcp_pair
 from tests.transports.tls_support import is_oracle, secured
 
 MUCH = 1 << 23
@@ -256,19 +256,14 @@ async def test_a_callback_may_end_the_connection(loop: asyncio.AbstractEventLoop
         assert protocol.kinds()[-1] == "lost"
 
 
-def test_writes_to_a_closed_connection_go_nowhere_and_are_mentioned(
-    loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol) as (transport, peer):
-            transport.close()
-            for _ in range(5):
-                transport.write(b"x")
-            assert not caplog.records
-            transport.writelines([b"x", b"y"])
-            assert await peer.receive() == b""
-            assert transport.get_write_buffer_size() == 0
-
-    run(loop, main())
+async def test_writes_to_a_closed_connection_go_nowhere_and_are_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    protocol = Recorder()
+    async with secured(protocol) as (transport, peer):
+        transport.close()
+        for _ in range(5):
+            transport.write(b"x")
+        assert not caplog.records
+        transport.writelines([b"x", b"y"])
+        assert await peer.receive() == b""
+        assert transport.get_write_buffer_size() == 0
     assert "SSL connection is closed" in caplog.text

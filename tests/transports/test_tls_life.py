@@ -143,15 +143,11 @@ SCENARIOS: list[Any] = [
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("server_side", [True, False], ids=["server", "client"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_nothing_stays_alive(loopcore_factory: Any, scenario: Any, server_side: bool) -> None:
-    loop = loopcore_factory()
-
-    async def main() -> None:
-        refs = await scenario(server_side)
-        await settle()
-        assert [ref() for ref in refs if ref() is not None] == []
-
-    run(loop, main())
+@pytest.mark.loopcore_only
+async def test_nothing_stays_alive(scenario: Any, server_side: bool) -> None:
+    refs = await scenario(server_side)
+    await settle()
+    assert [ref() for ref in refs if ref() is not None] == []
 
 
 def descriptors() -> int:
@@ -160,9 +156,9 @@ def descriptors() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
 @pytest.mark.usefixtures("no_collector")
-def test_many_connections_leave_no_descriptor_and_no_object(loopcore_factory: Any) -> None:
+@pytest.mark.loopcore_only
+def test_many_connections_leave_no_descriptor_and_no_object(loop: Any) -> None:
     """Through a real server, streams at both ends; counted once the first ones have warmed everything up."""
-    loop = loopcore_factory()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(await reader.read(100))
@@ -200,41 +196,33 @@ def test_many_connections_leave_no_descriptor_and_no_object(loopcore_factory: An
     run(loop, main())
 
 
-def test_timers_end_with_what_they_watch(loopcore_factory: Any) -> None:
-    loop = loopcore_factory()
-
-    async def main() -> None:
-        protocol = Recorder()
-        async with secured(protocol) as (transport, peer):
-            assert transport._timer is None
-            transport.close()
-            assert transport._timer is not None
-            await peer.receive()
-            await peer.notify()
-            await protocol.seen("lost")
-            assert transport._timer is None
-
-    run(loop, main())
+@pytest.mark.loopcore_only
+async def test_timers_end_with_what_they_watch() -> None:
+    protocol = Recorder()
+    async with secured(protocol) as (transport, peer):
+        assert transport._timer is None
+        transport.close()
+        assert transport._timer is not None
+        await peer.receive()
+        await peer.notify()
+        await protocol.seen("lost")
+        assert transport._timer is None
 
 
-def test_a_transport_that_nobody_closed_says_so(loopcore_factory: Any) -> None:
-    loop = loopcore_factory()
-
-    async def main() -> None:
-        near, far = unix_pair()
-        peer = Peer(far, client_context(), server_side=False)
-        with far:
-            connecting = asyncio.ensure_future(connect(asyncio.Protocol(), near, server_side=True))
-            await peer.handshake()
-            transport = await connecting
-            transport.pause_reading()  # else the loop keeps it alive, and it could be of use yet
-            del connecting
-            await settle()  # a task knows what it has waited for until it waits for something else
-            with warnings.catch_warnings(record=True) as warned:
-                warnings.simplefilter("always")
-                del transport
-                gc.collect()
-            assert any("unclosed transport <SSLTransport open" in str(warning.message) for warning in warned)
-            assert near.fileno() < 0
-
-    run(loop, main())
+@pytest.mark.loopcore_only
+async def test_a_transport_that_nobody_closed_says_so() -> None:
+    near, far = unix_pair()
+    peer = Peer(far, client_context(), server_side=False)
+    with far:
+        connecting = asyncio.ensure_future(connect(asyncio.Protocol(), near, server_side=True))
+        await peer.handshake()
+        transport = await connecting
+        transport.pause_reading()  # else the loop keeps it alive, and it could be of use yet
+        del connecting
+        await settle()  # a task knows what it has waited for until it waits for something else
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            del transport
+            gc.collect()
+        assert any("unclosed transport <SSLTransport open" in str(warning.message) for warning in warned)
+        assert near.fileno() < 0

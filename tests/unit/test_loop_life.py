@@ -372,7 +372,7 @@ def test_a_task_factory_is_given_the_name_where_asyncio_gives_it(loop: Loop) -> 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
 @pytest.mark.parametrize("kind", [asyncio.Task, loopcore.Task])
-def test_an_interrupted_eager_task_is_reported_as_soon_as_nobody_holds_it(loop: Loop, kind: Any) -> None:
+async def test_an_interrupted_eager_task_is_reported_as_soon_as_nobody_holds_it(loop: Loop, kind: Any) -> None:
     """Issue 32: the frames of the interrupt held the interpreted task until a collection."""
     reports: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: reports.append(context))
@@ -380,12 +380,9 @@ def test_an_interrupted_eager_task_is_reported_as_soon_as_nobody_holds_it(loop: 
     async def interrupt() -> None:
         raise KeyboardInterrupt
 
-    async def main() -> None:
-        with contextlib.suppress(KeyboardInterrupt):
-            kind(interrupt(), loop=loop, eager_start=True)
-        assert [report["message"] for report in reports] == ["Task exception was never retrieved"]
-
-    loop.run_until_complete(main())
+    with contextlib.suppress(KeyboardInterrupt):
+        kind(interrupt(), loop=loop, eager_start=True)
+    assert [report["message"] for report in reports] == ["Task exception was never retrieved"]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")

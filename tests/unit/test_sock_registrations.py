@@ -91,37 +91,25 @@ async def test_one_registration_serves_many_reads(loop: loopcore.EventLoop, told
     assert told.calls == [("register", left.fileno())]
 
 
-def test_it_outlasts_a_wait_in_a_task_of_its_own(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
+async def test_it_outlasts_a_wait_in_a_task_of_its_own(told: Told, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        for _ in range(3):
-            assert await asyncio.wait_for(asyncio.ensure_future(receive_late(left, right)), 60) == b"data"
-
-    loop.run_until_complete(main())
+    for _ in range(3):
+        assert await asyncio.wait_for(asyncio.ensure_future(receive_late(left, right)), 60) == b"data"
     assert told.calls.count(("register", left.fileno())) == 1
 
 
-def test_it_ends_when_nobody_reads_on(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
+async def test_it_ends_when_nobody_reads_on(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        await receive_late(left, right)
-        await sweeps()
-
-    loop.run_until_complete(main())
+    await receive_late(left, right)
+    await sweeps()
     assert told.calls == [("register", left.fileno()), ("unregister", left.fileno())]
     assert loop.readiness.watched() == []
 
 
-def test_the_end_of_the_stream_ends_it_at_once(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
+async def test_the_end_of_the_stream_ends_it_at_once(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        loop.call_soon(loop.call_soon, right.close)
-        assert await loop.sock_recv(left, 10) == b""
-
-    loop.run_until_complete(main())
+    loop.call_soon(loop.call_soon, right.close)
+    assert await loop.sock_recv(left, 10) == b""
     assert told.calls == [("register", left.fileno()), ("unregister", left.fileno())]
 
 
@@ -174,19 +162,15 @@ async def test_it_is_no_watch_that_could_be_removed(loop: loopcore.EventLoop, pa
     assert await receive_late(left, right) == b"data"
 
 
-def test_a_writer_beside_it_is_served(loop: loopcore.EventLoop, pair: Pair) -> None:
+async def test_a_writer_beside_it_is_served(loop: loopcore.EventLoop, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        await receive_late(left, right)
-        writable: asyncio.Future[None] = loop.create_future()
-        loop.add_writer(left, lambda: writable.done() or writable.set_result(None))
-        await writable
-        assert await receive_late(left, right) == b"data"
-        await sweeps()
-        assert loop.remove_writer(left) is True
-
-    loop.run_until_complete(main())
+    await receive_late(left, right)
+    writable: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(left, lambda: writable.done() or writable.set_result(None))
+    await writable
+    assert await receive_late(left, right) == b"data"
+    await sweeps()
+    assert loop.remove_writer(left) is True
     assert loop.readiness.watched() == []
 
 
@@ -208,7 +192,7 @@ async def test_a_read_that_got_less_is_followed_by_a_wait(loop: loopcore.EventLo
     assert await loop.sock_recv(left, 10) == b"more"
 
 
-def test_a_read_that_asks_for_nothing_or_nonsense_does_not_wait(loop: loopcore.EventLoop, pair: Pair) -> None:
+async def test_a_read_that_asks_for_nothing_or_nonsense_does_not_wait(loop: loopcore.EventLoop, pair: Pair) -> None:
     left, right = pair
 
     def at_once(reading: Coroutine[object, object, object]) -> object:
@@ -221,20 +205,17 @@ def test_a_read_that_asks_for_nothing_or_nonsense_does_not_wait(loop: loopcore.E
         reading.close()
         return "waits"
 
-    async def main() -> None:
-        for reading, answer in (
-            (lambda: loop.sock_recv(left, 0), b""),
-            (lambda: loop.sock_recv(left, -1), ValueError),
-            (lambda: loop.sock_recv(left, "1"), TypeError),  # type: ignore[arg-type]
-            (lambda: loop.sock_recv_into(left, bytearray()), 0),
-            (lambda: loop.sock_recv_into(left, memoryview(b"abc")), TypeError),
-            (lambda: loop.sock_recv_into(left, b"abc"), TypeError),
-            (lambda: loop.sock_recv_into(left, bytearray(1)), "waits"),
-        ):
-            await receive_late(left, right)
-            assert at_once(reading()) == answer
-
-    loop.run_until_complete(main())
+    for reading, answer in (
+        (lambda: loop.sock_recv(left, 0), b""),
+        (lambda: loop.sock_recv(left, -1), ValueError),
+        (lambda: loop.sock_recv(left, "1"), TypeError),  # type: ignore[arg-type]
+        (lambda: loop.sock_recv_into(left, bytearray()), 0),
+        (lambda: loop.sock_recv_into(left, memoryview(b"abc")), TypeError),
+        (lambda: loop.sock_recv_into(left, b"abc"), TypeError),
+        (lambda: loop.sock_recv_into(left, bytearray(1)), "waits"),
+    ):
+        await receive_late(left, right)
+        assert at_once(reading()) == answer
 
 
 def test_a_loop_that_stands_still_in_between_reads_on(loop: loopcore.EventLoop, pair: Pair) -> None:
@@ -297,16 +278,12 @@ def test_a_copy_elsewhere_does_not_wake_the_loop_for_the_next_file_of_the_number
     assert loop.run_until_complete(main()) <= 4
 
 
-def test_registrations_for_writing_are_told_as_before(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
+async def test_registrations_for_writing_are_told_as_before(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
     left, right = pair
-
-    async def main() -> None:
-        sending = asyncio.ensure_future(loop.sock_sendall(left, bytes(4 << 20)))
-        left_to_come = 4 << 20
-        while left_to_come:
-            left_to_come -= len(await loop.sock_recv(right, 1 << 20))
-        await sending
-
-    loop.run_until_complete(main())
+    sending = asyncio.ensure_future(loop.sock_sendall(left, bytes(4 << 20)))
+    left_to_come = 4 << 20
+    while left_to_come:
+        left_to_come -= len(await loop.sock_recv(right, 1 << 20))
+    await sending
     assert told.calls.count(("register", left.fileno())) == told.calls.count(("unregister", left.fileno()))
     assert loop.readiness.lookup(left.fileno()) is None

@@ -66,7 +66,9 @@ def test_recv_into(loop: Loop, pair: Pair) -> None:
 
 @pytest.mark.covers("EventLoop.sock_sendall")
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: memoryview(data).cast("I")])
-def test_sendall_sends_more_than_the_kernel_takes_at_once(loop: Loop, pair: Pair, kind: Any, backend_name: str) -> None:
+async def test_sendall_sends_more_than_the_kernel_takes_at_once(
+    loop: Loop, pair: Pair, kind: Any, backend_name: str
+) -> None:
     left, right = pair
     if backend_name == "asyncio" and getattr(kind(bytes(4)), "itemsize", 1) > 1:
         pytest.skip("asyncio counts items where the kernel counts bytes")
@@ -78,11 +80,8 @@ def test_sendall_sends_more_than_the_kernel_takes_at_once(loop: Loop, pair: Pair
             received += await loop.sock_recv(right, 1 << 20)
         return bytes(received)
 
-    async def main() -> None:
-        _, received = await asyncio.gather(loop.sock_sendall(left, kind(sent)), receive())
-        assert received == sent
-
-    loop.run_until_complete(main())
+    _, received = await asyncio.gather(loop.sock_sendall(left, kind(sent)), receive())
+    assert received == sent
     assert loop.remove_writer(left) is False
 
 

@@ -22,25 +22,22 @@ class OurTask(loopcore.Task):  # type: ignore[misc, valid-type]
     pass
 
 
-def test_an_eager_task_is_listed_from_its_first_step_to_its_end(loop: Loop) -> None:
+async def test_an_eager_task_is_listed_from_its_first_step_to_its_end(loop: Loop) -> None:
     async def child(wait: asyncio.Future[None] | None) -> set[Any]:
         listed = asyncio.all_tasks()
         if wait is not None:
             await wait
         return listed
 
-    async def main() -> None:
-        wait = loop.create_future()
-        waiting = loopcore.Task(child(wait), loop=loop, eager_start=True)
-        finished = loopcore.Task(child(None), loop=loop, eager_start=True)
-        assert finished in finished.result()
-        assert finished not in asyncio.all_tasks()
-        assert waiting in asyncio.all_tasks()
-        wait.set_result(None)
-        assert waiting in await waiting
-        assert waiting not in asyncio.all_tasks()
-
-    loop.run_until_complete(main())
+    wait = loop.create_future()
+    waiting = loopcore.Task(child(wait), loop=loop, eager_start=True)
+    finished = loopcore.Task(child(None), loop=loop, eager_start=True)
+    assert finished in finished.result()
+    assert finished not in asyncio.all_tasks()
+    assert waiting in asyncio.all_tasks()
+    wait.set_result(None)
+    assert waiting in await waiting
+    assert waiting not in asyncio.all_tasks()
 
 
 def test_a_subclass_is_called_by_its_own_name(loop: Loop) -> None:

@@ -15,7 +15,7 @@ from loopcore.testing import ScriptedBackend
 Loop = asyncio.AbstractEventLoop
 
 
-def test_each_step_sees_its_own_task(loop: Loop) -> None:
+async def test_each_step_sees_its_own_task(loop: Loop) -> None:
     seen: list[tuple[Any, Any]] = []
 
     async def look(turns: int) -> None:
@@ -24,15 +24,11 @@ def test_each_step_sees_its_own_task(loop: Loop) -> None:
             await asyncio.sleep(0)
 
     me: dict[int, Any] = {}
-
-    async def main() -> None:
-        for turns in (1, 3, 2):
-            me[turns] = loop.create_task(look(turns))
-        for task in list(me.values()):
-            await task
-        assert asyncio.current_task() not in me.values()
-
-    loop.run_until_complete(main())
+    for turns in (1, 3, 2):
+        me[turns] = loop.create_task(look(turns))
+    for task in list(me.values()):
+        await task
+    assert asyncio.current_task() not in me.values()
     assert len(seen) == 6
     assert all(shown is own for shown, own in seen)
 

@@ -54,7 +54,7 @@ async def test_each_callback_has_its_own_context_and_runs_in_order(loop: Loop) -
     assert seen == [("callback", 1), ("callback", 2), ("callback", 3), ("later", 4)]
 
 
-def test_a_callback_that_fails_is_reported_with_its_handle_and_others_run(loop: Loop) -> None:
+async def test_a_callback_that_fails_is_reported_with_its_handle_and_others_run(loop: Loop) -> None:
     reports: list[dict[str, Any]] = []
     called: list[Any] = []
     loop.set_exception_handler(lambda _, context: reports.append(context))
@@ -62,14 +62,11 @@ def test_a_callback_that_fails_is_reported_with_its_handle_and_others_run(loop: 
     def fail(_: Any) -> None:
         raise ValueError("of the callback")
 
-    async def main() -> None:
-        future = loop.create_future()
-        future.add_done_callback(fail)
-        future.add_done_callback(called.append)
-        future.cancel()
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    future = loop.create_future()
+    future.add_done_callback(fail)
+    future.add_done_callback(called.append)
+    future.cancel()
+    await asyncio.sleep(0)
     assert len(called) == 1
     assert [str(report["exception"]) for report in reports] == ["of the callback"]
     assert isinstance(reports[0]["handle"], asyncio.Handle)
@@ -274,7 +271,7 @@ async def test_a_callback_is_called_if_a_finalizer_finishes_the_future_while_ano
     assert len(called) == before
 
 
-def test_a_comparison_may_finish_the_future(loop: Any) -> None:
+async def test_a_comparison_may_finish_the_future(loop: Any) -> None:
     called: list[Any] = []
 
     class Callback:
@@ -289,17 +286,14 @@ def test_a_comparison_may_finish_the_future(loop: Any) -> None:
 
         __hash__ = None  # type: ignore[assignment]
 
-    async def main() -> None:
-        callback = Callback()
-        callback.future = future = loop.create_future()
-        future.add_done_callback(callback)
-        future.add_done_callback(called.append)
-        future.remove_done_callback(print)
-        await asyncio.sleep(0)
-        assert called == [future, future]
-        assert future._callbacks is None
-
-    loop.run_until_complete(main())
+    callback = Callback()
+    callback.future = future = loop.create_future()
+    future.add_done_callback(callback)
+    future.add_done_callback(called.append)
+    future.remove_done_callback(print)
+    await asyncio.sleep(0)
+    assert called == [future, future]
+    assert future._callbacks is None
 
 
 @pytest.mark.parametrize("end", ["set_result", "set_exception", "cancel"])

@@ -74,26 +74,23 @@ async def test_tasks_that_are_destroyed_pending_are_not_listed_any_more(loop: An
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 15), reason="from Python 3.15 on this is an error")
-def test_a_task_that_is_initialized_again_is_listed_once(loop: Any) -> None:
+async def test_a_task_that_is_initialized_again_is_listed_once(loop: Any) -> None:
     async def nothing() -> None:
         pass
 
-    async def main() -> None:
-        gc.collect()  # what other tests have left
-        before = len(list(registry._known))
-        for _ in range(600):
-            left = nothing()
-            task = Task(left, loop=loop)
-            task.__init__(nothing(), loop=loop)  # type: ignore[misc]  # as asyncio's allows
-            left.close()
-            task.cancel()
-        await asyncio.sleep(0)
-        del task
-        gc.collect()
-        assert len(list(registry._known)) == before
-
     loop.set_exception_handler(lambda *_: None)  # the step of the first time finds the task done
-    loop.run_until_complete(main())
+    gc.collect()  # what other tests have left
+    before = len(list(registry._known))
+    for _ in range(600):
+        left = nothing()
+        task = Task(left, loop=loop)
+        task.__init__(nothing(), loop=loop)  # type: ignore[misc]  # as asyncio's allows
+        left.close()
+        task.cancel()
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+    assert len(list(registry._known)) == before
 
 
 class Deaf:

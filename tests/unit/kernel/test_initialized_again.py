@@ -43,23 +43,19 @@ async def test_a_future_that_is_initialized_again_owes_its_callback(loop: Loop) 
 
 
 @before_315
-def test_a_future_that_is_initialized_and_finished_again_calls_in_order(loop: Loop) -> None:
+async def test_a_future_that_is_initialized_and_finished_again_calls_in_order(loop: Loop) -> None:
     called: list[str] = []
     reports: list[Any] = []
     loop.set_exception_handler(lambda _, context: reports.append(context))
-
-    async def main() -> None:
-        future: Any = Future(loop=loop)
-        future.add_done_callback(lambda _: called.append("first"))
-        future.set_result(None)
-        loop.call_soon(called.append, "between")
-        future.__init__(loop=loop)
-        future.add_done_callback(lambda _: called.append("second"))
-        future.set_result(None)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    future: Any = Future(loop=loop)
+    future.add_done_callback(lambda _: called.append("first"))
+    future.set_result(None)
+    loop.call_soon(called.append, "between")
+    future.__init__(loop=loop)
+    future.add_done_callback(lambda _: called.append("second"))
+    future.set_result(None)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert called == ["first", "between", "second"]
     assert reports == []
 

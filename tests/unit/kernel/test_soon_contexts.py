@@ -180,7 +180,7 @@ async def test_what_one_callback_sets_no_other_sees(loop: Loop) -> None:
     assert seen == ["none"] * 100
 
 
-def test_a_context_that_is_kept_is_not_given_to_the_next(loop: Loop) -> None:
+async def test_a_context_that_is_kept_is_not_given_to_the_next(loop: Loop) -> None:
     """A token refers to the context that it was made in; so does whoever asks a handle for its own."""
     tokens: list[Any] = []
 
@@ -188,15 +188,11 @@ def test_a_context_that_is_kept_is_not_given_to_the_next(loop: Loop) -> None:
         tokens.append(variable.set("set"))
 
     reports: list[Any] = []
-
-    async def main() -> None:
-        loop.call_soon(set_and_reset)
-        loop.call_soon(lambda: variable.reset(tokens[0]))
-        loop.call_soon(lambda: variable.get())
-        await asyncio.sleep(0)
-
     loop.set_exception_handler(lambda _, context: reports.append(context["exception"]))
-    loop.run_until_complete(main())
+    loop.call_soon(set_and_reset)
+    loop.call_soon(lambda: variable.reset(tokens[0]))
+    loop.call_soon(lambda: variable.get())
+    await asyncio.sleep(0)
     assert [type(error) for error in reports] == [ValueError]
 
 
@@ -206,21 +202,18 @@ async def test_a_handle_has_the_context_that_its_callback_ran_in(loop: Loop) -> 
     assert [handle._context[variable] for handle in handles] == [0, 1, 2]
 
 
-def test_the_context_of_a_callback_that_failed_is_its_own(loop: Loop) -> None:
+async def test_the_context_of_a_callback_that_failed_is_its_own(loop: Loop) -> None:
     shown: list[Any] = []
 
     def fail(value: int) -> None:
         variable.set(value)
         raise ZeroDivisionError
 
-    async def main() -> None:
-        for number in range(3):
-            loop.call_soon(fail, number)
-        loop.call_soon(lambda: shown.append(variable.get()))
-        await asyncio.sleep(0)
-
     loop.set_exception_handler(lambda _, context: shown.append(context["handle"]._context[variable]))
-    loop.run_until_complete(main())
+    for number in range(3):
+        loop.call_soon(fail, number)
+    loop.call_soon(lambda: shown.append(variable.get()))
+    await asyncio.sleep(0)
     assert shown == [0, 1, 2, "none"]
 
 
@@ -358,23 +351,20 @@ def adding_another(loop: Any, future: Any) -> None:
 
 
 @pytest.mark.parametrize("between", [removing_another, replacing_call_soon, in_debug_mode, adding_another])
-def test_a_done_callback_has_its_own_context_whatever_comes_between(loop: Any, between: Any) -> None:
+async def test_a_done_callback_has_its_own_context_whatever_comes_between(loop: Any, between: Any) -> None:
     seen: list[Any] = []
 
     def look_and_set(future: Any) -> None:
         seen.append((future.result(), variable.get()))
         variable.set(f"of {future.result()}")
 
-    async def main() -> None:
-        variable.set("outer")
-        futures = [loop.create_future() for _ in range(3)]
-        for future in futures:
-            future.add_done_callback(look_and_set)
-        between(loop, futures[1])
-        variable.set("later")
-        for number, future in enumerate(futures):
-            future.set_result(number)
-        await asyncio.sleep(0)
-
-    loop.run_until_complete(main())
+    variable.set("outer")
+    futures = [loop.create_future() for _ in range(3)]
+    for future in futures:
+        future.add_done_callback(look_and_set)
+    between(loop, futures[1])
+    variable.set("later")
+    for number, future in enumerate(futures):
+        future.set_result(number)
+    await asyncio.sleep(0)
     assert seen == [(0, "outer"), (1, "outer"), (2, "outer")]

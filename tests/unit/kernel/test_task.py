@@ -26,30 +26,27 @@ def collect_reports(loop: Loop) -> list[dict[str, Any]]:
     return reports
 
 
-def test_waiters_and_callbacks_of_a_future_come_in_the_order_they_were_added(loop: Loop) -> None:
+async def test_waiters_and_callbacks_of_a_future_come_in_the_order_they_were_added(loop: Loop) -> None:
     log: list[str] = []
 
     async def wait(future: Any, name: str) -> None:
         await future
         log.append(name)
 
-    async def main() -> None:
-        for kinds in ("wcwc", "cwwc", "ww", "cc", "wccw"):
-            log.clear()
-            future = loop.create_future()
-            tasks = []
-            for number, kind in enumerate(kinds):
-                if kind == "w":
-                    tasks.append(loop.create_task(wait(future, f"w{number}")))
-                    await asyncio.sleep(0)
-                else:
-                    future.add_done_callback(lambda _, number=number: log.append(f"c{number}"))
-            future.set_result(None)
-            await asyncio.sleep(0)
-            assert log == [f"{kind}{number}" for number, kind in enumerate(kinds)]
-            await asyncio.gather(*tasks)
-
-    loop.run_until_complete(main())
+    for kinds in ("wcwc", "cwwc", "ww", "cc", "wccw"):
+        log.clear()
+        future = loop.create_future()
+        tasks = []
+        for number, kind in enumerate(kinds):
+            if kind == "w":
+                tasks.append(loop.create_task(wait(future, f"w{number}")))
+                await asyncio.sleep(0)
+            else:
+                future.add_done_callback(lambda _, number=number: log.append(f"c{number}"))
+        future.set_result(None)
+        await asyncio.sleep(0)
+        assert log == [f"{kind}{number}" for number, kind in enumerate(kinds)]
+        await asyncio.gather(*tasks)
 
 
 @pytest.mark.covers("Future.add_done_callback(context)", "Future.remove_done_callback")
@@ -94,7 +91,7 @@ def test_a_future_is_finished_once(loop: Loop) -> None:
 
 
 @pytest.mark.covers("Task.cancelling", "Task.uncancel")
-def test_cancellation_is_counted_and_can_be_refused(loop: Loop) -> None:
+async def test_cancellation_is_counted_and_can_be_refused(loop: Loop) -> None:
     async def stubborn() -> tuple[str, int, int]:
         task = asyncio.current_task()
         assert task is not None
@@ -104,17 +101,14 @@ def test_cancellation_is_counted_and_can_be_refused(loop: Loop) -> None:
             return str(error), task.cancelling(), task.uncancel()
         return "not cancelled", 0, 0
 
-    async def main() -> None:
-        task = loop.create_task(stubborn())
-        await asyncio.sleep(0)
-        assert task.cancel("first")
-        assert task.cancel("second")
-        assert await task == ("first", 2, 1)
-        assert task.cancel() is False
-        assert task.uncancel() == 0
-        assert task.uncancel() == 0
-
-    loop.run_until_complete(main())
+    task = loop.create_task(stubborn())
+    await asyncio.sleep(0)
+    assert task.cancel("first")
+    assert task.cancel("second")
+    assert await task == ("first", 2, 1)
+    assert task.cancel() is False
+    assert task.uncancel() == 0
+    assert task.uncancel() == 0
 
 
 @pytest.mark.covers("Task.cancel(msg)")

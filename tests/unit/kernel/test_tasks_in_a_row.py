@@ -124,41 +124,34 @@ def test_reports_are_made_of_each_that_has_something_to_say(loop: Loop) -> None:
     assert sorted(reports) == [f"{what} exception was never retrieved" for what in ["Future"] * 3 + ["Task"] * 3]
 
 
-def test_what_the_collector_has_finalized_is_not_made_again_without_a_finalizer(loop: Loop) -> None:
+async def test_what_the_collector_has_finalized_is_not_made_again_without_a_finalizer(loop: Loop) -> None:
     """A finalizer runs once (PEP 442): one that was finalized in a cycle must not be the next future."""
     reports: list[str] = []
     loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
-
-    async def main() -> None:
-        for _ in range(20):
-            future = loop.create_future()
-            future.add_done_callback(lambda _, itself=future: None)
-            del future
-        gc.collect()
-        for _ in range(20):
-            loop.create_future().set_exception(ValueError("of the future"))
-
-    loop.run_until_complete(main())
+    for _ in range(20):
+        future = loop.create_future()
+        future.add_done_callback(lambda _, itself=future: None)
+        del future
+    gc.collect()
+    for _ in range(20):
+        loop.create_future().set_exception(ValueError("of the future"))
     assert len(reports) == 20
 
 
-def test_pending_tasks_that_go_are_reported_and_off_the_list(loop: Loop) -> None:
+async def test_pending_tasks_that_go_are_reported_and_off_the_list(loop: Loop) -> None:
     reports: list[str] = []
     loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
 
     async def wait() -> None:
         await loop.create_future()
 
-    async def main() -> None:
-        before = asyncio.all_tasks()
-        for _ in range(3):
-            loop.create_task(wait())
-            await asyncio.sleep(0)
-            gc.collect()
-            assert asyncio.all_tasks() == before
-            await loop.create_task(nothing())
-
-    loop.run_until_complete(main())
+    before = asyncio.all_tasks()
+    for _ in range(3):
+        loop.create_task(wait())
+        await asyncio.sleep(0)
+        gc.collect()
+        assert asyncio.all_tasks() == before
+        await loop.create_task(nothing())
     assert reports == ["Task was destroyed but it is pending!"] * 3
 
 

@@ -43,18 +43,14 @@ async def test_a_timer_sees_what_was_set_when_it_was_set(loop: Loop) -> None:
     assert seen == [1, 2, "none", 3]
 
 
-def test_a_token_belongs_to_the_timer_that_made_it(loop: Loop) -> None:
+async def test_a_token_belongs_to_the_timer_that_made_it(loop: Loop) -> None:
     reports: list[Any] = []
     tokens: list[Any] = []
-
-    async def main() -> None:
-        due = loop.time()
-        loop.call_at(due, lambda: tokens.append(variable.set("one")))
-        loop.call_at(due + 1e-6, lambda: variable.reset(tokens[0]))
-        await asyncio.sleep(0.001)
-
     loop.set_exception_handler(lambda _, context: reports.append(context["exception"]))
-    loop.run_until_complete(main())
+    due = loop.time()
+    loop.call_at(due, lambda: tokens.append(variable.set("one")))
+    loop.call_at(due + 1e-6, lambda: variable.reset(tokens[0]))
+    await asyncio.sleep(0.001)
     assert [type(error) for error in reports] == [ValueError]
     assert "different Context" in str(reports[0])
 

@@ -69,26 +69,23 @@ async def test_wait_for_timeout_and_shield(loop: Loop) -> None:
     assert await inner == "kept"
 
 
-def test_task_groups_cancel_the_others_and_say_why(loop: Loop) -> None:
+async def test_task_groups_cancel_the_others_and_say_why() -> None:
     async def fail_beside(waiting: list[Any]) -> None:
         async with asyncio.TaskGroup() as group:
             waiting.append(group.create_task(asyncio.sleep(3600)))
             group.create_task(fail(ValueError("a")))
 
-    async def main() -> None:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(value(number)) for number in range(3)]
-        assert [task.result() for task in tasks] == [0, 1, 2]
-        waiting: list[Any] = []
-        with pytest.raises(ExceptionGroup) as caught:
-            await fail_beside(waiting)
-        assert [str(error) for error in caught.value.exceptions] == ["a"]
-        assert waiting[0].cancelled()
-
-    loop.run_until_complete(main())
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(value(number)) for number in range(3)]
+    assert [task.result() for task in tasks] == [0, 1, 2]
+    waiting: list[Any] = []
+    with pytest.raises(ExceptionGroup) as caught:
+        await fail_beside(waiting)
+    assert [str(error) for error in caught.value.exceptions] == ["a"]
+    assert waiting[0].cancelled()
 
 
-def test_queues_and_locks(loop: Loop) -> None:
+async def test_queues_and_locks(loop: Loop) -> None:
     log: list[Any] = []
 
     async def use(lock: Any, name: str) -> None:
@@ -96,23 +93,20 @@ def test_queues_and_locks(loop: Loop) -> None:
             log.append(name)
             await asyncio.sleep(0)
 
-    async def main() -> None:
-        for lock in (asyncio.Lock(), asyncio.Semaphore(1), asyncio.Condition()):
-            log.clear()
-            await asyncio.gather(*(use(lock, name) for name in "abc"))
-            assert log == ["a", "b", "c"]
-        event, barrier, queue = asyncio.Event(), asyncio.Barrier(2), asyncio.Queue[int](1)
-        waiting = loop.create_task(event.wait())
-        await asyncio.sleep(0)
-        event.set()
-        assert await waiting
-        assert sorted(await asyncio.gather(barrier.wait(), barrier.wait())) == [0, 1]
-        getting = [loop.create_task(queue.get()) for _ in range(3)]
-        for number in range(3):
-            await queue.put(number)
-        assert await asyncio.gather(*getting) == [0, 1, 2]
-
-    loop.run_until_complete(main())
+    for lock in (asyncio.Lock(), asyncio.Semaphore(1), asyncio.Condition()):
+        log.clear()
+        await asyncio.gather(*(use(lock, name) for name in "abc"))
+        assert log == ["a", "b", "c"]
+    event, barrier, queue = asyncio.Event(), asyncio.Barrier(2), asyncio.Queue[int](1)
+    waiting = loop.create_task(event.wait())
+    await asyncio.sleep(0)
+    event.set()
+    assert await waiting
+    assert sorted(await asyncio.gather(barrier.wait(), barrier.wait())) == [0, 1]
+    getting = [loop.create_task(queue.get()) for _ in range(3)]
+    for number in range(3):
+        await queue.put(number)
+    assert await asyncio.gather(*getting) == [0, 1, 2]
 
 
 def test_coroutines_from_another_thread(loop: Loop) -> None:
@@ -152,7 +146,7 @@ def test_current_and_all_tasks(loop: Loop) -> None:
 
 @pytest.mark.parametrize("waiter", ["own", "c"])
 @pytest.mark.parametrize("awaited", ["own", "c", "own task", "c task"])
-def test_awaiting_from_and_to_asyncios_c_classes(loop: Loop, waiter: str, awaited: str) -> None:
+async def test_awaiting_from_and_to_asyncios_c_classes(loop: Loop, waiter: str, awaited: str) -> None:
     def make_task(coro: Any, kind: str) -> Any:
         return loop.create_task(coro) if kind.startswith("own") else asyncio.Task(coro, loop=loop)
 
@@ -174,26 +168,23 @@ def test_awaiting_from_and_to_asyncios_c_classes(loop: Loop, waiter: str, awaite
     async def wait_for_it(inner: Any) -> Any:
         return await inner
 
-    async def main() -> None:
-        assert await make_task(wait_for_it(make_awaited("result")), waiter) == "result"
-        with pytest.raises(ValueError, match="mine"):
-            await make_task(wait_for_it(make_awaited(ValueError("mine"))), waiter)
-        inner = make_awaited("never")
-        outer = make_task(wait_for_it(inner), waiter)
-        await asyncio.sleep(0)
-        outer.cancel("message")
-        with pytest.raises(asyncio.CancelledError):
-            await outer
-        assert inner.cancelled()
-        inner = make_awaited("never")
-        outer = make_task(wait_for_it(inner), waiter)
-        inner.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await outer
-        assert outer.cancelled()
-        assert outer.cancelling() == 0
-
-    loop.run_until_complete(main())
+    assert await make_task(wait_for_it(make_awaited("result")), waiter) == "result"
+    with pytest.raises(ValueError, match="mine"):
+        await make_task(wait_for_it(make_awaited(ValueError("mine"))), waiter)
+    inner = make_awaited("never")
+    outer = make_task(wait_for_it(inner), waiter)
+    await asyncio.sleep(0)
+    outer.cancel("message")
+    with pytest.raises(asyncio.CancelledError):
+        await outer
+    assert inner.cancelled()
+    inner = make_awaited("never")
+    outer = make_task(wait_for_it(inner), waiter)
+    inner.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await outer
+    assert outer.cancelled()
+    assert outer.cancelling() == 0
 
 
 def test_a_task_factory_may_make_asyncios_tasks(loop: Loop) -> None:

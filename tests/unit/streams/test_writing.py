@@ -210,27 +210,24 @@ async def test_a_plain_function_may_handle_connections() -> None:
     await stop(server)
 
 
-def test_a_stream_is_upgraded_to_tls_on_both_sides(loop: asyncio.AbstractEventLoop) -> None:
+async def test_a_stream_is_upgraded_to_tls_on_both_sides() -> None:
     async def handler(reader: Any, writer: Any) -> None:
         assert await reader.readline() == b"starttls\n"
         writer.write(b"go\n")
         await writer.start_tls(server_context())
         await echo(reader, writer)
 
-    async def main() -> None:
-        server, reader, writer = await serve(handler, [])
-        writer.write(b"starttls\n")
-        assert await reader.readline() == b"go\n"
-        await writer.start_tls(client_context(), server_hostname="localhost")
-        assert writer.get_extra_info("sslcontext") is not None
-        writer.write(b"x" * 100_000)
-        await writer.drain()
-        assert await reader.readexactly(100_000) == b"x" * 100_000
-        assert not writer.can_write_eof()
-        await finish(writer)
-        await stop(server)
-
-    run(loop, main())
+    server, reader, writer = await serve(handler, [])
+    writer.write(b"starttls\n")
+    assert await reader.readline() == b"go\n"
+    await writer.start_tls(client_context(), server_hostname="localhost")
+    assert writer.get_extra_info("sslcontext") is not None
+    writer.write(b"x" * 100_000)
+    await writer.drain()
+    assert await reader.readexactly(100_000) == b"x" * 100_000
+    assert not writer.can_write_eof()
+    await finish(writer)
+    await stop(server)
 
 
 def test_what_came_before_the_upgrade_belongs_to_the_handshake() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from loopcore.sync import Closed, Empty, Full, Lagged, Mutex, broadcast, mpsc, oneshot, watch
-from tests.unit.sync.conftest import Run
 
 
 async def settle() -> None:
@@ -163,28 +162,25 @@ async def test_gaps_are_yielded_where_they_are() -> None:
     assert (seen[0].missed, seen[1:]) == (3, [3, 4])
 
 
-def test_a_waiting_broadcast_loses_nothing(run: Run) -> None:
-    async def main() -> None:
-        sender, receiver = broadcast.Channel[int](2, overflow="wait")
-
-        async def produce() -> None:
-            with sender:
-                for value in range(7):
-                    assert await sender.send(value) == 2
-
-        another = sender.subscribe()
-        producer = asyncio.create_task(produce())
-        await settle()
-        with pytest.raises(Full):
-            sender.try_send(9)
-        reader = asyncio.create_task(collect(another))
-        assert [value async for value in receiver] == list(range(7)) == await reader
-        await producer
-
+async def test_a_waiting_broadcast_loses_nothing() -> None:
     async def collect(receiver: broadcast.Receiver[int]) -> list[int]:
         return [value async for value in receiver]
 
-    run(main())
+    sender, receiver = broadcast.Channel[int](2, overflow="wait")
+
+    async def produce() -> None:
+        with sender:
+            for value in range(7):
+                assert await sender.send(value) == 2
+
+    another = sender.subscribe()
+    producer = asyncio.create_task(produce())
+    await settle()
+    with pytest.raises(Full):
+        sender.try_send(9)
+    reader = asyncio.create_task(collect(another))
+    assert [value async for value in receiver] == list(range(7)) == await reader
+    await producer
 
 
 async def test_a_receiver_that_leaves_makes_room() -> None:
