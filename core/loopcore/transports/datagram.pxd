@@ -14,7 +14,6 @@ cdef class DatagramTransport(Connection):
     cdef public object _peer
     cdef public bint _connected
     cdef public int _lost_writes
-    cdef public bint _paused
     cdef object __weakref__
     cdef PyObject *_instance_dict
 
@@ -24,10 +23,6 @@ cdef class DatagramTransport(Connection):
     cdef object _blame(self, object name, object exc)
     @cython.locals(driver=DatagramDriver, connected=bint, item=bytes)
     cpdef object sendto(self, object data, object addr=*)
-    cdef object _run(self)
-    @cython.locals(unsent=Py_ssize_t)
-    cdef object _on_written(self)
-    cpdef object _written(self)
 
 
 cdef inline object give_instance_dicts():

@@ -22,8 +22,7 @@ from loopcore.kernel.formatting import describe_callback
 from loopcore.log import logger
 from loopcore.transports.driver import DatagramDriver
 from loopcore.transports.driver_datagram import WRITE_FAILED
-from loopcore.transports.flow import fire_transport_hook
-from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection
+from loopcore.transports.lifecycle import LOST, Connection
 from loopcore.transports.ports import make_datagram_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 
@@ -65,7 +64,6 @@ class DatagramTransport(Connection):
         "_peer",
         "_connected",
         "_lost_writes",
-        "_paused",
         "__weakref__",
         "__dict__",
     )
@@ -88,7 +86,6 @@ class DatagramTransport(Connection):
         self._connected: bool = bool(self._peer)
         """Whether every datagram goes to that peer, whatever address is given; as in asyncio."""
         self._lost_writes: int = 0
-        self._paused: bool = False
         self._driver: DatagramDriver = make_datagram_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
         self._open_soon(connection_made, self._start_reading, waiter)
@@ -98,40 +95,6 @@ class DatagramTransport(Connection):
         return SeenAs
 
     # Receiving
-
-    def is_reading(self) -> bool:
-        """Return whether incoming datagrams reach the protocol."""
-        return self._state == OPEN and not self._paused
-
-    def pause_reading(self) -> None:
-        """Leave incoming datagrams to the kernel, which drops those it has no room for. No effect when closing."""
-        if self._state == OPEN and not self._paused:
-            self._paused = True
-            self._driver.stop_reading()
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "paused", "reading")
-            if self._loop.get_debug():
-                logger.debug("%r pauses reading", self)
-
-    def resume_reading(self) -> None:
-        """Undo `pause_reading`. No effect when closing or not paused."""
-        if self._state == OPEN and self._paused:
-            self._paused = False
-            self._driver.start_reading()
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "resumed", "reading")
-            if self._loop.get_debug():
-                logger.debug("%r resumes reading", self)
-
-    def _start_reading(self) -> None:
-        if self._loop.watching_transports:
-            fire_transport_hook(self, "opened")
-        if self._state != OPEN or self._paused:
-            return
-        try:
-            self._driver.start_reading()
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
-            self._failed(exc, "Fatal error on transport")
 
     def _datagram(self, data: bytes, address: Any) -> None:
         self._on_datagram(data, address)
@@ -195,19 +158,6 @@ class DatagramTransport(Connection):
         driver.queue(item, addr, connected, len(item) + HEADER)
         if driver.unsent > self._join_limit:
             self._maybe_pause_writing()
-
-    def _run(self) -> None:
-        self._driver.run_flush()
-
-    def _written(self) -> None:
-        self._on_written()
-
-    def _on_written(self) -> None:
-        unsent = self._driver.unsent
-        if self._protocol_paused and unsent <= self._low_water:
-            self._resume_protocol()
-        if self._state == CLOSING and self._driver.unsent == 0:
-            self._lose(None)
 
 
 if cython.compiled:

@@ -21,7 +21,10 @@ cdef class FlowControl(Sink):
     cdef public bint _protocol_paused
 
     cdef object _begin_flow(self, Scheduler loop)
+    cdef Py_ssize_t _unsent(self) except -1
+    cdef object _offer(self)
     cdef object _set_limits(self, object high, object low)
     cpdef object _maybe_pause_writing(self)
     cpdef object _resume_protocol(self)
+    cdef object _call_flow(self, object method, object message)
     cpdef object _report(self, object exc, object message)

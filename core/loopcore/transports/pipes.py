@@ -398,6 +398,6 @@ class WritePipeTransport(PipeEnd, FlowControl):
     def _written(self) -> None:
         driver = self._driver
         if self._protocol_paused and driver.unsent <= self._low_water:
-            self._resume_protocol()
+            self._context.run(self._resume_protocol)
         if self._state == CLOSING and not driver.unsent:
             self._end(None)

@@ -11,7 +11,6 @@ from loopcore.transports.reader_feed cimport ReaderFeed, feed_of
 
 
 cdef int OPEN
-cdef int CLOSING
 cdef int LOST
 
 
@@ -21,7 +20,6 @@ cdef class StreamTransport(Connection):
     cdef public object _on_get_buffer
     cdef public object _on_buffer_updated
     cdef public int _lost_writes
-    cdef public bint _paused
     cdef public bint _eof_written
     cdef public bint _eof_received
     cdef object __weakref__
@@ -32,6 +30,7 @@ cdef class StreamTransport(Connection):
     )
     @cython.locals(driver=StreamDriver)
     cpdef object set_protocol(self, object protocol)
+    cdef object _start_receiving(self)
     cdef object _on_received(self, bytes data)
     cpdef object _protocol_failed(self, object exc, object method)
     cpdef object _received(self, bytes data)
@@ -47,9 +46,6 @@ cdef class StreamTransport(Connection):
     @cython.locals(driver=StreamDriver, size=Py_ssize_t)
     cdef object _write_other(self, object data)
     cdef bint _refuse(self, object name, object verb, Py_ssize_t size) except -1
-    cdef object _run(self)
-    cdef object _on_written(self)
-    cpdef object _written(self)
     cdef object _drained(self)
     cpdef object _let_go(self)
 
