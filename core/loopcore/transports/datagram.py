@@ -22,17 +22,9 @@ from loopcore.kernel.formatting import describe_callback
 from loopcore.log import logger
 from loopcore.transports.driver import DatagramDriver
 from loopcore.transports.driver_datagram import WRITE_FAILED
-from loopcore.transports.lifecycle import LOST, Connection
+from loopcore.transports.lifecycle import LOST, Connection, initial_extra_info
 from loopcore.transports.ports import make_datagram_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
-
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.transports.datagram import give_instance_dicts
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -64,8 +56,6 @@ class DatagramTransport(Connection):
         "_peer",
         "_connected",
         "_lost_writes",
-        "__weakref__",
-        "__dict__",
     )
 
     def __init__(
@@ -79,7 +69,7 @@ class DatagramTransport(Connection):
         extra: dict[str, Any] | None = None,
     ) -> None:
         connection_made = protocol.connection_made  # fails first for an object that is not a protocol
-        self._begin(scheduler, sock, extra)
+        self._begin(scheduler, initial_extra_info(sock, extra))
         self._address: Any = address
         self._peer: Any = self._extra["peername"]
         """The address of the connected peer: None if not connected, '' for a nameless peer (a socket pair)."""
@@ -95,9 +85,6 @@ class DatagramTransport(Connection):
         return SeenAs
 
     # Receiving
-
-    def _datagram(self, data: bytes, address: Any) -> None:
-        self._on_datagram(data, address)
 
     def _on_datagram(self, data: bytes, address: Any) -> None:
         try:
@@ -158,7 +145,3 @@ class DatagramTransport(Connection):
         driver.queue(item, addr, connected, len(item) + HEADER)
         if driver.unsent > self._join_limit:
             self._maybe_pause_writing()
-
-
-if cython.compiled:
-    give_instance_dicts()

@@ -1,7 +1,7 @@
 cimport cython
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore.ports.operations cimport Send
+from loopcore.ports.operations cimport Outgoing, Send
 from loopcore.transports.accepted cimport close_socket
 from loopcore.transports.driver cimport Sink
 from loopcore.transports.driver_completion_reader cimport CompletionReader
@@ -10,7 +10,7 @@ cdef Py_ssize_t _VECTOR_LIMIT, _AWAITED_LIMIT, _DIRECT
 
 
 cdef class CompletionDriver(CompletionReader):
-    cdef Send _sending
+    cdef Outgoing _sending
     cdef Py_ssize_t _in_flight
     cdef bint _is_sending
     cdef bint _is_counted
@@ -26,13 +26,13 @@ cdef class CompletionDriver(CompletionReader):
     cpdef object run_flush(self)
     cdef bint _submit_or_fail(self) except -1
     cdef object _submit(self)
-    @cython.locals(sending=Send, first=list, in_flight=Py_ssize_t)
+    @cython.locals(sending=Outgoing, first=list, in_flight=Py_ssize_t)
     cdef object _submit_queue(self)
-    @cython.locals(sending=Send, is_dropped=bint, is_counted=bint)
+    @cython.locals(sending=Outgoing, is_dropped=bint, is_counted=bint)
     cpdef object _run(self)
     cdef bint _takes_note(self, object result) except -1
     cdef object _go_on(self)
-    @cython.locals(sending=Send, rest=list)
+    @cython.locals(sending=Outgoing, rest=list)
     cdef object _note_sent(self, Py_ssize_t sent)
     cpdef object discard(self)
     cpdef object release(self)

@@ -17,7 +17,7 @@ ended: they are replaced, not changed.
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
-from loopcore.ports.operations import Send
+from loopcore.ports.operations import Outgoing, Send
 from loopcore.transports.accepted import close_socket
 from loopcore.transports.driver import Buffer, Sink
 from loopcore.transports.driver_buffered import VECTOR_LIMIT, WRITE_FAILED
@@ -44,7 +44,7 @@ class CompletionDriver(CompletionReader):
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         CompletionReader._prepare(self, scheduler, sink, sock, context)
-        self._sending: Send = Send(self.fd)
+        self._sending: Outgoing = Send(self.fd)
         self._in_flight: int = 0
         """Bytes in `_sending`; 0 once its outcome no longer matters."""
         self._is_sending: bool = False  # whether the port has `_sending`, or it has ended but was not dispatched yet

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.completions import Completions
 from loopcore.ports.interest import ERROR, HANGUP, READ
-from loopcore.ports.operations import Poll, Receive
+from loopcore.ports.operations import Operation, Poll, Receive
 from loopcore.transports.driver import Sink
 from loopcore.transports.driver_buffered import READ_FAILED, BufferedStreamDriver
 from loopcore.transports.multishot_receiver import MultishotReceiver
@@ -62,7 +62,7 @@ class CompletionReader(BufferedStreamDriver):
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         BufferedStreamDriver._prepare(self, scheduler, sink, sock, context)
         self._completions: Completions = scheduler.completions
-        self._receiving: Receive = Receive(self.fd, RECEIVE_LIMIT)
+        self._receiving: Operation = Receive(self.fd, RECEIVE_LIMIT)
         self._receiver: MultishotReceiver = MultishotReceiver(scheduler, self, self._receiving)
         self._polling: Poll | None = None  # used instead of `_receiving` while messages are large
         self._small_ones: int = 0
@@ -70,8 +70,9 @@ class CompletionReader(BufferedStreamDriver):
 
     def start_reading(self) -> None:
         if not self.reading:
-            if not self._receiving.pending:
-                self._receiving.lend = self.buffered and not self._completions.polls_cheaply
+            receiving = self._receiving
+            if isinstance(receiving, Receive) and not receiving.pending:
+                receiving.lend = self.buffered and not self._completions.polls_cheaply
             self.reading = True
             self._receiver.start()
 
@@ -128,14 +129,13 @@ class CompletionReader(BufferedStreamDriver):
             self._small_ones += 1
             if self._small_ones >= _SMALL_ONES and self.reading:
                 self._polling = None
-                self._receiving.lend = False
                 self._receiver.use(self._receiving)
 
     def _poll(self) -> None:
         """Have the port poll from now on: edge-triggered if a receive can detect that it has emptied the socket."""
-        family, is_edged = int(self.sock.family), False
-        if not self.buffered and self.sock.proto in (0, socket.IPPROTO_TCP):  # an SCTP receive ends with its message
-            is_edged = family in _INTERNET
+        is_edged = False
+        if not self.buffered and not self._is_pipe and self.sock.proto in (0, socket.IPPROTO_TCP):
+            is_edged = int(self.sock.family) in _INTERNET  # an SCTP receive ends with its message
         self._polling = Poll(self.fd, READ, edges=is_edged)
         self._receiver.use(self._polling)
 

@@ -25,6 +25,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import copy_context
+    from cython.cimports.loopcore.transports.flow import give_instance_dicts
 else:
     from loopcore._native.interpreter import copy_context
 
@@ -94,6 +95,8 @@ class FlowControl(Sink):
         "_low_water",
         "_join_limit",
         "_protocol_paused",
+        "__weakref__",
+        "__dict__",
     )
 
     _default_high_water = HIGH_WATER
@@ -174,3 +177,7 @@ class FlowControl(Sink):
             "protocol": self._protocol,
         }
         self._loop.call_exception_handler(context)
+
+
+if cython.compiled:
+    give_instance_dicts()

@@ -25,7 +25,7 @@ cdef class Connection(FlowControl):
     cdef public bint _awaits_drain
     cdef public object _empty_waiter
 
-    cdef object _begin(self, Scheduler loop, object sock, dict extra)
+    cdef object _begin(self, Scheduler loop, dict extra)
     cdef object _own_descriptor(self)
     cdef object _open_soon(self, object connection_made, object start_reading, object waiter)
     cpdef object set_protocol(self, object protocol)
@@ -35,7 +35,6 @@ cdef class Connection(FlowControl):
     cdef object _reading_changed(self, object what, object verb)
     cdef object _run(self)
     cdef object _on_written(self)
-    cpdef object _written(self)
     cdef object _drained(self)
     cpdef object close(self)
     cpdef object _finish_closing(self)

@@ -12,7 +12,7 @@ A transport moves through four states and never back:
     CLOSING        -                 LOST            LOST               -
     LOST           -                  -               -              CLOSED
 
-The socket has one owner, the driver, and is closed once: by `release`, right after `connection_lost`.
+The socket or pipe has one owner, the driver, and is closed once: by `release`, right after `connection_lost`.
 Only a transport that was never closed closes it in its finalizer, with a ResourceWarning.
 
 Thread: the loop's own, except `close` and `abort`. Finalizers call these two, and the collector runs in any
@@ -136,10 +136,10 @@ class Connection(FlowControl):
         "_empty_waiter",
     )
 
-    def _begin(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
+    def _begin(self, loop: "Scheduler", extra: dict[str, Any]) -> None:
         """Set the attributes; the first step of a subclass's `__init__`."""
         self._begin_flow(loop)
-        self._extra: dict[str, Any] = initial_extra_info(sock, extra)
+        self._extra: dict[str, Any] = extra
         self._server: Server | None = None
         self._transport_table: Any = None
         self._state: int = _OPEN
@@ -280,9 +280,6 @@ class Connection(FlowControl):
 
     def _run(self) -> None:
         self._driver.run_flush()
-
-    def _written(self) -> None:
-        self._on_written()
 
     def _on_written(self) -> None:
         if self._protocol_paused and self._driver.unsent <= self._low_water:

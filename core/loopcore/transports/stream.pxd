@@ -1,12 +1,10 @@
 cimport cython
-from cpython.object cimport PyObject
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore._native.attributes cimport open_dict
 from loopcore.transports.buffers cimport immutable
 from loopcore.transports.clients cimport attach, needs_no_delay
 from loopcore.transports.driver cimport StreamDriver
-from loopcore.transports.lifecycle cimport Connection
+from loopcore.transports.lifecycle cimport Connection, initial_extra_info
 from loopcore.transports.reader_feed cimport ReaderFeed, feed_of
 
 
@@ -22,8 +20,6 @@ cdef class StreamTransport(Connection):
     cdef public int _lost_writes
     cdef public bint _eof_written
     cdef public bint _eof_received
-    cdef object __weakref__
-    cdef PyObject *_instance_dict
 
     cdef object _open(
         self, Scheduler scheduler, object sock, object protocol, object waiter, dict extra, object server
@@ -33,7 +29,6 @@ cdef class StreamTransport(Connection):
     cdef object _start_receiving(self)
     cdef object _on_received(self, bytes data)
     cpdef object _protocol_failed(self, object exc, object method)
-    cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
     @cython.locals(feed=ReaderFeed, unread=bytearray)
     cdef bytearray _get_unread(self)
@@ -48,8 +43,3 @@ cdef class StreamTransport(Connection):
     cdef bint _refuse(self, object name, object verb, Py_ssize_t size) except -1
     cdef object _drained(self)
     cpdef object _let_go(self)
-
-
-cdef inline object give_instance_dicts():
-    cdef StreamTransport sample = StreamTransport.__new__(StreamTransport)
-    open_dict(StreamTransport, <char *>&sample._instance_dict - <char *><PyObject *>sample)

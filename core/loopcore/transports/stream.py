@@ -22,7 +22,7 @@ from loopcore.log import logger
 from loopcore.transports.buffers import MANY, immutable, join_small
 from loopcore.transports.clients import attach, needs_no_delay
 from loopcore.transports.driver import StreamDriver
-from loopcore.transports.lifecycle import LOST, OPEN, Connection, disable_nagle, resolve
+from loopcore.transports.lifecycle import LOST, OPEN, Connection, disable_nagle, initial_extra_info, resolve
 from loopcore.transports.reader_feed import ReaderFeed, feed_of
 
 try:
@@ -32,7 +32,6 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.transports.ports import make_stream_driver
-    from cython.cimports.loopcore.transports.stream import give_instance_dicts
 else:
     from loopcore.transports.ports import make_stream_driver
 
@@ -58,8 +57,6 @@ class StreamTransport(Connection):
         "_lost_writes",
         "_eof_written",
         "_eof_received",
-        "__weakref__",
-        "__dict__",
     )
 
     _start_tls_compatible = True
@@ -87,7 +84,7 @@ class StreamTransport(Connection):
         server: "Server | None",
     ) -> None:
         connection_made = protocol.connection_made  # fails first for an object that is not a protocol
-        self._begin(scheduler, sock, extra)
+        self._begin(scheduler, initial_extra_info(sock, extra))
         self._on_data: Any = None
         self._on_get_buffer: Any = None
         self._on_buffer_updated: Any = None
@@ -120,9 +117,6 @@ class StreamTransport(Connection):
     def _start_receiving(self) -> None:
         if not self._eof_received:
             self._driver.start_reading()
-
-    def _received(self, data: bytes) -> None:
-        self._on_received(data)
 
     def _on_received(self, data: bytes) -> None:
         try:
@@ -314,7 +308,3 @@ class StreamTransport(Connection):
     def _let_go(self) -> None:
         Connection._let_go(self)
         self._on_data = self._feed = self._on_get_buffer = self._on_buffer_updated = None
-
-
-if cython.compiled:
-    give_instance_dicts()

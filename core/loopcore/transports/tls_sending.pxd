@@ -1,7 +1,5 @@
 cimport cython
-from cpython.object cimport PyObject
 
-from loopcore._native.attributes cimport open_dict
 from loopcore.transports.driver cimport StreamDriver
 from loopcore.transports.flow cimport FlowControl
 from loopcore.transports.stream cimport StreamTransport
@@ -38,8 +36,6 @@ cdef class TlsSending(FlowControl):
     cdef public object _on_data
     cdef public object _on_get_buffer
     cdef public object _on_buffer_updated
-    cdef object __weakref__
-    cdef PyObject *_instance_dict
 
     cdef object _wake_waiter(self, object exc)
     cdef object _cancel_timer(self)
@@ -57,8 +53,3 @@ cdef class TlsSending(FlowControl):
     cdef object _finish(self)
     cdef object _fail(self, object exc, object message)
     cpdef object _force_close(self, object exc)
-
-
-cdef inline object give_instance_dicts():
-    cdef TlsSending sample = TlsSending.__new__(TlsSending)
-    open_dict(TlsSending, <char *>&sample._instance_dict - <char *><PyObject *>sample)

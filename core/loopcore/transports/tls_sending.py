@@ -35,7 +35,6 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import run_in_context
-    from cython.cimports.loopcore.transports.tls_sending import give_instance_dicts
 else:
     from loopcore._native.interpreter import run_in_context
 
@@ -94,8 +93,6 @@ class TlsSending(FlowControl):
         "_on_data",
         "_on_get_buffer",
         "_on_buffer_updated",
-        "__weakref__",
-        "__dict__",
     )
 
     _default_high_water = HIGH_WATER
@@ -279,7 +276,3 @@ class TlsSending(FlowControl):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-if cython.compiled:
-    give_instance_dicts()
