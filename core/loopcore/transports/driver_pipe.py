@@ -28,8 +28,7 @@ from loopcore.ports.interest import READ
 from loopcore.ports.operations import Poll, Read, Write
 from loopcore.transports.accepted import number_of
 from loopcore.transports.driver import Buffer, Sink, StreamDriver
-from loopcore.transports.driver_completion import CompletionDriver
-from loopcore.transports.driver_completion_reader import RECEIVE_LIMIT
+from loopcore.transports.driver_completion import RECEIVE_LIMIT, CompletionDriver
 from loopcore.transports.driver_readiness import ReadinessDriver
 
 if TYPE_CHECKING:

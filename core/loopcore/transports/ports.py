@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from loopcore.transports.acceptor import Acceptor, CompletionAcceptor
 from loopcore.transports.driver import DatagramDriver, Sink, StreamDriver
 from loopcore.transports.driver_completion import CompletionDriver
-from loopcore.transports.driver_completion_datagram import CompletionDatagramDriver
-from loopcore.transports.driver_datagram import ReadinessDatagramDriver
+from loopcore.transports.driver_datagram import CompletionDatagramDriver, ReadinessDatagramDriver
 from loopcore.transports.driver_pipe import CompletionPipeReader, CompletionPipeWriter, PipeReader, PipeWriter
 from loopcore.transports.driver_readiness import ReadinessDriver
 
