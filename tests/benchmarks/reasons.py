@@ -73,7 +73,7 @@ BEHIND = (
             "program makes, are in the floor as well"
         ),
     ),
-    ("pipe", "the transports of pipes are not compiled: Python code, over `os.read` and `os.write`"),
+    ("pipe", "the system calls are those of every peer (see below): a wait, a read, a write"),
     ("sock", "each `sock_*` call is an awaitable of its own, and so a task's step each time it has to wait"),
     ("split", "the system calls are the least (see below): both writes in one"),
     (

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 
+from tests.transports.pipe_support import made, pipe_pair
 from tests.transports.recorder import Recorder, opened, receive, run, settle
 from tests.transports.tls_support import secured
 
@@ -37,7 +38,25 @@ async def datagrams() -> AsyncIterator[Any]:
     await settle()
 
 
-every_kind = pytest.mark.parametrize("kind", [stream, tls, datagrams])
+@contextlib.asynccontextmanager
+async def read_end() -> AsyncIterator[Any]:
+    with made(pipe_pair) as (reading, _):
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(Recorder, reading)
+        yield transport
+        transport.close()
+        await settle()
+
+
+@contextlib.asynccontextmanager
+async def write_end() -> AsyncIterator[Any]:
+    with made(pipe_pair) as (_, writing):
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(Recorder, writing)
+        yield transport
+        transport.close()
+        await settle()
+
+
+every_kind = pytest.mark.parametrize("kind", [stream, tls, datagrams, read_end, write_end])
 
 
 @every_kind

@@ -10,7 +10,7 @@ import pytest
 from loopcore import hookimpl
 from loopcore.ports.interest import READ
 from loopcore.ports.operations import Receive
-from loopcore.transports.driver_completion_reader import SMALL_ONES
+from loopcore.transports.driver_completion import SMALL_ONES
 from tests.transports.recorder import BufferedRecorder, Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import connection, scripted_fixtures, scripted_loop
 from tests.transports.test_completion_large import CHEAP, LARGE_ONE, after_a_large_one

@@ -12,7 +12,7 @@ import pytest
 
 from loopcore.ports.operations import Accept, Close, Poll, Read, ReceiveFrom, Write
 from loopcore.services.forking import AtForkState
-from loopcore.transports import acceptor, driver_completion_pipe
+from loopcore.transports import acceptor, driver_pipe
 from tests.transports.recorder import Handled, Recorder, settle
 from tests.transports.scripted import ScriptedPort, scripted_fixtures, scripted_loop
 
@@ -177,7 +177,7 @@ async def test_pipe_is_read_to_its_end_and_over_a_pause(loop: Any, port: Scripte
 async def test_pipe_is_written_by_one_write_at_a_time(
     loop: Any, port: ScriptedPort, monkeypatch: pytest.MonkeyPatch, pipe: Any, polls: bool
 ) -> None:
-    monkeypatch.setattr(driver_completion_pipe, "HAS_DESCRIPTORS", polls)
+    monkeypatch.setattr(driver_pipe, "HAS_DESCRIPTORS", polls)
     protocol = Recorder()
     transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe[1])
     await settle()
@@ -190,7 +190,8 @@ async def test_pipe_is_written_by_one_write_at_a_time(
     assert [bytes(buffer) for buffer in write.buffers] == [b"one "]
     port.complete(write, 2)
     await settle()
-    assert b"".join(port.only(Write).buffers) == b"e two"
+    rest = port.only(Write)
+    assert b"".join(rest.buffers)[rest.head :] == b"e two"
     transport.write_eof()
     port.complete(write, 5)
     await settle()
@@ -205,7 +206,7 @@ async def test_pipe_is_written_by_one_write_at_a_time(
 async def test_reader_that_leaves_is_noticed_by_a_read_where_pipes_cannot_be_polled(
     loop: Any, port: ScriptedPort, monkeypatch: pytest.MonkeyPatch, pipe: Any
 ) -> None:
-    monkeypatch.setattr(driver_completion_pipe, "HAS_DESCRIPTORS", False)
+    monkeypatch.setattr(driver_pipe, "HAS_DESCRIPTORS", False)
     protocol = Recorder()
     transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe[1])
     await settle()

@@ -8,7 +8,7 @@ import pytest
 from loopcore.ports.interest import HANGUP, READ
 from loopcore.ports.operations import Poll, Receive, Send
 from loopcore.ports.readiness import Capability
-from loopcore.transports.driver_completion_reader import LARGE, SMALL, SMALL_ONES
+from loopcore.transports.driver_completion import LARGE, SMALL, SMALL_ONES
 from tests.transports.recorder import BufferedRecorder, Recorder, settle, tcp_pair, unix_pair
 from tests.transports.scripted import ScriptedPort, connection, running, scripted_fixtures
 

@@ -81,6 +81,20 @@ async def test_more_than_the_kernel_takes_is_kept_and_arrives(make: Callable[[],
         assert protocol.lost_with() is None
 
 
+@LOSABLE
+async def test_many_small_writes_to_a_full_pipe_arrive_in_order(make: Callable[[], Pair]) -> None:
+    with made(make) as (reading, writing):
+        transport, protocol = await connected(writing)
+        count = fill(transport)
+        numbers = [b"%d," % number for number in range(3000)]
+        for number in numbers:
+            transport.write(number)
+        rest = b"".join(numbers)
+        assert (await drain(reading, count + len(rest)))[count:] == rest
+        transport.close()
+        await protocol.seen("lost")
+
+
 @pytest.mark.differs(
     "WritePipeTransport.write", why="The protocol resumes at the low-water mark; asyncio waits until all is written."
 )

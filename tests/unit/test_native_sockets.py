@@ -1,6 +1,7 @@
 """The functions of loopcore's C library, and the same in Python: one behaviour."""
 
 import errno
+import os
 import socket
 import types
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import loopcore._native.sockets as in_python
 from loopcore.testing import native_calls
 
 BIG = 64 * 1024
+PIPES = pytest.mark.skipif(os.name != "posix", reason="pipes of Windows are used by a completion port only")
 
 
 @pytest.fixture(params=["in Python", "as the build calls it"])
@@ -48,14 +50,14 @@ def test_each_function_in_python_is_called_in_c_too() -> None:
 @pytest.mark.parametrize("size", [100, 20_000])
 def test_receive_returns_what_is_there_up_to_the_size(native: Any, near_and_far: Any, size: int) -> None:
     near, far = near_and_far
-    assert native.receive(near, near.fileno(), size) is None
+    assert native.receive(near, near.fileno(), size, False) is None
     far.send(b"some")
-    assert native.receive(near, near.fileno(), size) == b"some"
+    assert native.receive(near, near.fileno(), size, False) == b"some"
     far.send(b"x" * size + b"rest")
-    assert native.receive(near, near.fileno(), size) == b"x" * size
-    assert native.receive(near, near.fileno(), size) == b"rest"
+    assert native.receive(near, near.fileno(), size, False) == b"x" * size
+    assert native.receive(near, near.fileno(), size, False) == b"rest"
     far.close()
-    assert native.receive(near, near.fileno(), size) == b""
+    assert native.receive(near, near.fileno(), size, False) == b""
 
 
 @pytest.mark.parametrize("size", [100, 20_000])
@@ -64,7 +66,7 @@ def test_receive_raises_the_error_of_the_call(native: Any, near_and_far: Any, si
     number = near.detach()
     socket.close(number)
     with pytest.raises(OSError) as caught:
-        native.receive(near, -1, size)
+        native.receive(near, -1, size, False)
     assert caught.value.errno == errno.EBADF
 
 
@@ -110,29 +112,83 @@ def test_copy_into_copies_what_fits(native: Any, wrap: Callable[[bytes], Any]) -
 @pytest.mark.parametrize("wrap", [bytes, memoryview])
 def test_send_one_starts_at_the_head(native: Any, near_and_far: Any, wrap: Callable[[bytes], Any]) -> None:
     near, far = near_and_far
-    assert native.send_one(near, near.fileno(), wrap(b"abcdef"), 2) == 4
+    assert native.send_one(near, near.fileno(), wrap(b"abcdef"), 2, False) == 4
     assert far.recv(10) == b"cdef"
 
 
 def test_send_many_sends_a_vector(native: Any, near_and_far: Any) -> None:
     near, far = near_and_far
-    assert native.send_many(near, near.fileno(), [b"abc", memoryview(b"def"), b"g"], 1) == 6
+    assert native.send_many(near, near.fileno(), [b"abc", memoryview(b"def"), b"g"], 1, False) == 6
     assert far.recv(10) == b"bcdefg"
     parts: list[bytes | memoryview] = [b"x"] * (in_python.VECTOR_LIMIT + 1)
-    assert native.send_many(near, near.fileno(), parts, 0) == in_python.VECTOR_LIMIT
+    assert native.send_many(near, near.fileno(), parts, 0, False) == in_python.VECTOR_LIMIT
 
 
 def test_a_full_socket_takes_nothing_and_a_lost_one_raises(native: Any, near_and_far: Any) -> None:
     near, far = near_and_far
-    while native.send_one(near, near.fileno(), bytes(BIG), 0) > 0:
+    while native.send_one(near, near.fileno(), bytes(BIG), 0, False) > 0:
         pass
-    assert native.send_one(near, near.fileno(), b"x", 0) == -1
-    assert native.send_many(near, near.fileno(), [b"x", b"y"], 0) == -1
+    assert native.send_one(near, near.fileno(), b"x", 0, False) == -1
+    assert native.send_many(near, near.fileno(), [b"x", b"y"], 0, False) == -1
     far.close()
     with pytest.raises(BrokenPipeError):
-        native.send_one(near, near.fileno(), b"x", 0)
+        native.send_one(near, near.fileno(), b"x", 0, False)
     with pytest.raises(BrokenPipeError):
-        native.send_many(near, near.fileno(), [b"x", b"y"], 0)
+        native.send_many(near, near.fileno(), [b"x", b"y"], 0, False)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe()
+    for fd in (reading, writing):
+        os.set_blocking(fd, False)
+    with open(reading, "rb", 0), open(writing, "wb", 0):
+        yield reading, writing
+
+
+@PIPES
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_a_pipe_is_read_up_to_the_size(native: Any, pipe: Any, size: int) -> None:
+    reading, writing = pipe
+    assert native.receive(None, reading, size, True) is None
+    os.write(writing, b"x" * size + b"rest")
+    assert native.receive(None, reading, size, True) == b"x" * size
+    assert native.receive(None, reading, size, True) == b"rest"
+    with pytest.raises(OSError) as caught:
+        native.receive(None, writing, size, True)
+    assert caught.value.errno == errno.EBADF  # the wrong end
+
+
+@PIPES
+def test_a_pipe_is_at_its_end_when_its_writer_has_left(native: Any) -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    with open(reading, "rb", 0):
+        assert native.receive(None, reading, 100, True) == b""
+
+
+@PIPES
+def test_a_pipe_is_written_from_the_head(native: Any, pipe: Any) -> None:
+    reading, writing = pipe
+    assert native.send_one(None, writing, memoryview(b"abcdef"), 2, True) == 4
+    assert native.send_many(None, writing, [b"ghi", memoryview(b"jk"), b"l"], 1, True) == 5
+    assert os.read(reading, 20) == b"cdefhijkl"
+
+
+@PIPES
+def test_a_full_pipe_takes_nothing_and_a_broken_one_raises(native: Any) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with open(writing, "wb", 0):
+        with open(reading, "rb", 0):
+            while native.send_one(None, writing, bytes(BIG), 0, True) > 0:
+                pass
+            assert native.send_one(None, writing, b"x", 0, True) == -1
+            assert native.send_many(None, writing, [b"x", b"y"], 0, True) == -1
+        with pytest.raises(BrokenPipeError):
+            native.send_one(None, writing, b"x", 0, True)
+        with pytest.raises(BrokenPipeError):
+            native.send_many(None, writing, [b"x", b"y"], 0, True)
 
 
 @pytest.mark.parametrize("data", [b"", b"one", bytes(60_000)], ids=len)

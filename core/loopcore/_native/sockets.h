@@ -1,9 +1,10 @@
-/* recv(2), send(2), sendmsg(2) and recvfrom(2) straight on a non-blocking descriptor. The contract of each function is
- * the docstring in sockets.py; `sock` is for that module only.
+/* recv(2), send(2), sendmsg(2) and recvfrom(2) straight on a non-blocking descriptor, and for pipes read(2),
+ * write(2) and writev(2). The contract of each function is the docstring in sockets.py; `sock` is for that module only.
  *
- * The GIL is kept. None of these calls blocks, and each copies no more than the socket's buffers hold, which takes
- * microseconds. Releasing and taking the GIL costs two lock operations when no other thread wants it, and when one
- * does, up to the switch interval (5 ms) until this thread gets it back: far more than the call itself.
+ * For sockets the GIL is kept. None of these calls blocks, and each copies no more than the socket's buffers hold,
+ * which takes microseconds. Releasing and taking the GIL costs two lock operations when no other thread wants it, and
+ * when one does, up to the switch interval (5 ms) until this thread gets it back: far more than the call itself. For
+ * pipes the GIL is released: another process may share the open file, a terminal for instance, and make it blocking.
  */
 
 #ifndef LOOPCORE_SOCKETS_H
@@ -22,6 +23,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -53,19 +55,41 @@ loopcore_moved(ssize_t moved)
     return moved >= 0 ? moved : loopcore_would_block() ? -1 : -2;
 }
 
+/* Pipes */
+
+static ssize_t
+loopcore_read(int fd, void *buffer, size_t size)
+{
+    ssize_t got;
+    Py_BEGIN_ALLOW_THREADS
+    got = read(fd, buffer, size);
+    Py_END_ALLOW_THREADS
+    return got;
+}
+
+static ssize_t
+loopcore_write(int fd, const struct iovec *parts, int count)
+{
+    ssize_t written;
+    Py_BEGIN_ALLOW_THREADS
+    written = count == 1 ? write(fd, parts->iov_base, parts->iov_len) : writev(fd, parts, count);
+    Py_END_ALLOW_THREADS
+    return written;
+}
+
 /* Receiving */
 
 /* Up to this size bytes are received on the stack and copied: an allocation that is then cut costs more. */
 #define LOOPCORE_SMALL_RECEIVE (16 * 1024)
 
 static PyObject *
-loopcore_receive(PyObject *sock, int fd, Py_ssize_t size)
+loopcore_receive(PyObject *sock, int fd, Py_ssize_t size, int is_pipe)
 {
     char small[LOOPCORE_SMALL_RECEIVE];
     PyObject *received = NULL;
     ssize_t got;
     if (size <= LOOPCORE_SMALL_RECEIVE) {
-        got = recv(fd, small, (size_t)size, 0);
+        got = is_pipe ? loopcore_read(fd, small, (size_t)size) : recv(fd, small, (size_t)size, 0);
         if (got >= 0) {
             return PyBytes_FromStringAndSize(small, got);
         }
@@ -75,7 +99,8 @@ loopcore_receive(PyObject *sock, int fd, Py_ssize_t size)
         if (received == NULL) {
             return NULL;
         }
-        got = recv(fd, PyBytes_AS_STRING(received), (size_t)size, 0);
+        char *room = PyBytes_AS_STRING(received);
+        got = is_pipe ? loopcore_read(fd, room, (size_t)size) : recv(fd, room, (size_t)size, 0);
         if (got >= 0) {
             _PyBytes_Resize(&received, got); /* NULL, with an exception, if it fails */
             return received;
@@ -162,15 +187,18 @@ loopcore_locate(PyObject *item, struct iovec *part)
 }
 
 static inline Py_ssize_t
-loopcore_send_one(PyObject *sock, int fd, PyObject *item, Py_ssize_t head)
+loopcore_send_one(PyObject *sock, int fd, PyObject *item, Py_ssize_t head, int is_pipe)
 {
     struct iovec part;
     loopcore_locate(item, &part);
-    return loopcore_moved(send(fd, (char *)part.iov_base + head, part.iov_len - (size_t)head, MSG_NOSIGNAL));
+    part.iov_base = (char *)part.iov_base + head;
+    part.iov_len -= (size_t)head;
+    return loopcore_moved(is_pipe ? loopcore_write(fd, &part, 1)
+                                  : send(fd, part.iov_base, part.iov_len, MSG_NOSIGNAL));
 }
 
 static Py_ssize_t
-loopcore_send_many(PyObject *sock, int fd, PyObject *queue, Py_ssize_t head)
+loopcore_send_many(PyObject *sock, int fd, PyObject *queue, Py_ssize_t head, int is_pipe)
 {
     struct iovec parts[LOOPCORE_VECTOR_LIMIT];
     struct msghdr message;
@@ -183,6 +211,9 @@ loopcore_send_many(PyObject *sock, int fd, PyObject *queue, Py_ssize_t head)
     }
     parts[0].iov_base = (char *)parts[0].iov_base + head;
     parts[0].iov_len -= (size_t)head;
+    if (is_pipe) {
+        return loopcore_moved(loopcore_write(fd, parts, (int)count));
+    }
     memset(&message, 0, sizeof(message));
     message.msg_iov = parts;
     message.msg_iovlen = (int)count;

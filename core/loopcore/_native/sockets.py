@@ -1,6 +1,7 @@
 """System calls on a non-blocking socket that do not wait: the functions of `sockets.h` in Python.
 
-`sock` is a socket and `fd` its descriptor, which C uses instead. "Not now" is a result, None or -1 (for datagrams 0);
+`sock` is a socket and `fd` its descriptor, which C uses instead. With `is_pipe` it is a pipe or a device: only `fd` is
+used then. "Not now" is a result, None or -1 (for datagrams 0);
 any other failure is raised. An item of a write queue is `bytes` or a contiguous memoryview of bytes.
 
 Thread: any.
@@ -22,10 +23,10 @@ JOIN_LIMIT: Final = 128 * 1024
 _INTERNET_DATAGRAM: Final = 64 * 1024
 
 
-def receive(sock: socket.socket, fd: int, size: int) -> bytes | None:
+def receive(sock: socket.socket, fd: int, size: int, is_pipe: bool) -> bytes | None:
     """Return at most `size` received bytes; b"" is the end of the stream, None "not now"."""
     try:
-        return sock.recv(size)
+        return os.read(fd, size) if is_pipe else sock.recv(size)
     except (BlockingIOError, InterruptedError):
         return None
 
@@ -42,7 +43,7 @@ def receive_behind(sock: socket.socket, fd: int, size: int, unread: bytearray) -
     """Append at most `size` received bytes to `unread`; return as `receive_into`. Raises BufferError if exported."""
     unread += bytes(1)  # raises before anything is received
     del unread[-1:]
-    received = receive(sock, fd, size)
+    received = receive(sock, fd, size, False)
     if received is None:
         return -1
     unread += received
@@ -58,23 +59,24 @@ def copy_into(buffer: Any, data: bytes | memoryview, position: int) -> int:
     return count
 
 
-def send_one(sock: socket.socket, fd: int, item: bytes | memoryview, head: int) -> int:
+def send_one(sock: socket.socket, fd: int, item: bytes | memoryview, head: int, is_pipe: bool) -> int:
     """Send `item` from `head` on; return how many bytes the kernel accepted, or -1 for "not now"."""
+    part = memoryview(item)[head:] if head else item
     try:
-        return sock.send(memoryview(item)[head:] if head else item)
+        return os.write(fd, part) if is_pipe else sock.send(part)
     except (BlockingIOError, InterruptedError):
         return -1
 
 
-def send_many(sock: socket.socket, fd: int, queue: list[bytes | memoryview], head: int) -> int:
+def send_many(sock: socket.socket, fd: int, queue: list[bytes | memoryview], head: int, is_pipe: bool) -> int:
     """Send the queue's first items in one call, the first of them from `head` on; return as `send_one`."""
     if not _HAS_SENDMSG:
-        return send_one(sock, fd, _joined(queue, head), 0)
+        return send_one(sock, fd, _joined(queue, head), 0, is_pipe)
     parts = queue[:VECTOR_LIMIT]
     if head:
         parts[0] = memoryview(parts[0])[head:]
     try:
-        return sock.sendmsg(parts)
+        return os.writev(fd, parts) if is_pipe else sock.sendmsg(parts)
     except (BlockingIOError, InterruptedError):
         return -1
 

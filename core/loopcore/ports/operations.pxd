@@ -21,9 +21,13 @@ cdef class Receive(Operation):
     cdef public bint lend
 
 
-cdef class Send(Operation):
+cdef class Outgoing(Operation):
     cdef public object buffers
     cdef public Py_ssize_t head
+
+
+cdef class Send(Outgoing):
+    pass
 
 
 cdef class ReceiveFrom(Operation):
@@ -49,9 +53,7 @@ cdef class Read(Operation):
     cdef public long long offset
 
 
-cdef class Write(Operation):
-    cdef public object buffers
-    cdef public Py_ssize_t head
+cdef class Write(Outgoing):
     cdef public long long offset
 
 

@@ -120,15 +120,24 @@ class Receive(Operation):
         self.lend: bool = False
 
 
-class Send(Operation):
-    """sendmsg(2) of `buffers`, without the first `head` bytes of the first one."""
+class Outgoing(Operation):
+    """Base class of Send and Write: `buffers` go out without the first `head` bytes of the first one."""
 
     __slots__ = ("buffers", "head")
 
-    def __init__(self, fd: int, target: Any = None) -> None:
-        Operation.__init__(self, SEND, fd, target)
+    def __init__(self, code: int, fd: int, target: Any = None) -> None:
+        Operation.__init__(self, code, fd, target)
         self.buffers: Sequence[Any] = ()
         self.head: int = 0
+
+
+class Send(Outgoing):
+    """sendmsg(2) of `buffers`, without the first `head` bytes of the first one."""
+
+    __slots__ = ()
+
+    def __init__(self, fd: int, target: Any = None) -> None:
+        Outgoing.__init__(self, SEND, fd, target)
 
 
 class ReceiveFrom(Operation):
@@ -189,15 +198,13 @@ class Read(Operation):
         self.offset: int = offset
 
 
-class Write(Operation):
+class Write(Outgoing):
     """writev(2) of `buffers` without the first `head` bytes, to `offset`, or at the file's position if it is -1."""
 
-    __slots__ = ("buffers", "head", "offset")
+    __slots__ = ("offset",)
 
     def __init__(self, fd: int, offset: int = -1, target: Any = None) -> None:
-        Operation.__init__(self, WRITE_FILE, fd, target)
-        self.buffers: Sequence[Any] = ()
-        self.head: int = 0
+        Outgoing.__init__(self, WRITE_FILE, fd, target)
         self.offset: int = offset
 
 

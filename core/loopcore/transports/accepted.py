@@ -80,11 +80,14 @@ def closed_socket(family: int, kind: int, proto: int) -> socket.socket:
 
 
 def number_of(sock: Any) -> int:
-    """Return the descriptor of `sock`, an AcceptedSocket or any other; -1 once it is closed."""
+    """Return the descriptor of `sock`, an AcceptedSocket, a socket or the file of a pipe; -1 once it is closed."""
     if type(sock) is AcceptedSocket:
         accepted = sock
         return accepted.fileno()
-    number: int = sock.fileno()
+    try:
+        number: int = sock.fileno()
+    except ValueError:  # raised by a closed file
+        return -1
     return number
 
 

@@ -22,18 +22,9 @@ from loopcore.kernel.formatting import describe_callback
 from loopcore.log import logger
 from loopcore.transports.driver import DatagramDriver
 from loopcore.transports.driver_datagram import WRITE_FAILED
-from loopcore.transports.flow import fire_transport_hook
-from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection
+from loopcore.transports.lifecycle import LOST, Connection, initial_extra_info
 from loopcore.transports.ports import make_datagram_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
-
-try:
-    import cython
-except ImportError:
-    from loopcore import _cython as cython
-
-if cython.compiled:
-    from cython.cimports.loopcore.transports.datagram import give_instance_dicts
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -65,9 +56,6 @@ class DatagramTransport(Connection):
         "_peer",
         "_connected",
         "_lost_writes",
-        "_paused",
-        "__weakref__",
-        "__dict__",
     )
 
     def __init__(
@@ -81,14 +69,13 @@ class DatagramTransport(Connection):
         extra: dict[str, Any] | None = None,
     ) -> None:
         connection_made = protocol.connection_made  # fails first for an object that is not a protocol
-        self._begin(scheduler, sock, extra)
+        self._begin(scheduler, initial_extra_info(sock, extra))
         self._address: Any = address
         self._peer: Any = self._extra["peername"]
         """The address of the connected peer: None if not connected, '' for a nameless peer (a socket pair)."""
         self._connected: bool = bool(self._peer)
         """Whether every datagram goes to that peer, whatever address is given; as in asyncio."""
         self._lost_writes: int = 0
-        self._paused: bool = False
         self._driver: DatagramDriver = make_datagram_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
         self._open_soon(connection_made, self._start_reading, waiter)
@@ -98,43 +85,6 @@ class DatagramTransport(Connection):
         return SeenAs
 
     # Receiving
-
-    def is_reading(self) -> bool:
-        """Return whether incoming datagrams reach the protocol."""
-        return self._state == OPEN and not self._paused
-
-    def pause_reading(self) -> None:
-        """Leave incoming datagrams to the kernel, which drops those it has no room for. No effect when closing."""
-        if self._state == OPEN and not self._paused:
-            self._paused = True
-            self._driver.stop_reading()
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "paused", "reading")
-            if self._loop.get_debug():
-                logger.debug("%r pauses reading", self)
-
-    def resume_reading(self) -> None:
-        """Undo `pause_reading`. No effect when closing or not paused."""
-        if self._state == OPEN and self._paused:
-            self._paused = False
-            self._driver.start_reading()
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "resumed", "reading")
-            if self._loop.get_debug():
-                logger.debug("%r resumes reading", self)
-
-    def _start_reading(self) -> None:
-        if self._loop.watching_transports:
-            fire_transport_hook(self, "opened")
-        if self._state != OPEN or self._paused:
-            return
-        try:
-            self._driver.start_reading()
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
-            self._failed(exc, "Fatal error on transport")
-
-    def _datagram(self, data: bytes, address: Any) -> None:
-        self._on_datagram(data, address)
 
     def _on_datagram(self, data: bytes, address: Any) -> None:
         try:
@@ -195,20 +145,3 @@ class DatagramTransport(Connection):
         driver.queue(item, addr, connected, len(item) + HEADER)
         if driver.unsent > self._join_limit:
             self._maybe_pause_writing()
-
-    def _run(self) -> None:
-        self._driver.run_flush()
-
-    def _written(self) -> None:
-        self._on_written()
-
-    def _on_written(self) -> None:
-        unsent = self._driver.unsent
-        if self._protocol_paused and unsent <= self._low_water:
-            self._resume_protocol()
-        if self._state == CLOSING and self._driver.unsent == 0:
-            self._lose(None)
-
-
-if cython.compiled:
-    give_instance_dicts()

@@ -7,16 +7,13 @@ cdef class Sink(Runnable):
     cdef object _on_received(self, bytes data)
     cdef object _on_datagram(self, bytes data, object address)
     cdef object _on_written(self)
-    cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
     cdef bytearray _get_unread(self)
     cdef object _unread_grown(self)
     cdef object _buffer_updated(self, Py_ssize_t nbytes)
     cpdef object _end_of_file(self)
-    cpdef object _datagram(self, bytes data, object address)
     cpdef object _refused(self, object exc)
     cpdef object _failed(self, object exc, object message)
-    cpdef object _written(self)
 
 
 cdef class Driver(Runnable):

@@ -6,9 +6,9 @@ Neither knows the other's part, so one transport works on every port:
 
     transport -> driver    start_reading  stop_reading  flush  discard  release
                            streams: write  write_some  shut_down_writing      datagrams: send  queue
-    driver -> transport    _failed  _written
-                           streams: _received  _get_buffer + _buffer_updated  _end_of_file
-                           datagrams: _datagram  _refused
+    driver -> transport    _failed  _on_written
+                           streams: _on_received  _get_buffer + _buffer_updated  _end_of_file
+                           datagrams: _on_datagram  _refused
 
 Writes to a stream are joined: `write` only queues, and asks the scheduler to run the sink once near the end of the
 tick; the sink then calls `run_flush`, which sends the queue in one vectored send. Datagrams are sent at once, one
@@ -16,7 +16,7 @@ by one; only those that the kernel has no room for are queued.
 
 Guaranteed by a driver: it calls nothing back from inside `start_reading`, `stop_reading`, `write`, `send`,
 `queue` or `release`; it calls nothing at all after `release`; it delivers nothing after `stop_reading`, not even
-within the current event. `flush` and `run_flush` may call `_written`, `_refused` or `_failed`.
+within the current event. `flush` and `run_flush` may call `_on_written`, `_refused` or `_failed`.
 Guaranteed by a sink: it raises nothing but SystemExit and KeyboardInterrupt, and makes no request after
 `release`.
 
@@ -41,24 +41,13 @@ Buffer: TypeAlias = "bytes | memoryview"
 class Sink(Runnable):
     """The interface that a driver calls back. Running a sink lets the driver write.
 
-    Callbacks made for every message have two equivalent names. The drivers of sockets call `_on_received`,
-    `_on_datagram` and `_on_written`: compiled, these are C methods, called without looking for an override in the dict
-    that a transport may have (docs/adr/0007). A driver in Python does not see them, and calls `_received`, `_datagram`,
-    `_written`. `_get_buffer` and `_buffer_updated` are C methods only: no driver in Python receives into buffers.
+    Compiled, the callbacks made for every message are C methods, called without looking for an override in the dict
+    that a transport may have (docs/adr/0007).
     """
 
     __slots__ = ()
 
     def _on_received(self, data: bytes) -> None:
-        raise NotImplementedError
-
-    def _on_datagram(self, data: bytes, address: Any) -> None:
-        raise NotImplementedError
-
-    def _on_written(self) -> None:
-        raise NotImplementedError
-
-    def _received(self, data: bytes) -> None:
         """Some bytes were received; never empty."""
         raise NotImplementedError
 
@@ -82,7 +71,7 @@ class Sink(Runnable):
         """The peer will send no more."""
         raise NotImplementedError
 
-    def _datagram(self, data: bytes, address: Any) -> None:
+    def _on_datagram(self, data: bytes, address: Any) -> None:
         """A datagram was received; it may be empty. Called in the driver's context."""
         raise NotImplementedError
 
@@ -94,7 +83,7 @@ class Sink(Runnable):
         """Reading or writing failed for good; if it was writing, the queue has been dropped."""
         raise NotImplementedError
 
-    def _written(self) -> None:
+    def _on_written(self) -> None:
         """The kernel took some or all of the queue; `driver.unsent` is what is left."""
         raise NotImplementedError
 
@@ -183,7 +172,7 @@ class StreamDriver(Driver):
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         Driver._prepare(self, scheduler, sink, sock, context)
         self.buffered: bool = False
-        """Set by the transport: receive through `_get_buffer`, not through `_received`."""
+        """Set by the transport: receive through `_get_buffer`, not through `_on_received`."""
 
     def write(self, item: Buffer, size: int) -> None:
         """Queue `item`, which is `size` bytes long and not empty, to be sent near the end of this tick."""

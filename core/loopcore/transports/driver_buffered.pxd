@@ -13,6 +13,7 @@ cdef class BufferedStreamDriver(StreamDriver):
     cdef Py_ssize_t _head
     cdef bint _flush_scheduled
     cdef Py_ssize_t _peak
+    cdef bint _is_pipe
 
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     @cython.locals(queue=list)

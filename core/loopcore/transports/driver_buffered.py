@@ -40,7 +40,7 @@ WRITE_FAILED = "Fatal write error on socket transport"
 class BufferedStreamDriver(StreamDriver):
     """A StreamDriver that has a write queue and can make the system calls itself."""
 
-    __slots__ = ("_single", "_queue", "_head", "_flush_scheduled", "_peak")
+    __slots__ = ("_single", "_queue", "_head", "_flush_scheduled", "_peak", "_is_pipe")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         StreamDriver._prepare(self, scheduler, sink, sock, context)
@@ -50,6 +50,8 @@ class BufferedStreamDriver(StreamDriver):
         self._flush_scheduled: bool = False
         self._peak: int = 0
         """Bytes of the largest recent receive, an eighth less with each smaller one: it chooses the next size."""
+        self._is_pipe: bool = False
+        """Whether the descriptor is a pipe's or a device's: read(2) and writev(2), not recv(2) and sendmsg(2)."""
 
     def _append(self, item: Buffer) -> None:
         """Queue `item` behind everything unsent."""
@@ -71,7 +73,7 @@ class BufferedStreamDriver(StreamDriver):
         if self.unsent or self.sock is None:
             return 0
         try:
-            sent: int = send_one(self.sock, self.fd, item, 0)
+            sent: int = send_one(self.sock, self.fd, item, 0, self._is_pipe)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
@@ -96,7 +98,7 @@ class BufferedStreamDriver(StreamDriver):
 
     def _receive_bytes(self) -> int:
         try:
-            data = receive(self.sock, self.fd, self._receive_size())
+            data = receive(self.sock, self.fd, self._receive_size(), self._is_pipe)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
@@ -174,7 +176,7 @@ class BufferedStreamDriver(StreamDriver):
         if self._single is None:
             self._send_many()
             return
-        sent = send_one(self.sock, self.fd, self._single, self._head)
+        sent = send_one(self.sock, self.fd, self._single, self._head, self._is_pipe)
         if sent > 0:
             self.sent = self.sent + sent
             self.scheduler.bytes_sent = self.scheduler.bytes_sent + sent
@@ -190,7 +192,7 @@ class BufferedStreamDriver(StreamDriver):
         queue = self._queue
         while True:
             count = len(queue)
-            sent = send_many(self.sock, self.fd, queue, self._head)
+            sent = send_many(self.sock, self.fd, queue, self._head, self._is_pipe)
             if sent < 0:
                 return
             self.count_sent(sent)

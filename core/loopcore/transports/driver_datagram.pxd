@@ -3,6 +3,7 @@ cimport cython
 from loopcore.kernel.readiness cimport Readiness
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.driver cimport DatagramDriver, Sink
+from loopcore.transports.multishot_receiver cimport MultishotReceiver
 
 
 cdef class ReadinessDatagramDriver(DatagramDriver):
@@ -42,3 +43,13 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cpdef object discard(self)
     cpdef object release(self)
     cpdef object describe(self)
+
+
+cdef class CompletionDatagramDriver(ReadinessDatagramDriver):
+    cdef MultishotReceiver _receiver
+
+    cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
+    cpdef object start_reading(self)
+    cpdef object stop_reading(self)
+    cpdef object _arrived(self, object result)
+    cpdef object release(self)

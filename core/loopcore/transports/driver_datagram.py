@@ -1,4 +1,4 @@
-"""The datagram driver for readiness ports: send at once, wait on EAGAIN; receive several datagrams an event.
+"""The datagram drivers, one for each port: send at once, wait on EAGAIN; receive several datagrams an event.
 
 Receiving: the port does not say how many datagrams are waiting, and receiving until the answer is "none" costs a
 system call for each datagram where they arrive one by one. The burst, the number of receives an event, therefore
@@ -13,15 +13,23 @@ A Unix datagram socket that is not connected is an exception: poll(2) reports it
 no room (unix(7) knows the receiver only when connected), so waiting for writability would spin. Its queue
 rests for a millisecond after a refusal that follows a report of writability.
 
+Completions: a MultishotReceiver receives, where polls are not cheap. An error of the socket (ICMP) ends the operation;
+it is reported, and the operation is submitted again. Sending is the same as over readiness, because asyncio's `sendto`
+raises or reports a datagram's error inside the call, and because datagrams cannot be joined. The driver waits only when
+the kernel has no room, and does so through POLL.
+
 Thread: the loop's own.
 """
 
+import errno
 import socket
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.kernel.readiness import Readiness
+from loopcore.ports.operations import ReceiveFrom
 from loopcore.transports.driver import DatagramDriver, Sink
+from loopcore.transports.multishot_receiver import MultishotReceiver
 
 try:
     import cython
@@ -262,3 +270,36 @@ class ReadinessDatagramDriver(DatagramDriver):
         read = "polling" if self.reading else "idle"
         write = "polling" if self._blocked else "idle"
         return f"read={read} write=<{write}, bufsize={self.unsent}>"
+
+
+class CompletionDatagramDriver(ReadinessDatagramDriver):
+    """One datagram socket, non-blocking, over a completion port. The contract is DatagramDriver's."""
+
+    __slots__ = ("_receiver",)
+
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
+        ReadinessDatagramDriver._prepare(self, scheduler, sink, sock, context)
+        self._receiver: MultishotReceiver = MultishotReceiver(scheduler, self, ReceiveFrom(self.fd, DATAGRAM_LIMIT))
+
+    def start_reading(self) -> None:
+        if not self.reading:
+            self.reading = True
+            self._receiver.start()
+
+    def stop_reading(self) -> None:
+        if self.reading:
+            self.reading = False
+            self._receiver.stop()
+
+    def _arrived(self, result: Any) -> None:
+        if isinstance(result, tuple):
+            self.count_received(len(result[0]))
+            self.sink._on_datagram(result[0], result[1])
+        elif result.errno in (errno.EBADF, errno.ENOTSOCK):
+            self.sink._failed(result, READ_FAILED)  # closed elsewhere: submitting again would never end
+        else:
+            self.sink._refused(result)
+
+    def release(self) -> None:
+        self._receiver.release()
+        ReadinessDatagramDriver.release(self)

@@ -1,257 +1,175 @@
-"""The drivers of pipes over a readiness port: one for the read end, one for the write end.
+"""The drivers of pipes: those of streams, with other system calls and operations.
 
 Here a pipe is any descriptor that can be read from or written to without blocking: pipes and FIFOs, sockets,
-terminals and other character devices. Only the descriptor is used, with read(2), write(2) and writev(2); the
-file object around it may be buffered or text; it is only asked for its descriptor, and closed in the end.
+terminals and other character devices. Only the descriptor is used; the file object around it may be buffered or text;
+it is only asked for its descriptor, and closed in the end. "Reading" the write end notices that its reader has left.
 
-Writes are sent at once; unlike those of a socket, they are not joined at the end of the tick. The other end is often
-a thread of the same process, or a test, in a blocking read, which would hang if the write waited for the tick.
+Readiness: read(2), write(2) and writev(2). A file that the port cannot watch, because it is always ready (epoll(7)
+fails with EPERM for /dev/null or /dev/zero, where poll(2) and select(2) report it as ready), is read through the ready
+queue: one read a tick, in turn with everything else. Two transports may share one file, a terminal for instance. The
+first that ends closes it for both. From then on the number may have a new owner, so the other transport leaves the
+readiness table alone.
 
-A file that the port cannot watch, because it is always ready (epoll(7) fails with EPERM for /dev/null or /dev/zero,
-where poll(2) and select(2) report it as ready), is read through the ready queue: one read a tick, in turn with
-everything else.
+Completions: Read and Write operations for pipes, FIFOs and sockets. Terminals and other devices have the drivers for
+readiness, over POLL: cancelling that takes nothing from the device, and a terminal is often shared. POLL notices that
+the reader of a pipe has left. On Windows a pipe cannot be polled, and can be written to only by operations: there
+every write is a Write, and a small Read notices the reader's closing.
 
-Two transports may share one file, a terminal for instance. The first that ends closes it for both. From then on
-the number may have a new owner, so the other transport leaves the readiness table alone: see `is_open`.
+Thread: the loop's own.
 """
 
 import os
 import select
 import socket
-from collections import deque
-from itertools import islice
+import stat
 from typing import TYPE_CHECKING, Any, Final
 
-from loopcore.kernel.readiness import Readiness
+from loopcore.ports.interest import READ
+from loopcore.ports.operations import Poll, Read, Write
+from loopcore.transports.accepted import number_of
 from loopcore.transports.driver import Buffer, Sink, StreamDriver
+from loopcore.transports.driver_completion import RECEIVE_LIMIT, CompletionDriver
+from loopcore.transports.driver_readiness import ReadinessDriver
 
 if TYPE_CHECKING:
     from contextvars import Context
 
     from loopcore.kernel.scheduler import Scheduler
 
-READ_LIMIT: Final = 120 * 1024
-"""Most bytes that one read takes: below 128 KiB, where malloc turns to mmap(2) (docs/adr/0011)."""
-VECTOR_LIMIT: Final = min(1024, os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16)
-"""Most buffers that one write of the queue takes."""
-READ_FAILED: Final = "Fatal read error on pipe transport"
-WRITE_FAILED: Final = "Fatal write error on pipe transport"
+HAS_DESCRIPTORS: Final = os.name == "posix"
+"""Whether a pipe can be polled, and written to by writev(2)."""
+
+LOOK_LIMIT: Final = 16
+"""Bytes read from the write end of a pipe, where a read is how its closing is noticed; none are expected."""
 
 GONE, SILENT, TALKING = "gone", "silent", "talking"
 """States of a pipe's reader: it has left; it is there; there is something to be read from it."""
 
 
-def is_open(pipe: Any) -> bool:
-    """Return whether the file or socket still has its descriptor."""
-    try:
-        return bool(pipe.fileno() >= 0)
-    except ValueError:  # raised by a closed file
-        return False
+class PipeDriver(ReadinessDriver):
+    """Either end, over a readiness port. The attribute `sock` is the file object."""
 
+    __slots__ = ()
 
-class PipeDriver(StreamDriver):
-    """The part that both ends have in common. The attribute `sock` is the file object."""
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: Any, context: "Context") -> None:
+        ReadinessDriver._prepare(self, scheduler, sink, sock, context)
+        self._is_pipe = True
 
-    __slots__ = ("_readiness",)
-
-    def __init__(self, scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context") -> None:
-        StreamDriver.__init__(self, scheduler, sink, pipe, context)
-        self._readiness: Readiness = scheduler.readiness
-
-    def discard(self) -> None:
-        """Drop the queue: there is none, unless a subclass has one."""
-
-    def release(self) -> None:
-        pipe: Any = self.sock
-        if pipe is None:
-            return
-        self.discard()
-        self.reading = False
-        if is_open(pipe):
-            self._readiness.forget(self.fd)
-        self._let_go()
-        pipe.close()
-
-    def abandon(self) -> None:
-        """Close the file at once, for a loop that is already closed: it has neither a table nor a close phase."""
-        pipe: Any = self.sock
-        if pipe is not None:
-            self._let_go()
-            pipe.close()
-
-    def _let_go(self) -> None:
-        self.reading = False
-        self.sock = None  # type: ignore[assignment]
-        self.sink = None  # type: ignore[assignment]
-
-    def describe(self) -> str:
-        return "polling" if self.reading else "idle"
+    def _is_listed(self) -> bool:
+        return not self.scheduler.is_closed() and number_of(self.sock) >= 0
 
 
 class PipeReader(PipeDriver):
-    """The read end."""
+    """The read end, over a readiness port."""
 
     __slots__ = ("_always_ready", "_queued")
 
-    def __init__(self, scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context") -> None:
-        PipeDriver.__init__(self, scheduler, sink, pipe, context)
-        self._always_ready = False
-        self._queued = False
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: Any, context: "Context") -> None:
+        PipeDriver._prepare(self, scheduler, sink, sock, context)
+        self._always_ready: bool = False
+        self._queued: bool = False
 
     def start_reading(self) -> None:
-        if self.reading:
-            return
         if not self._always_ready:
             try:
-                self._readiness.set_reader(self.fd, self)
+                PipeDriver.start_reading(self)
             except PermissionError:
                 self._always_ready = True
-        self.reading = True
-        self._queue_turn()
+        if self._always_ready:
+            self.reading = True
+            self._queue_turn()
 
     def stop_reading(self) -> None:
-        if self.reading:
+        if self._always_ready:
             self.reading = False
-            if not self._always_ready and is_open(self.sock):
-                self._readiness.clear_reader(self.fd)
+        else:
+            PipeDriver.stop_reading(self)
 
     def _run(self) -> None:
         self._queued = False
-        if self.reading:
-            self.context.run(self._receive)
+        PipeDriver._run(self)
+        if self._always_ready and self.reading:
             self._queue_turn()
 
     def _queue_turn(self) -> None:
-        if self._always_ready and self.reading and not self._queued:
+        if not self._queued:
             self._queued = True
             self.scheduler.push(self)
 
-    def _receive(self) -> None:
-        sink = self.sink
-        try:
-            received = os.read(self.fd, READ_LIMIT)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as exc:
-            sink._failed(exc, READ_FAILED)
-            return
-        if received:
-            self.count_received(len(received))
-            sink._received(received)
-        else:
-            sink._end_of_file()
-
 
 class PipeWriter(PipeDriver):
-    """The write end. "Reading" it notices that its reader has left, which `_end_of_file` reports."""
+    """The write end, over a readiness port."""
 
-    __slots__ = ("_blocked", "_is_socket", "_queue")
-
-    def __init__(
-        self, scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", *, is_socket: bool = False
-    ) -> None:
-        PipeDriver.__init__(self, scheduler, sink, pipe, context)
-        self._is_socket = is_socket
-        self._queue: deque[memoryview] = deque()
-        self._blocked = False
+    __slots__ = ()
 
     def start_reading(self) -> None:
-        if not self.reading:
-            self._readiness.set_reader(self.fd, self)
-            self.reading = True
+        # A device has no reader to lose, and its readability means something else.
+        if not stat.S_ISCHR(os.fstat(self.fd).st_mode):
+            PipeDriver.start_reading(self)
 
-    def stop_reading(self) -> None:
-        if self.reading:
-            self.reading = False
-            if is_open(self.sock):
-                self._readiness.clear_reader(self.fd)
+    def _on_readable(self) -> None:
+        look_for_reader(self)
 
-    def _run(self) -> None:
-        if not self.reading:
-            return
-        reader = look_for_reader(self.fd, self._is_socket)
-        if reader is GONE:
+
+class CompletionPipeReader(CompletionDriver):
+    """The read end, over a completion port."""
+
+    __slots__ = ()
+
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: Any, context: "Context") -> None:
+        CompletionDriver._prepare(self, scheduler, sink, sock, context)
+        self._is_pipe = True
+        self._receiving = Read(self.fd, RECEIVE_LIMIT)
+        self._receiver.use(self._receiving)
+
+
+class CompletionPipeWriter(CompletionPipeReader):
+    """The write end, over a completion port."""
+
+    __slots__ = ()
+
+    def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: Any, context: "Context") -> None:
+        CompletionPipeReader._prepare(self, scheduler, sink, sock, context)
+        self._sending = Write(self.fd)
+        self._receiver.use(Poll(self.fd, READ) if HAS_DESCRIPTORS else Read(self.fd, LOOK_LIMIT))
+
+    def _arrived(self, result: Any) -> None:
+        if isinstance(result, int):
+            look_for_reader(self)
+        elif isinstance(result, bytes) and result:
+            pass  # meant for a reader of this end, not for this driver
+        elif isinstance(result, PermissionError):
+            self.stop_reading()  # this end is write-only: the next write will report that the reader has left
+        else:
             self.sink._end_of_file()
-        elif reader is TALKING:
-            # Bytes from the other direction are for a reader of this socket, not for this driver; every wait would
-            # report them. The next write will report that the reader has left.
-            self.stop_reading()
 
-    def write_some(self, item: Buffer) -> int:
-        if self.unsent or self.sock is None:
-            return 0
-        try:
-            sent = os.write(self.fd, item)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError as exc:
-            self.sink._failed(exc, WRITE_FAILED)
-            return 0
-        self.count_sent(sent)
-        return sent
+    def _send_some(self, item: Buffer) -> int:
+        return CompletionPipeReader._send_some(self, item) if HAS_DESCRIPTORS else 0
 
-    def write(self, item: Buffer, size: int) -> None:
-        """Queue `item`, to be sent when the pipe takes more. Raises the port's error if it cannot watch the pipe."""
-        if not self._blocked:
-            self._readiness.set_writer(self.fd, self.sink)
-            self._blocked = True
-        self._queue.append(memoryview(item))
-        self.unsent += size
-
-    def flush(self) -> None:
-        """Do nothing: the queue holds only what the kernel has refused."""
-
-    def run_flush(self) -> None:
-        if not self.unsent:
-            return
-        try:
-            sent = os.writev(self.fd, list(islice(self._queue, VECTOR_LIMIT)))
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as exc:
-            self.discard()
-            self.sink._failed(exc, WRITE_FAILED)
-            return
-        self.count_sent(sent)
-        self._drop(sent)
-        if not self.unsent:
-            self._unblock()
-        self.sink._written()
-
-    def _drop(self, sent: int) -> None:
-        """Remove the first `sent` bytes from the queue."""
-        self.unsent -= sent
-        queue = self._queue
-        while sent:
-            first = queue.popleft()
-            if sent < len(first):
-                queue.appendleft(first[sent:])
-                return
-            sent -= len(first)
-
-    def _unblock(self) -> None:
-        if self._blocked:
-            self._blocked = False
-            if is_open(self.sock):
-                self._readiness.clear_writer(self.fd)
-
-    def discard(self) -> None:
-        self._queue.clear()
-        self.unsent = 0
-        self._unblock()
-
-    def describe(self) -> str:
-        return f"{'polling' if self._blocked else 'idle'} bufsize={self.unsent}"
+    def _send_queued(self) -> None:
+        if HAS_DESCRIPTORS:
+            CompletionPipeReader._send_queued(self)
 
 
-def look_for_reader(fd: int, is_socket: bool) -> str:
-    """Return whether the reader of the pipe or socket being written to has left: GONE, SILENT or TALKING.
+def look_for_reader(driver: StreamDriver) -> None:
+    """Find out whether the reader of the pipe or socket being written to has left, and if so end the transport.
 
     An event alone does not prove it: readiness may be spurious, a socket is readable when its peer has
     written, and a FIFO that was opened for both directions is readable when it holds bytes written here.
     """
-    if is_socket:
-        return _look_for_peer(fd)
+    reader = state_of_reader(driver.fd)
+    if reader is GONE:
+        driver.sink._end_of_file()
+    elif reader is TALKING:
+        # Bytes from the other direction are for a reader of this socket, not for this driver; every wait would
+        # report them. The next write will report that the reader has left.
+        driver.stop_reading()
+
+
+def state_of_reader(fd: int) -> str:
+    """Return GONE, SILENT or TALKING."""
+    if stat.S_ISSOCK(os.fstat(fd).st_mode):
+        return _state_of_peer(fd)
     if not hasattr(select, "poll"):
         return GONE
     poll = select.poll()
@@ -263,7 +181,7 @@ def look_for_reader(fd: int, is_socket: bool) -> str:
     return GONE if events & (select.POLLERR | select.POLLHUP | select.POLLNVAL) else TALKING
 
 
-def _look_for_peer(fd: int) -> str:
+def _state_of_peer(fd: int) -> str:
     peek = socket.socket(fileno=fd)
     try:
         peek.setblocking(False)  # the descriptor is non-blocking, but the object may have got a default timeout

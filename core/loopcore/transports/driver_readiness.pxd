@@ -16,6 +16,7 @@ cdef class ReadinessDriver(BufferedStreamDriver):
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object start_reading(self)
     cpdef object stop_reading(self)
+    cdef bint _is_listed(self) except -1
     cdef object _run(self)
     cpdef object _on_readable(self)
     cpdef object write(self, object item, Py_ssize_t size)

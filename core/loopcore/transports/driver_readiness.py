@@ -57,8 +57,12 @@ class ReadinessDriver(BufferedStreamDriver):
     def stop_reading(self) -> None:
         if self.reading:
             self.reading = False
-            if not self.scheduler.is_closed():  # otherwise the table is already gone
+            if self._is_listed():
                 self._readiness.clear_reader(self._fileno)
+
+    def _is_listed(self) -> bool:
+        """Return whether the readiness table may hold this descriptor: the table goes with the loop."""
+        return not self.scheduler.is_closed()
 
     def _run(self) -> None:
         if not self.reading:
@@ -130,7 +134,7 @@ class ReadinessDriver(BufferedStreamDriver):
     def _unblock(self) -> None:
         if self._blocked:
             self._blocked = False
-            if not self.scheduler.is_closed():
+            if self._is_listed():
                 self._readiness.clear_writer(self._fileno)
 
     def discard(self) -> None:

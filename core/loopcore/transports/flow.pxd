@@ -1,5 +1,7 @@
 cimport cython
+from cpython.object cimport PyObject
 
+from loopcore._native.attributes cimport open_dict
 from loopcore.kernel.scheduler cimport Scheduler
 from loopcore.transports.driver cimport Driver, Sink
 
@@ -19,9 +21,19 @@ cdef class FlowControl(Sink):
     cdef public Py_ssize_t _low_water
     cdef public Py_ssize_t _join_limit
     cdef public bint _protocol_paused
+    cdef object __weakref__
+    cdef PyObject *_instance_dict
 
     cdef object _begin_flow(self, Scheduler loop)
+    cdef Py_ssize_t _unsent(self) except -1
+    cdef object _offer(self)
     cdef object _set_limits(self, object high, object low)
     cpdef object _maybe_pause_writing(self)
     cpdef object _resume_protocol(self)
+    cdef object _call_flow(self, object method, object message)
     cpdef object _report(self, object exc, object message)
+
+
+cdef inline object give_instance_dicts():
+    cdef FlowControl sample = FlowControl.__new__(FlowControl)
+    open_dict(FlowControl, <char *>&sample._instance_dict - <char *><PyObject *>sample)

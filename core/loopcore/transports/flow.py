@@ -3,7 +3,8 @@
 The rules are asyncio's: `pause_writing` when more than the high-water mark is waiting for the kernel,
 `resume_writing` when no more than the low-water mark is. "Waiting for the kernel" excludes bytes that are only queued
 until the end of the tick: the queue is offered to the kernel before a protocol is paused. A paused protocol
-therefore always has a driver that waits for writability, which will resume it.
+therefore always has a driver that waits for writability, which will resume it. For TLS the carrier stands for the
+kernel.
 
 Thread: the loop's own. Sizes are in bytes. An error in the protocol goes to the loop's exception handler and
 changes nothing here.
@@ -11,6 +12,7 @@ changes nothing here.
 
 import asyncio
 import sys
+from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,9 +24,10 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore._native.interpreter import copy_context, run_in_context
+    from cython.cimports.loopcore._native.interpreter import copy_context
+    from cython.cimports.loopcore.transports.flow import give_instance_dicts
 else:
-    from loopcore._native.interpreter import copy_context, run_in_context
+    from loopcore._native.interpreter import copy_context
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -92,7 +95,11 @@ class FlowControl(Sink):
         "_low_water",
         "_join_limit",
         "_protocol_paused",
+        "__weakref__",
+        "__dict__",
     )
+
+    _default_high_water = HIGH_WATER
 
     def __init__(self, loop: "Scheduler") -> None:
         self._begin_flow(loop)
@@ -110,8 +117,15 @@ class FlowControl(Sink):
         self._protocol_paused: bool = False
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes were written and not yet taken by the kernel."""
+        """Return how many bytes were written and not yet taken by the kernel; of TLS, not yet encrypted."""
+        return self._unsent()
+
+    def _unsent(self) -> int:
         return self._driver.unsent
+
+    def _offer(self) -> None:
+        """Offer the queue to the kernel."""
+        self._driver.flush()
 
     def get_write_buffer_limits(self) -> tuple[Any, Any]:
         """Return the low-water and the high-water mark, unchanged from the setting."""
@@ -126,36 +140,34 @@ class FlowControl(Sink):
         self._maybe_pause_writing()
 
     def _set_limits(self, high: Any, low: Any) -> None:
-        self._limits = water_marks(high, low, HIGH_WATER)
+        self._limits = water_marks(high, low, self._default_high_water)
         self._low_water, self._high_water = whole_bytes(self._limits)
         self._join_limit = min(self._high_water, JOIN_LIMIT)
 
     def _maybe_pause_writing(self) -> None:
         """Offer the queue to the kernel, and pause the protocol if too much is left."""
-        if self._driver.unsent > self._join_limit:
-            self._driver.flush()
-        if self._driver.unsent > self._high_water and not self._protocol_paused:
+        if self._unsent() > self._join_limit:
+            self._offer()
+        if self._unsent() > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
             if self._loop.watching_transports:
                 fire_transport_hook(self, "paused", "writing")
-            try:
-                self._protocol.pause_writing()
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as exc:
-                self._report(exc, "protocol.pause_writing() failed")
+            self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
 
     def _resume_protocol(self) -> None:
-        """Let the paused protocol write again. Runs outside of any callback, so the context is free."""
+        """Let the paused protocol write again. Called in its context."""
         self._protocol_paused = False
         if self._loop.watching_transports:
             fire_transport_hook(self, "resumed", "writing")
+        self._call_flow(self._protocol.resume_writing, "protocol.resume_writing() failed")
+
+    def _call_flow(self, method: Callable[[], object], message: str) -> None:
         try:
-            run_in_context(self._context, self._protocol.resume_writing, ())
+            method()
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._report(exc, "protocol.resume_writing() failed")
+            self._report(exc, message)
 
     def _report(self, exc: BaseException, message: str) -> None:
         context: dict[str, Any] = {
@@ -165,3 +177,7 @@ class FlowControl(Sink):
             "protocol": self._protocol,
         }
         self._loop.call_exception_handler(context)
+
+
+if cython.compiled:
+    give_instance_dicts()

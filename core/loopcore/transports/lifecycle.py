@@ -12,7 +12,7 @@ A transport moves through four states and never back:
     CLOSING        -                 LOST            LOST               -
     LOST           -                  -               -              CLOSED
 
-The socket has one owner, the driver, and is closed once: by `release`, right after `connection_lost`.
+The socket or pipe has one owner, the driver, and is closed once: by `release`, right after `connection_lost`.
 Only a transport that was never closed closes it in its finalizer, with a ResourceWarning.
 
 Thread: the loop's own, except `close` and `abort`. Finalizers call these two, and the collector runs in any
@@ -32,6 +32,16 @@ from loopcore.transports.accepted import AcceptedSocket, real_socket
 from loopcore.transports.clients import detach
 from loopcore.transports.flow import FlowControl, fire_dropped_hook, fire_transport_hook
 from loopcore.transports.transport_socket import TransportSocket
+
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore._native.interpreter import run_in_context
+else:
+    from loopcore._native.interpreter import run_in_context
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
@@ -113,25 +123,28 @@ def resolve(waiter: "asyncio.Future[None]") -> None:
 
 
 class Connection(FlowControl):
-    """The part of a transport other than reading and writing. Subclasses make the driver."""
+    """The part of a transport that is the same for every kind of data. Subclasses make the driver."""
 
     __slots__ = (
         "_extra",
         "_server",
         "_transport_table",
         "_state",
+        "_paused",
         "_refuses",
         "_awaits_drain",
         "_empty_waiter",
     )
 
-    def _begin(self, loop: "Scheduler", sock: socket.socket, extra: dict[str, Any] | None) -> None:
+    def _begin(self, loop: "Scheduler", extra: dict[str, Any]) -> None:
         """Set the attributes; the first step of a subclass's `__init__`."""
         self._begin_flow(loop)
-        self._extra: dict[str, Any] = initial_extra_info(sock, extra)
+        self._extra: dict[str, Any] = extra
         self._server: Server | None = None
         self._transport_table: Any = None
         self._state: int = _OPEN
+        self._paused: bool = False
+        """Whether the program has paused reading."""
         self._refuses: bool = False
         """Whether `write` must check first: the end was written, the connection lost, or a file is being sent."""
         self._awaits_drain: bool = False
@@ -219,6 +232,66 @@ class Connection(FlowControl):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Call `protocol` from now on; received bytes that were not delivered yet go to it."""
         self._protocol = protocol
+
+    # Reading
+
+    def _start_reading(self) -> None:
+        """Begin to receive, after `connection_made`, which may have paused or closed the transport."""
+        if self._loop.watching_transports:
+            fire_transport_hook(self, "opened")
+        if self._state != _OPEN or self._paused:
+            return
+        try:
+            self._start_receiving()
+        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
+            self._failed(exc, "Fatal error on transport")
+
+    def _start_receiving(self) -> None:
+        self._driver.start_reading()
+
+    def is_reading(self) -> bool:
+        """Return whether incoming data reaches the protocol."""
+        return self._state == _OPEN and not self._paused
+
+    def pause_reading(self) -> None:
+        """Leave incoming data to the kernel. No effect when closing or paused.
+
+        The kernel holds up the peer of a stream or pipe, and drops datagrams that it has no room for.
+        """
+        if self._state == _OPEN and not self._paused:
+            self._paused = True
+            self._driver.stop_reading()
+            self._reading_changed("paused", "pauses")
+
+    def resume_reading(self) -> None:
+        """Undo `pause_reading`. No effect when closing or not paused."""
+        if self._state == _OPEN and self._paused:
+            self._paused = False
+            self._start_receiving()
+            self._reading_changed("resumed", "resumes")
+
+    def _reading_changed(self, what: str, verb: str) -> None:
+        if self._loop.watching_transports:
+            fire_transport_hook(self, what, "reading")
+        if self._loop.get_debug():
+            logger.debug("%r %s reading", self, verb)
+
+    # Writing
+
+    def _run(self) -> None:
+        self._driver.run_flush()
+
+    def _on_written(self) -> None:
+        if self._protocol_paused and self._driver.unsent <= self._low_water:
+            run_in_context(self._context, self._resume_protocol, ())
+        if self._awaits_drain and self._driver.unsent == 0:
+            self._awaits_drain = False
+            self._drained()
+
+    def _drained(self) -> None:
+        """Complete the action that was waiting until all is sent."""
+        if self._state == _CLOSING:
+            self._lose(None)
 
     # Closing
 

@@ -1,15 +1,11 @@
 """ReadPipeTransport and WritePipeTransport: asyncio's transports for the two ends of pipes.
 
 Each owns its file object from its construction on, and closes it once, after `connection_lost`. If construction
-is refused (ValueError), the file stays the caller's. The states are those of `loopcore.transports.lifecycle`, in this
-table:
+is refused (ValueError), the file stays the caller's. The life of a pipe is that of every connection
+(`loopcore.transports.lifecycle`); a write end is also lost when its reader leaves.
 
-                 end of file, reader gone, error, abort      close, write_eof     all is written
-    OPEN         LOST                                        CLOSING or LOST            -
-    CLOSING      LOST                                             -                   LOST
-    LOST         CLOSED, when `connection_lost` ran
-
-A read end has no CLOSING: there is nothing to wait for.
+Writes are sent at once; unlike those of a socket, they are not joined at the end of the tick. The other end is often
+a thread of the same process, or a test, in a blocking read, which would hang if the write waited for the tick.
 
 Differences from asyncio: writing resumes at the low-water mark, not only when all is written; bytes received
 from the peer of a write-only socket do not end the transport (asyncio takes them for the peer's closing); `close` on a
@@ -25,17 +21,13 @@ import errno
 import os
 import stat
 import sys
-import warnings
-from collections.abc import Callable
-from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
 from loopcore.transports.buffers import immutable
-from loopcore.transports.driver import Sink
-from loopcore.transports.flow import FlowControl, fire_dropped_hook, fire_transport_hook
-from loopcore.transports.lifecycle import CLOSED, CLOSING, LOST, OPEN, STATES, resolve
-from loopcore.transports.ports import make_pipe_reader, make_pipe_writer
+from loopcore.transports.driver import StreamDriver
+from loopcore.transports.lifecycle import OPEN, Connection
+from loopcore.transports.ports import make_pipe_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 
 if TYPE_CHECKING:
@@ -89,41 +81,26 @@ def _check_handle(pipe: Any) -> None:
         )
 
 
-class PipeEnd:
-    """The part that both ends share other than reading and writing. Mixed into a Sink."""
+class PipeTransport(Connection):
+    """The part that both ends share."""
 
-    _loop: Any
-    _driver: Any
-    _protocol: Any
-    _context: Any
-    _extra: dict[str, Any]
-    _state: int
+    __slots__ = ()
 
-    def _announce(self, waiter: "asyncio.Future[None] | None") -> None:
-        """Schedule the protocol's first calls, in asyncio's order."""
-        loop, context = self._loop, self._context
-        loop.call_soon(self._protocol.connection_made, self, context=context)
-        loop.call_soon(self._open, context=context)
-        if waiter is not None:
-            loop.call_soon(resolve, waiter, context=context)
-
-    def _open(self) -> None:
-        if self._loop.watching_transports:
-            fire_transport_hook(self, "opened")
-        self._start_reading()
-
-    def __repr__(self) -> str:
-        info = [type(self).__name__, STATES[self._state], f"fd={self._driver.fd}"]
-        if self._state != CLOSED:
-            info.append(self._driver.describe())
-        return f"<{' '.join(info)}>"
-
-    def __del__(self) -> None:
-        driver = getattr(self, "_driver", None)  # absent if the constructor failed
-        if driver is not None and driver.sock is not None:
-            warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=1, source=self)
-            driver.abandon()
-            fire_dropped_hook(self)
+    def _connect(
+        self,
+        scheduler: "Scheduler",
+        pipe: Any,
+        protocol: asyncio.BaseProtocol,
+        waiter: "asyncio.Future[None] | None",
+        extra: dict[str, Any] | None,
+        writes: bool,
+    ) -> None:
+        connection_made = protocol.connection_made  # fails first for an object that is not a protocol
+        mode = check_kind(pipe)
+        self._begin(scheduler, {**(extra or {}), "pipe": pipe})
+        self._protocol = protocol
+        self._driver: StreamDriver = make_pipe_driver(scheduler, self, pipe, self._context, mode, writes)
+        self._open_soon(connection_made, self._start_reading, waiter)
 
     @property
     def _pipe(self) -> Any:
@@ -134,87 +111,31 @@ class PipeEnd:
     def _pipe(self, pipe: Any) -> None:
         self._driver.sock = pipe
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return "pipe", the file object; "loopcore.bytes" as for sockets; or whatever else is known under `name`."""
-        if name == "loopcore.bytes":
-            return (self._driver.received, self._driver.sent)
-        return self._extra.get(name, default)
-
-    def get_protocol(self) -> Any:
-        """Return the current protocol; None once the connection is lost."""
-        return self._protocol
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Call `protocol` from now on."""
-        self._protocol = protocol
-
-    def is_closing(self) -> bool:
-        """Return whether the transport is closing or closed."""
-        return self._state != OPEN
-
-    @property
-    def _closing(self) -> bool:
-        """`is_closing`, under the name that libraries look up in asyncio's transports."""
-        return self._state != OPEN
-
-    def _start_reading(self) -> None:
-        if self._state != OPEN:
-            return
-        try:
-            self._driver.start_reading()
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
-            self._failed(exc, "Fatal error on pipe transport")
+    def _own_descriptor(self) -> None:
+        """Leave the table of transports alone: as in asyncio, a program may use the descriptor of a pipe."""
 
     def _failed(self, exc: BaseException, message: str) -> None:
-        if not self._is_expected(exc):
-            self._complain(exc, message)
-        elif self._loop.get_debug():
-            logger.debug("%r: %s", self, message, exc_info=exc)
-        self._end(exc)
+        Connection._failed(self, exc, message.replace("socket", "pipe"))
 
-    def _is_expected(self, exc: BaseException) -> bool:
-        """Return whether `connection_lost` reports this error well enough. EIO: a terminal's other side has gone."""
-        return isinstance(exc, OSError) and exc.errno == errno.EIO
+    # A loop that is already closed has neither a table nor a tick: the file is closed at once.
 
-    def _complain(self, exc: BaseException, message: str) -> None:
-        self._loop.call_exception_handler(
-            {"message": message, "exception": exc, "transport": self, "protocol": self._protocol}
-        )
-
-    def _in_owner(self, call: Callable[..., None], *args: Any) -> None:
-        """Call it in the loop's thread: now, or in the next tick if called in another, where a finalizer may run."""
-        if self._loop._is_elsewhere():
-            self._state = CLOSING
-            self._loop.call_soon_threadsafe(call, *args, context=self._context)
-        else:
-            call(*args)
-
-    def _end(self, exc: BaseException | None) -> None:
-        """Stop reading and writing; schedule `connection_lost`, once."""
-        if self._state >= LOST:
-            return
-        self._state = LOST
+    def _finish_closing(self) -> None:
         if self._loop.is_closed():
-            self._state = CLOSED
-            self._driver.abandon()
-            return
-        self._driver.stop_reading()
-        self._driver.discard()
-        self._loop.call_soon(self._call_connection_lost, exc, context=self._context)
+            self._force_close(None)
+        else:
+            Connection._finish_closing(self)
 
-    def _call_connection_lost(self, exc: BaseException | None) -> None:
-        if self._loop.watching_transports:
-            fire_transport_hook(self, "closed", exc)
-        try:
-            self._protocol.connection_lost(exc)
-        finally:
-            self._state = CLOSED
-            self._protocol = None
-            self._driver.release()  # raises if the descriptor was closed elsewhere
+    def _lose(self, exc: BaseException | None) -> None:
+        if self._loop.is_closed():
+            self._let_go()
+        else:
+            Connection._lose(self, exc)
 
 
-class ReadPipeTransport(PipeEnd, Sink):
+class ReadPipeTransport(PipeTransport):
     """The read end."""
+
+    __slots__ = ()
 
     def __init__(
         self,
@@ -225,73 +146,39 @@ class ReadPipeTransport(PipeEnd, Sink):
         waiter: "asyncio.Future[None] | None" = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        mode = check_kind(pipe)
-        self._loop = scheduler
-        self._context: Context = copy_context()
-        self._extra = {**(extra or {}), "pipe": pipe}
-        self._protocol = protocol
-        self._state = OPEN
-        self._paused = False
-        self._driver = make_pipe_reader(scheduler, self, pipe, self._context, mode)
-        self._announce(waiter)
+        self._connect(scheduler, pipe, protocol, waiter, extra, False)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return asyncio.ReadTransport
 
-    def is_reading(self) -> bool:
-        """Return whether incoming bytes reach the protocol."""
-        return self._state == OPEN and not self._paused
-
-    def pause_reading(self) -> None:
-        """Leave incoming bytes to the kernel, which holds up the writer. No effect when closing or paused."""
-        if self._state == OPEN and not self._paused:
-            self._paused = True
-            self._driver.stop_reading()
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "paused", "reading")
-            if self._loop.get_debug():
-                logger.debug("%r pauses reading", self)
-
-    def resume_reading(self) -> None:
-        """Undo `pause_reading`. No effect when closing or not paused."""
-        if self._state == OPEN and self._paused:
-            self._paused = False
-            self._driver.start_reading()
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "resumed", "reading")
-            if self._loop.get_debug():
-                logger.debug("%r resumes reading", self)
-
-    def close(self) -> None:
-        """Stop reading and close. Idempotent. Thread: any; if the loop runs in another, it closes there."""
-        if self._state < LOST:
-            self._in_owner(self._end, None)
-
-    def _start_reading(self) -> None:
-        if not self._paused:
-            PipeEnd._start_reading(self)
-
-    def _received(self, data: bytes) -> None:
+    def _on_received(self, data: bytes) -> None:
         try:
-            self._protocol.data_received(data)
+            self._protocol.data_received(data)  # type: ignore[attr-defined]
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as exc:
-            self._complain(exc, "protocol.data_received() failed")  # and the transport continues, as asyncio's pipes do
+            self._report(exc, "protocol.data_received() failed")  # and the transport continues, as asyncio's pipes do
 
     def _end_of_file(self) -> None:
         if self._loop.get_debug():
             logger.info("%r was closed by peer", self)
-        self._loop.call_soon(self._tell_end, context=self._context)
-        self._end(None)
+        self._loop.schedule(self._tell_end, (), self._context)
+        self._force_close(None)
 
     def _tell_end(self) -> None:
-        self._protocol.eof_received()
+        self._protocol.eof_received()  # type: ignore[attr-defined]
+
+    def _failed(self, exc: BaseException, message: str) -> None:
+        if isinstance(exc, OSError) and exc.errno != errno.EIO:  # EIO: a terminal's other side has gone
+            self._report(exc, message.replace("socket", "pipe"))
+        PipeTransport._failed(self, exc, message)
 
 
-class WritePipeTransport(PipeEnd, FlowControl):
+class WritePipeTransport(PipeTransport):
     """The write end."""
+
+    __slots__ = ("_lost_writes",)
 
     def __init__(
         self,
@@ -302,20 +189,8 @@ class WritePipeTransport(PipeEnd, FlowControl):
         waiter: "asyncio.Future[None] | None" = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        mode = check_kind(pipe)
-        FlowControl.__init__(self, scheduler)
-        self._extra = {**(extra or {}), "pipe": pipe}
-        self._protocol = protocol
-        self._state = OPEN
-        self._lost_writes = 0
-        # A device has no reader to lose, and its readability means something else.
-        self._has_reader = not stat.S_ISCHR(mode)
-        self._driver = make_pipe_writer(scheduler, self, pipe, self._context, mode)
-        self._announce(waiter)
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return asyncio.Transport
+        self._lost_writes: int = 0
+        self._connect(scheduler, pipe, protocol, waiter, extra, True)
 
     def is_reading(self) -> bool:
         """Raise NotImplementedError, as asyncio does."""
@@ -343,15 +218,12 @@ class WritePipeTransport(PipeEnd, FlowControl):
                 logger.warning("pipe closed by peer or os.write(pipe, data) raised exception.")
             self._lost_writes += 1
             return
-        sent = self._driver.write_some(item)
-        if sent == size or self._state != OPEN:
-            return
-        try:
-            self._driver.write(memoryview(item)[sent:], size - sent)
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
-            self._failed(exc, "Fatal error on pipe transport")
-            return
-        self._maybe_pause_writing()
+        driver = self._driver
+        sent = driver.write_some(item)
+        if sent < size and self._state == OPEN:
+            driver.write(memoryview(item)[sent:], size - sent)
+            driver.flush()
+            self._maybe_pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:
         """Write the buffers one after the other."""
@@ -362,42 +234,10 @@ class WritePipeTransport(PipeEnd, FlowControl):
         return True
 
     def write_eof(self) -> None:
-        """Close when all is written. Idempotent. Thread: any; if the loop runs in another, it closes there."""
-        if self._state == OPEN:
-            self._state = CLOSING
-            self._in_owner(self._end_if_written)
-
-    def _end_if_written(self) -> None:
-        if not self._driver.unsent or self._loop.is_closed():
-            self._end(None)
-
-    def close(self) -> None:
-        """Close when all is written. Idempotent. Thread: as for `write_eof`."""
-        self.write_eof()
-
-    def abort(self) -> None:
-        """Close at once; bytes not yet written are dropped. Thread: as for `write_eof`."""
-        if self._state < LOST:
-            self._in_owner(self._end, None)
-
-    def _start_reading(self) -> None:
-        if self._has_reader:
-            PipeEnd._start_reading(self)
+        """Close when all is written. Idempotent. Thread: as for `close`."""
+        self.close()
 
     def _end_of_file(self) -> None:
         if self._loop.get_debug():
             logger.info("%r was closed by peer", self)
-        self._end(BrokenPipeError() if self._driver.unsent else None)
-
-    def _is_expected(self, exc: BaseException) -> bool:
-        return isinstance(exc, OSError)
-
-    def _run(self) -> None:
-        self._driver.run_flush()
-
-    def _written(self) -> None:
-        driver = self._driver
-        if self._protocol_paused and driver.unsent <= self._low_water:
-            self._resume_protocol()
-        if self._state == CLOSING and not driver.unsent:
-            self._end(None)
+        self._force_close(BrokenPipeError() if self._driver.unsent else None)

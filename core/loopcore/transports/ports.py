@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 from loopcore.transports.acceptor import Acceptor, CompletionAcceptor
 from loopcore.transports.driver import DatagramDriver, Sink, StreamDriver
 from loopcore.transports.driver_completion import CompletionDriver
-from loopcore.transports.driver_completion_datagram import CompletionDatagramDriver
-from loopcore.transports.driver_completion_pipe import CompletionPipeReader, CompletionPipeWriter
-from loopcore.transports.driver_datagram import ReadinessDatagramDriver
-from loopcore.transports.driver_pipe import PipeDriver, PipeReader, PipeWriter
+from loopcore.transports.driver_datagram import CompletionDatagramDriver, ReadinessDatagramDriver
+from loopcore.transports.driver_pipe import CompletionPipeReader, CompletionPipeWriter, PipeReader, PipeWriter
 from loopcore.transports.driver_readiness import ReadinessDriver
 
 if TYPE_CHECKING:
@@ -42,19 +40,13 @@ def make_datagram_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket
     return CompletionDatagramDriver(scheduler, sink, sock, context)
 
 
-def make_pipe_reader(scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", mode: int) -> PipeDriver:
-    """Return the driver of a read end; `mode` is fstat(2)'s st_mode."""
+def make_pipe_driver(
+    scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", mode: int, writes: bool
+) -> StreamDriver:
+    """Return the driver of the write end of a pipe, or of its read end; `mode` is fstat(2)'s st_mode."""
     if scheduler.completions is None or stat.S_ISCHR(mode):
-        return PipeReader(scheduler, sink, pipe, context)
-    return CompletionPipeReader(scheduler, sink, pipe, context)
-
-
-def make_pipe_writer(scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", mode: int) -> PipeWriter:
-    """Return the driver of a write end; `mode` is fstat(2)'s st_mode."""
-    is_socket = stat.S_ISSOCK(mode)
-    if scheduler.completions is None or stat.S_ISCHR(mode):
-        return PipeWriter(scheduler, sink, pipe, context, is_socket=is_socket)
-    return CompletionPipeWriter(scheduler, sink, pipe, context, is_socket=is_socket)
+        return (PipeWriter if writes else PipeReader)(scheduler, sink, pipe, context)
+    return (CompletionPipeWriter if writes else CompletionPipeReader)(scheduler, sink, pipe, context)
 
 
 def make_acceptor(server: "Server", sock: socket.socket, backlog: int) -> Acceptor:

@@ -1,17 +1,14 @@
 cimport cython
-from cpython.object cimport PyObject
 
 from loopcore.kernel.scheduler cimport Scheduler
-from loopcore._native.attributes cimport open_dict
 from loopcore.transports.buffers cimport immutable
 from loopcore.transports.clients cimport attach, needs_no_delay
 from loopcore.transports.driver cimport StreamDriver
-from loopcore.transports.lifecycle cimport Connection
+from loopcore.transports.lifecycle cimport Connection, initial_extra_info
 from loopcore.transports.reader_feed cimport ReaderFeed, feed_of
 
 
 cdef int OPEN
-cdef int CLOSING
 cdef int LOST
 
 
@@ -21,20 +18,17 @@ cdef class StreamTransport(Connection):
     cdef public object _on_get_buffer
     cdef public object _on_buffer_updated
     cdef public int _lost_writes
-    cdef public bint _paused
     cdef public bint _eof_written
     cdef public bint _eof_received
-    cdef object __weakref__
-    cdef PyObject *_instance_dict
 
     cdef object _open(
         self, Scheduler scheduler, object sock, object protocol, object waiter, dict extra, object server
     )
     @cython.locals(driver=StreamDriver)
     cpdef object set_protocol(self, object protocol)
+    cdef object _start_receiving(self)
     cdef object _on_received(self, bytes data)
     cpdef object _protocol_failed(self, object exc, object method)
-    cpdef object _received(self, bytes data)
     cdef object _get_buffer(self)
     @cython.locals(feed=ReaderFeed, unread=bytearray)
     cdef bytearray _get_unread(self)
@@ -47,13 +41,5 @@ cdef class StreamTransport(Connection):
     @cython.locals(driver=StreamDriver, size=Py_ssize_t)
     cdef object _write_other(self, object data)
     cdef bint _refuse(self, object name, object verb, Py_ssize_t size) except -1
-    cdef object _run(self)
-    cdef object _on_written(self)
-    cpdef object _written(self)
     cdef object _drained(self)
     cpdef object _let_go(self)
-
-
-cdef inline object give_instance_dicts():
-    cdef StreamTransport sample = StreamTransport.__new__(StreamTransport)
-    open_dict(StreamTransport, <char *>&sample._instance_dict - <char *><PyObject *>sample)

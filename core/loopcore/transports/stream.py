@@ -22,8 +22,7 @@ from loopcore.log import logger
 from loopcore.transports.buffers import MANY, immutable, join_small
 from loopcore.transports.clients import attach, needs_no_delay
 from loopcore.transports.driver import StreamDriver
-from loopcore.transports.flow import fire_transport_hook
-from loopcore.transports.lifecycle import CLOSING, LOST, OPEN, Connection, disable_nagle, resolve
+from loopcore.transports.lifecycle import LOST, OPEN, Connection, disable_nagle, initial_extra_info, resolve
 from loopcore.transports.reader_feed import ReaderFeed, feed_of
 
 try:
@@ -33,7 +32,6 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore.transports.ports import make_stream_driver
-    from cython.cimports.loopcore.transports.stream import give_instance_dicts
 else:
     from loopcore.transports.ports import make_stream_driver
 
@@ -57,11 +55,8 @@ class StreamTransport(Connection):
         "_on_get_buffer",
         "_on_buffer_updated",
         "_lost_writes",
-        "_paused",
         "_eof_written",
         "_eof_received",
-        "__weakref__",
-        "__dict__",
     )
 
     _start_tls_compatible = True
@@ -89,12 +84,11 @@ class StreamTransport(Connection):
         server: "Server | None",
     ) -> None:
         connection_made = protocol.connection_made  # fails first for an object that is not a protocol
-        self._begin(scheduler, sock, extra)
+        self._begin(scheduler, initial_extra_info(sock, extra))
         self._on_data: Any = None
         self._on_get_buffer: Any = None
         self._on_buffer_updated: Any = None
         self._lost_writes: int = 0
-        self._paused: bool = False
         self._eof_written: bool = False
         self._eof_received: bool = False
         if needs_no_delay(server):
@@ -120,43 +114,9 @@ class StreamTransport(Connection):
 
     # Reading
 
-    def is_reading(self) -> bool:
-        """Return whether incoming bytes reach the protocol."""
-        return self._state == OPEN and not self._paused
-
-    def pause_reading(self) -> None:
-        """Leave incoming bytes to the kernel, which holds up the peer. No effect when closing or paused."""
-        if self._state == OPEN and not self._paused:
-            self._paused = True
-            self._driver.stop_reading()
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "paused", "reading")
-            if self._loop.get_debug():
-                logger.debug("%r pauses reading", self)
-
-    def resume_reading(self) -> None:
-        """Undo `pause_reading`. No effect when closing or not paused."""
-        if self._state == OPEN and self._paused:
-            self._paused = False
-            if not self._eof_received:
-                self._driver.start_reading()
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "resumed", "reading")
-            if self._loop.get_debug():
-                logger.debug("%r resumes reading", self)
-
-    def _start_reading(self) -> None:
-        if self._loop.watching_transports:
-            fire_transport_hook(self, "opened")
-        if self._state != OPEN or self._paused or self._eof_received:
-            return
-        try:
+    def _start_receiving(self) -> None:
+        if not self._eof_received:
             self._driver.start_reading()
-        except (OSError, ValueError) as exc:  # the backend cannot take the descriptor; its message names one that can
-            self._failed(exc, "Fatal error on transport")
-
-    def _received(self, data: bytes) -> None:
-        self._on_received(data)
 
     def _on_received(self, data: bytes) -> None:
         try:
@@ -312,30 +272,16 @@ class StreamTransport(Connection):
         else:
             self._driver.shut_down_writing()
 
-    def _run(self) -> None:
-        self._driver.run_flush()
-
-    def _written(self) -> None:
-        self._on_written()
-
-    def _on_written(self) -> None:
-        if self._protocol_paused and self._driver.unsent <= self._low_water:
-            self._resume_protocol()
-        if self._awaits_drain and self._driver.unsent == 0:
-            self._drained()
-
     def _drained(self) -> None:
-        """Complete the action that was waiting until all is sent."""
-        self._awaits_drain = False
         if self._empty_waiter is not None:
             resolve(self._empty_waiter)
-        if self._state == CLOSING:
-            self._lose(None)
-        elif self._eof_written and self._state == OPEN:
+        if self._state == OPEN and self._eof_written:
             try:
                 self._driver.shut_down_writing()
             except OSError as exc:
                 self._failed(exc, "Fatal write error on socket transport")
+        else:
+            Connection._drained(self)
 
     def _make_empty_waiter(self) -> "asyncio.Future[None]":
         """Return a future that is resolved when all is sent; until `_reset_empty_waiter` nothing can be written."""
@@ -362,7 +308,3 @@ class StreamTransport(Connection):
     def _let_go(self) -> None:
         Connection._let_go(self)
         self._on_data = self._feed = self._on_get_buffer = self._on_buffer_updated = None
-
-
-if cython.compiled:
-    give_instance_dicts()

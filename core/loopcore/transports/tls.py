@@ -26,7 +26,6 @@ from loopcore.transports.reader_feed import feed_of
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 from loopcore.transports.tls_connection import TlsConnection
 from loopcore.transports.tls_engine import NAMES, TlsEngine
-from loopcore.transports.tls_sending import HIGH_WATER, JOIN_LIMIT
 
 if TYPE_CHECKING:
     import ssl
@@ -183,24 +182,6 @@ class SSLTransport(TlsConnection):
         self._carrier_ended = ended
 
     # Writing
-
-    def get_write_buffer_size(self) -> int:
-        """Return how many bytes were written and not yet encrypted; the carrier counts encrypted ones."""
-        return self._engine.unencrypted
-
-    def get_write_buffer_limits(self) -> tuple[Any, Any]:
-        """Return the low-water and the high-water mark, unchanged from the setting."""
-        return self._limits
-
-    def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
-        """Set the water marks, which may be any numbers. Raises ValueError unless high >= low >= 0.
-
-        A mark that is not given follows from the other: low is a quarter of high, high is four times low.
-        """
-        self._limits = water_marks(high, low, HIGH_WATER)
-        self._low_water, self._high_water = whole_bytes(self._limits)
-        self._join_limit = min(self._high_water, JOIN_LIMIT)
-        self._maybe_pause_writing()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt and send `data`, near the end of this tick at the latest.

@@ -1,10 +1,7 @@
 cimport cython
-from cpython.object cimport PyObject
 
-from loopcore.kernel.runnable cimport Runnable
-from loopcore.kernel.scheduler cimport Scheduler
-from loopcore._native.attributes cimport open_dict
 from loopcore.transports.driver cimport StreamDriver
+from loopcore.transports.flow cimport FlowControl
 from loopcore.transports.stream cimport StreamTransport
 from loopcore.transports.tls_engine cimport TlsEngine
 
@@ -15,13 +12,10 @@ cdef int _SHUTDOWN
 cdef int _DONE
 
 
-cdef class TlsSending(Runnable):
-    cdef public Scheduler _loop
+cdef class TlsSending(FlowControl):
     cdef public TlsEngine _engine
-    cdef public object _protocol
     cdef public object _carrier
     cdef public StreamTransport _plain
-    cdef public object _context
     cdef public object _server
     cdef public object _waiter
     cdef public object _timer
@@ -38,17 +32,10 @@ cdef class TlsSending(Runnable):
     cdef public Py_ssize_t _read_high_water
     cdef public bint _buffered
     cdef public bint _flush_scheduled
-    cdef public bint _protocol_paused
-    cdef public tuple _limits
-    cdef public Py_ssize_t _high_water
-    cdef public Py_ssize_t _low_water
-    cdef public Py_ssize_t _join_limit
     cdef public Py_ssize_t _lost_writes
     cdef public object _on_data
     cdef public object _on_get_buffer
     cdef public object _on_buffer_updated
-    cdef object __weakref__
-    cdef PyObject *_instance_dict
 
     cdef object _wake_waiter(self, object exc)
     cdef object _cancel_timer(self)
@@ -57,9 +44,8 @@ cdef class TlsSending(Runnable):
     cdef object _flush(self)
     @cython.locals(plain=StreamTransport, driver=StreamDriver, sent=Py_ssize_t)
     cdef object _send(self, bytes data)
-    cdef object _maybe_pause_writing(self)
-    cdef object _resume_protocol(self)
-    cdef object _call_flow(self, object method, object message)
+    cdef Py_ssize_t _unsent(self) except -1
+    cdef object _offer(self)
     @cython.locals(engine=TlsEngine, state=int)
     cdef object _begin_closing(self)
     @cython.locals(engine=TlsEngine)
@@ -67,9 +53,3 @@ cdef class TlsSending(Runnable):
     cdef object _finish(self)
     cdef object _fail(self, object exc, object message)
     cpdef object _force_close(self, object exc)
-    cdef object _report(self, object exc, object message)
-
-
-cdef inline object give_instance_dicts():
-    cdef TlsSending sample = TlsSending.__new__(TlsSending)
-    open_dict(TlsSending, <char *>&sample._instance_dict - <char *><PyObject *>sample)

@@ -20,13 +20,10 @@ Thread: the loop's own. Errors are asyncio's, and so are their texts.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
-from loopcore.kernel.runnable import Runnable
 from loopcore.log import logger
-from loopcore.transports.flow import fire_transport_hook
+from loopcore.transports.flow import FlowControl
 from loopcore.transports.lifecycle import LOST, resolve
 from loopcore.transports.stream import StreamTransport
 from loopcore.transports.tls_engine import TlsEngine
@@ -38,7 +35,6 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.loopcore._native.interpreter import run_in_context
-    from cython.cimports.loopcore.transports.tls_sending import give_instance_dicts
 else:
     from loopcore._native.interpreter import run_in_context
 
@@ -56,9 +52,6 @@ if TYPE_CHECKING:
 HIGH_WATER: Final = 512 * 1024
 """The default high-water mark, asyncio's for TLS; the low-water mark is a quarter of it."""
 
-JOIN_LIMIT: Final = 64 * 1024
-"""Writes are joined up to this size, as those of a plain transport."""
-
 HANDSHAKE_TIMEOUT: Final = 60.0
 SHUTDOWN_TIMEOUT: Final = 30.0
 
@@ -73,16 +66,13 @@ _SHUTDOWN = 4
 _DONE = 5
 
 
-class TlsSending(Runnable):
+class TlsSending(FlowControl):
     """A TLS session between a carrier and a protocol. Running it encrypts and sends what was written."""
 
     __slots__ = (
-        "_loop",
         "_engine",
-        "_protocol",
         "_carrier",
         "_plain",
-        "_context",
         "_server",
         "_waiter",
         "_timer",
@@ -99,29 +89,23 @@ class TlsSending(Runnable):
         "_read_high_water",
         "_buffered",
         "_flush_scheduled",
-        "_protocol_paused",
-        "_limits",
-        "_high_water",
-        "_low_water",
-        "_join_limit",
         "_lost_writes",
         "_on_data",
         "_on_get_buffer",
         "_on_buffer_updated",
-        "__weakref__",
-        "__dict__",
     )
 
+    _default_high_water = HIGH_WATER
+
     def __init__(self, loop: "Scheduler", engine: TlsEngine, *, connected: bool) -> None:
-        self._loop: Scheduler = loop
+        self._begin_flow(loop)
+        self._set_limits(None, None)
         self._engine: TlsEngine = engine
         self._protocol: Any = None
         self._carrier: Any = None
         """The transport below, from `connection_made` on; kept for `get_extra_info` after the connection is lost."""
         self._plain: StreamTransport | None = None
         """The carrier, if it is loopcore's own and open."""
-        self._context: Context = copy_context()
-        """The context of the protocol's methods; the carrier's context once there is a carrier."""
         self._server: Server | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: TimerHandle | None = None
@@ -142,11 +126,6 @@ class TlsSending(Runnable):
         self._read_high_water: int = 0
         self._buffered: bool = False
         self._flush_scheduled: bool = False
-        self._protocol_paused: bool = False
-        self._limits: tuple[Any, Any] = (HIGH_WATER // 4, HIGH_WATER)
-        self._high_water: int = HIGH_WATER
-        self._low_water: int = HIGH_WATER // 4
-        self._join_limit: int = JOIN_LIMIT
         self._lost_writes: int = 0
         self._on_data: Any = None
         self._on_get_buffer: Any = None
@@ -201,28 +180,11 @@ class TlsSending(Runnable):
                 return
         self._carrier.write(data)
 
-    def _maybe_pause_writing(self) -> None:
-        """Offer the queue to the carrier, and pause the protocol if too much is left."""
+    def _unsent(self) -> int:
+        return self._engine.unencrypted
+
+    def _offer(self) -> None:
         self._flush()
-        if self._engine.unencrypted > self._high_water and not self._protocol_paused:
-            self._protocol_paused = True
-            if self._loop.watching_transports:
-                fire_transport_hook(self, "paused", "writing")
-            self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
-
-    def _resume_protocol(self) -> None:
-        self._protocol_paused = False
-        if self._loop.watching_transports:
-            fire_transport_hook(self, "resumed", "writing")
-        self._call_flow(self._protocol.resume_writing, "protocol.resume_writing() failed")
-
-    def _call_flow(self, method: Callable[[], object], message: str) -> None:
-        try:
-            method()
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as exc:
-            self._report(exc, message)
 
     # The end
 
@@ -301,15 +263,6 @@ class TlsSending(Runnable):
         if self._carrier is not None:
             self._carrier.abort()
 
-    def _report(self, exc: BaseException, message: str) -> None:
-        context: dict[str, Any] = {
-            "message": message,
-            "exception": exc,
-            "transport": self,
-            "protocol": self._protocol,
-        }
-        self._loop.call_exception_handler(context)
-
     def _wake_waiter(self, exc: BaseException | None) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is None or waiter.done():
@@ -323,7 +276,3 @@ class TlsSending(Runnable):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-if cython.compiled:
-    give_instance_dicts()
