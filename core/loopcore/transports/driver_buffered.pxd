@@ -11,6 +11,7 @@ cdef class BufferedStreamDriver(StreamDriver):
     cdef object _single
     cdef list _queue
     cdef Py_ssize_t _head
+    cdef bint _in_send
     cdef bint _flush_scheduled
     cdef Py_ssize_t _peak
     cdef bint _is_pipe
@@ -34,8 +35,9 @@ cdef class BufferedStreamDriver(StreamDriver):
     cdef Py_ssize_t _receive_size(self) except -1
     @cython.locals(peak=Py_ssize_t)
     cdef int _record(self, Py_ssize_t nbytes) except -1
+    cdef int _send_queued(self) except -1
     @cython.locals(sent=Py_ssize_t)
-    cdef object _send_queued(self)
+    cdef object _send_single(self)
     @cython.locals(queue=list, sent=Py_ssize_t, count=Py_ssize_t)
     cdef object _send_many(self)
     @cython.locals(queue=list, first=list, left=Py_ssize_t, size=Py_ssize_t)

@@ -40,13 +40,15 @@ WRITE_FAILED = "Fatal write error on socket transport"
 class BufferedStreamDriver(StreamDriver):
     """A StreamDriver that has a write queue and can make the system calls itself."""
 
-    __slots__ = ("_single", "_queue", "_head", "_flush_scheduled", "_peak", "_is_pipe")
+    __slots__ = ("_single", "_queue", "_head", "_in_send", "_flush_scheduled", "_peak", "_is_pipe")
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         StreamDriver._prepare(self, scheduler, sink, sock, context)
         self._single: Buffer | None = None
         self._queue: list[Buffer] = []
         self._head: int = 0  # bytes of the first item already sent
+        self._in_send: bool = False
+        """Whether `_send_queued` runs: a finalizer that flushes then must not send the same bytes again."""
         self._flush_scheduled: bool = False
         self._peak: int = 0
         """Bytes of the largest recent receive, an eighth less with each smaller one: it chooses the next size."""
@@ -173,13 +175,22 @@ class BufferedStreamDriver(StreamDriver):
 
         Everything unsent must be in the queue.
         """
-        if self._single is None:
-            self._send_many()
-            return
+        self._in_send = True
+        try:
+            if self._single is None:
+                self._send_many()
+            else:
+                self._send_single()
+        finally:
+            self._in_send = False
+
+    def _send_single(self) -> None:
         sent = send_one(self.sock, self.fd, self._single, self._head, self._is_pipe)
         if sent > 0:
             self.sent = self.sent + sent
             self.scheduler.bytes_sent = self.scheduler.bytes_sent + sent
+        if self._single is None:
+            return  # a finalizer has dropped the queue
         if sent == self.unsent:
             self._single = None
             self._head = 0
@@ -196,6 +207,8 @@ class BufferedStreamDriver(StreamDriver):
             if sent < 0:
                 return
             self.count_sent(sent)
+            if not queue:
+                return  # a finalizer has dropped it
             self.unsent -= sent
             if self.unsent == 0:
                 queue.clear()

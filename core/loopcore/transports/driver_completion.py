@@ -232,7 +232,7 @@ class CompletionDriver(BufferedStreamDriver):
         return self._send_some(item) if self.sent == goal else 0  # nothing may follow while earlier bytes are unsent
 
     def flush(self) -> None:
-        if self.unsent == 0:
+        if self.unsent == 0 or self._in_send:
             return
         if self._is_sending and not self._is_counted:
             self._is_awaited, self._sending.quiet = True, False

@@ -34,7 +34,7 @@ cdef class CompletionPipeWriter(CompletionPipeReader):
     cdef object _prepare(self, Scheduler scheduler, Sink sink, object sock, object context)
     cpdef object _arrived(self, object result)
     cdef Py_ssize_t _send_some(self, object item) except -1
-    cdef object _send_queued(self)
+    cdef int _send_queued(self) except -1
 
 
 cpdef object look_for_reader(StreamDriver driver)

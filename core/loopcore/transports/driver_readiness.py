@@ -115,6 +115,8 @@ class ReadinessDriver(BufferedStreamDriver):
 
     def _send(self) -> None:
         """Send as much of the queue as the kernel takes, then wait for writability if that was not all."""
+        if self._in_send:
+            return
         try:
             self._send_queued()
             if self.unsent == 0:
