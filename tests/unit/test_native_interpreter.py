@@ -42,6 +42,7 @@ class Plain:
             raise StopIteration
 
     call_in_context = staticmethod(interpreter.call_in_context)
+    is_method = staticmethod(interpreter.is_method)
 
 
 each = pytest.mark.parametrize("functions", [native_functions, Plain], ids=["this build", "Python"])
@@ -181,3 +182,13 @@ def test_a_copy_of_the_context_is_a_copy() -> None:
     assert copied[variable] == "mine"
     copied.run(variable.set, "changed")
     assert variable.get() == "mine"
+
+
+@each
+def test_method_is_told_by_its_function_and_its_owner(functions: Functions) -> None:
+    one, other = Yields(), Yields()
+    assert functions.is_method(one.__await__, Yields.__await__, one)
+    assert not functions.is_method(other.__await__, Yields.__await__, one)
+    assert not functions.is_method(one.__await__, Yields.__init__, one)
+    assert not functions.is_method(None, Yields.__await__, one)
+    assert not functions.is_method([].append, list.append, one)

@@ -172,6 +172,13 @@ loopcore_identity(PyObject *object)
     return (Py_ssize_t)object;
 }
 
+/* Whether `method` is `function` bound to `owner`, and not to an object that `owner` stands for. */
+static inline int
+loopcore_is_method(PyObject *method, PyObject *function, PyObject *owner)
+{
+    return PyMethod_Check(method) && PyMethod_GET_FUNCTION(method) == function && PyMethod_GET_SELF(method) == owner;
+}
+
 /* int.bit_length() of a number that is not negative. */
 static inline int
 loopcore_bit_length(long long number)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from threading import get_ident
 from time import monotonic, monotonic_ns
+from types import MethodType
 from typing import Any, Final
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "copy_context",
     "get_ident",
     "identity",
+    "is_method",
     "monotonic",
     "monotonic_ns",
     "run_in_context",
@@ -68,6 +70,11 @@ def advance(task: Any, thrown: BaseException | None, context: Context | None) ->
 def stop_with(value: Any) -> None:
     """Raise StopIteration with `value`. A bare `raise StopIteration` has to follow, for the compiled build."""
     raise StopIteration(value)
+
+
+def is_method(method: Any, function: Any, owner: Any) -> bool:
+    """Return whether `method` is `function` bound to `owner`, and not to an object that `owner` stands for."""
+    return type(method) is MethodType and method.__func__ is function and method.__self__ is owner
 
 
 def to_ns(seconds: float) -> int:

@@ -200,11 +200,12 @@ class TimerHeap(TimerKeeper):
             return  # nothing has changed: the next call tries again
         self.cancelled_count -= self._settled() - len(heap) - len(run)
         self._heap, self._run = heap, run
-        for place in range(len(heap) // 2, 0, -1):
-            self._sink(heap[place - 1], place - 1)
+        # A heap again, from the last timer that has another below it up to the first.
+        for place in range(len(heap) // 2 - 1, -1, -1):
+            self._sink(heap[place], place)
 
     def _rise(self, timer: TimerHandle, place: int) -> None:
-        """Put `timer` at the free `place`, or above it."""
+        """Put `timer` at `place`, which is its own or free, or above it."""
         heap: list[TimerHandle] = self._heap
         while place > 0:
             above = heap[(place - 1) >> 1]
@@ -215,7 +216,7 @@ class TimerHeap(TimerKeeper):
         heap[place] = timer
 
     def _sink(self, timer: TimerHandle, place: int) -> None:
-        """Put `timer` at the free `place`, or below it."""
+        """Put `timer` at `place`, which is its own or free, or below it."""
         heap: list[TimerHandle] = self._heap
         count = len(heap)
         while True:

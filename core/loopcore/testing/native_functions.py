@@ -65,6 +65,11 @@ def copy_context() -> Context:
     return copied
 
 
+def is_method(method: Any, function: Any, owner: Any) -> bool:
+    """Call it."""
+    return bool(interpreter.is_method(method, function, owner))
+
+
 def clocks() -> tuple[float, int, int]:
     """Return `monotonic()`, `monotonic_ns()` and `to_ns(1.5)`."""
     return interpreter.monotonic(), interpreter.monotonic_ns(), interpreter.to_ns(1.5)

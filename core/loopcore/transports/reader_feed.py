@@ -17,6 +17,16 @@ from typing import Any, Final
 
 from loopcore.kernel.future import Future
 
+try:
+    import cython
+except ImportError:
+    from loopcore import _cython as cython
+
+if cython.compiled:
+    from cython.cimports.loopcore._native.interpreter import is_method
+else:
+    from loopcore._native.interpreter import is_method
+
 _DATA_RECEIVED: Any = StreamReaderProtocol.data_received
 _READER_OF: Any = vars(StreamReaderProtocol).get("_stream_reader")
 _FEED_DATA: Any = StreamReader.feed_data
@@ -132,11 +142,6 @@ def pause(reader: Any) -> None:
         reader._transport = None  # it cannot be paused: everything has to be kept
     else:
         reader._paused = True
-
-
-def is_method(method: Any, function: Any, owner: Any) -> bool:
-    """Return whether `method` is `function` bound to `owner`, and not to an object that `owner` stands for."""
-    return getattr(method, "__func__", None) is function and getattr(method, "__self__", None) is owner
 
 
 def feed_of(protocol: Any) -> ReaderFeed | None:

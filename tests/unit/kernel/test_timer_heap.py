@@ -77,6 +77,15 @@ class TimerHeapMachine(RuleBasedStateMachine):
             timer.cancel()
         self.live = [timer for timer in self.live if not timer.cancelled()]
 
+    @rule(count=st.integers(2 * COMPACT_ABOVE, SORT_FROM - 1), tenths=st.integers(6, 9))
+    def push_many_and_cancel_the_first_of_them_in_the_heap(self, count: int, tenths: int) -> None:
+        self.live += [self.owner.set(float(number * 37 % 101)) for number in range(count)]
+        self.heap.next_deadline()
+        in_order = sorted(self.live, key=TimerHandle.when)
+        for timer in in_order[: len(in_order) * tenths // 10]:
+            timer.cancel()
+        self.live = [timer for timer in self.live if not timer.cancelled()]
+
     @rule(timer=handles)
     def cancel(self, timer: TimerHandle) -> None:
         timer.cancel()
@@ -168,6 +177,18 @@ def test_a_crowd_of_which_most_are_cancelled_is_let_go() -> None:
     assert [place for place, seen in enumerate(gone) if seen() is not None] == [0]
     assert len(owner.timers) <= COMPACT_ABOVE
     assert owner.timers.pop_due(NEVER) == timers
+
+
+def test_the_others_fire_in_order_when_the_first_of_many_are_cancelled() -> None:
+    owner = Owner()
+    timers = [owner.set(float(number * 37 % 101)) for number in range(3 * COMPACT_ABOVE)]
+    owner.timers.next_deadline()  # in the heap now, too few for a run
+    in_order = sorted(timers, key=TimerHandle.when)
+    half = len(in_order) // 2 + 1
+    for timer in in_order[:half]:
+        timer.cancel()
+    assert owner.timers.next_deadline() == in_order[half].when()
+    assert owner.timers.pop_due(NEVER) == in_order[half:]
 
 
 def test_a_timer_that_is_set_cannot_be_made_again() -> None:
