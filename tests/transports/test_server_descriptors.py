@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -100,3 +101,37 @@ async def test_wait_closed_does_not_wait_for_a_connection_whose_descriptor_other
             server.close()
             await asyncio.wait_for(server.wait_closed(), 10)
     assert reports == [errno.EBADF]
+
+
+@pytest.mark.loopcore_only
+async def test_connection_for_whose_socket_there_is_no_memory_is_closed(
+    loop: asyncio.AbstractEventLoop, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = socket.socket
+    lost: list[int] = []
+
+    class Unmade(socket.socket):
+        def __init__(self, *args: Any, **named: Any) -> None:
+            if named.get("fileno") is not None and not lost:
+                lost.append(named["fileno"])
+                raise MemoryError
+            made.__init__(self, *args, **named)
+
+    reported: list[Any] = []
+    loop.set_exception_handler(lambda _, context: reported.append(type(context["exception"])))
+    protocol = Recorder()
+    server = await loop.create_unix_server(lambda: protocol, str(tmp_path / "socket"))
+    monkeypatch.setattr(socket, "socket", Unmade)
+    for number in range(2):
+        with made(socket.AF_UNIX) as peer:
+            peer.setblocking(False)
+            await loop.sock_connect(peer, str(tmp_path / "socket"))
+            if number == 0:
+                assert await loop.sock_recv(peer, 1) == b""
+            else:
+                await protocol.seen("made")
+    monkeypatch.undo()
+    assert reported == [MemoryError]
+    assert len(lost) == 1
+    await protocol.seen("lost")
+    server.close()

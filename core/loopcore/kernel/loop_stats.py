@@ -96,7 +96,7 @@ class LoopStatsSnapshot(NamedTuple):
     tasks_destroyed: int
     """Tasks that were destroyed before they ended; each was reported to the exception handler."""
     connections_accepted: int
-    """Connections that servers accepted and kept."""
+    """Connections that servers accepted and no policy refused."""
     connections_refused: int
     """Connections that a policy refused: each was reset right after it was accepted."""
     bytes_received: int

@@ -27,11 +27,12 @@ cdef class Acceptor(Runnable):
     cdef object _run(self)
     cdef object _socket_of(self, object fd)
     cdef object _take(self, object connection, object address)
+    cdef object _make_socket(self, int fd)
     @cython.locals(loop=Scheduler)
     cdef bint _admit(self, object connection) except -1
     @cython.locals(loop=Scheduler)
     cpdef object _open(self, object connection, dict extra)
-    cpdef object _rest(self, object exc)
+    cpdef object _pause_after_error(self, object exc)
 
 
 cdef class CompletionAcceptor(Acceptor):

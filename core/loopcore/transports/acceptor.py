@@ -112,7 +112,7 @@ class Acceptor(Runnable):
             try:
                 accepted = accept_one(self.sock)
             except OSError as exc:
-                self._rest(exc)
+                self._pause_after_error(exc)
                 return
             if accepted is None:
                 return
@@ -122,7 +122,7 @@ class Acceptor(Runnable):
         """Return a socket for `fd`, or an AcceptedSocket, which makes its socket on demand."""
         if self._is_internet and self._inherits:
             return AcceptedSocket(fd, self.kind)
-        return socket.socket(*self.kind, fileno=fd)
+        return self._make_socket(fd)
 
     def _take(self, connection: Any, address: Any) -> None:
         if not self._admit(connection):
@@ -135,8 +135,16 @@ class Acceptor(Runnable):
         note_no_delay(self.server, self._inherits)
         run_in_context(self.context.copy(), self._open, (connection, extra))
 
+    def _make_socket(self, fd: int) -> socket.socket:
+        """Return a socket for `fd`, which is closed if there is no memory for one."""
+        try:
+            return socket.socket(*self.kind, fileno=fd)
+        except BaseException:
+            socket.close(fd)
+            raise
+
     def _admit(self, connection: socket.socket) -> bool:
-        """Ask the admission policy, if there is one; reset the connection if it is rejected."""
+        """Ask the admission policy, if there is one; reset the connection if it is refused."""
         server = self.server
         loop = server._loop
         probes = loop.probes
@@ -184,7 +192,7 @@ class Acceptor(Runnable):
                 raise
             server._report_connection(exc, protocol)
 
-    def _rest(self, exc: OSError) -> None:
+    def _pause_after_error(self, exc: OSError) -> None:
         """Pause accepting for RETRY_DELAY."""
         loop = self.server._loop
         cause = "out of system resource" if exc.errno in OUT_OF_RESOURCES else "failed"
@@ -222,7 +230,7 @@ class CompletionAcceptor(Acceptor):
             if not isinstance(result, OSError):
                 self._take_or_close(result)
             elif server._sockets is not None and not _concerns_one(result):
-                self._rest(result)
+                self._pause_after_error(result)
         finally:
             if not operation.pending:
                 operation.target = None  # otherwise the two would keep each other alive
@@ -233,7 +241,7 @@ class CompletionAcceptor(Acceptor):
         if self.server._sockets is None:
             socket.close(fd)
             return
-        connection = socket.socket(*self.kind, fileno=fd)
+        connection = self._make_socket(fd)
         try:
             address = connection.getpeername()
         except OSError:

@@ -38,7 +38,7 @@ cdef class ReadinessDatagramDriver(DatagramDriver):
     cdef object _refuse(self, object exc)
     cpdef object _on_refused(self, object exc)
     cdef object _wait_for_room(self)
-    cdef object _rest(self)
+    cdef object _pause_after_error(self)
     cdef object _unblock(self)
     cpdef object discard(self)
     cpdef object release(self)

@@ -203,7 +203,7 @@ class ReadinessDatagramDriver(DatagramDriver):
             else:
                 if not sent:
                     if gone == 0:
-                        self._rest()
+                        self._pause_after_error()
                     break
                 self._drop_first(size)
             gone += 1
@@ -228,7 +228,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         self._blocked = True
         self._readiness.set_writer(self._fileno, self.sink)
 
-    def _rest(self) -> None:
+    def _pause_after_error(self) -> None:
         """Try again a little later: the socket was reported writable, and took nothing."""
         self._readiness.clear_writer(self._fileno)
         self._retry = self.scheduler.call_later(RETRY_DELAY, self._end_rest)
