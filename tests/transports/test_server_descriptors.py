@@ -112,7 +112,7 @@ async def test_connection_for_whose_socket_there_is_no_memory_is_closed(
 
     class Unmade(socket.socket):
         def __init__(self, *args: Any, **named: Any) -> None:
-            if named.get("fileno") is not None and not lost:
+            if args and named.get("fileno") is not None and not lost:
                 lost.append(named["fileno"])
                 raise MemoryError
             made.__init__(self, *args, **named)

@@ -111,6 +111,10 @@ class PipeTransport(Connection):
     def _pipe(self, pipe: Any) -> None:
         self._driver.sock = pipe
 
+    def __repr__(self) -> str:
+        shown = Connection.__repr__(self)
+        return shown.replace(" fd=", " open fd=", 1) if self._state == OPEN else shown  # as asyncio's pipes
+
     def _own_descriptor(self) -> None:
         """Leave the table of transports alone: as in asyncio, a program may use the descriptor of a pipe."""
 
