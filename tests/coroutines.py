@@ -5,8 +5,8 @@
         loop.call_soon(future.set_result, 5)
         assert await future == 5
 
-Such a test has both fixtures without naming them. A folder or a module that has a `run` or a `loop` of its own
-decides with it how its tests are run.
+Such a test has both fixtures without naming them. A folder or a module that defines its own `run`
+or `loop` decides how its tests are run.
 """
 
 import asyncio

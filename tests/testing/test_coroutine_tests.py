@@ -72,7 +72,7 @@ async def test_has_parameters_and_fixtures(value: int, tmp_path: Path) -> None:
 
 
 def outcomes(tmp_path: Path, text: str) -> dict[str, str]:
-    """Run the tests of `text` in a process of their own; return the outcome of each by its name."""
+    """Run the tests of `text` in a separate process; return the outcome of each by its name."""
     (tmp_path / "test_project.py").write_text(text, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "LOOPCORE_"))}
     options = ["-v", "--tb=no", "-p", "tests.coroutines", "-p", "no:cacheprovider", "-c", os.devnull]

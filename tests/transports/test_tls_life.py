@@ -10,7 +10,7 @@ import os
 import ssl
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ import pytest
 
 from tests.transports.recorder import Recorder, run, settle, unix_pair
 from tests.transports.tls_support import Peer, client_context, connect, secured, server_context, stranger_context
-
-Scenario = Callable[[], Awaitable[list[Any]]]
 
 
 @pytest.fixture

@@ -365,7 +365,7 @@ class Task(Future):
             report_unseen(self)
 
     def __dealloc__(self) -> None:
-        if _LISTS:  # interpreted, nobody calls this
+        if _LISTS:  # a method of compiled classes; Python never calls it
             delist(self)  # the list holds no reference
 
 

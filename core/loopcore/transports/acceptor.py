@@ -136,7 +136,7 @@ class Acceptor(Runnable):
         run_in_context(self.context.copy(), self._open, (connection, extra))
 
     def _make_socket(self, fd: int) -> socket.socket:
-        """Return a socket for `fd`, which is closed if there is no memory for one."""
+        """Return a socket for the descriptor `fd`. On an error, such as MemoryError, `fd` is closed first."""
         try:
             return socket.socket(*self.kind, fileno=fd)
         except BaseException:
