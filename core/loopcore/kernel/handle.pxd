@@ -17,7 +17,7 @@ cdef class Handle(Runnable):
     cdef public bint _cancelled
     cdef int _turn
     cdef public object _source_traceback
-    cdef public object _repr
+    cdef public str _repr
     cdef object __weakref__
 
     cpdef object _run(self)

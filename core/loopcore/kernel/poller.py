@@ -67,7 +67,7 @@ class Poller:
         self._skipped += 1
         if self._skipped > self.skip_ticks or (self.completions is not None and self.completions.submitted):
             return True  # submitted operations begin with the wait
-        if len(self.readiness) if self.completions is None else self.completions.is_used:
+        if self.readiness.is_used() if self.completions is None else self.completions.is_used:
             return self._skipped > 1 or not self._rested or self.readiness.changed
         # Reading the clock can cost as much as a callback (140 ns without a user-space clock), so it is read in the
         # ticks 1, 2 and 4 without a poll and then in every eighth: long ticks are noticed at once.

@@ -32,6 +32,7 @@ cdef class Readiness:
     cdef list _kept
     cdef long long _sweeps
 
+    cdef bint is_used(self)
     @cython.locals(entry=Registration, previous=Runnable)
     cpdef Runnable set_reader(self, object fd, Runnable runnable)
     @cython.locals(entry=Registration, previous=Runnable)

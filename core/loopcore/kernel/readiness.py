@@ -88,6 +88,10 @@ class Readiness:
     def __len__(self) -> int:
         return len(self._table)
 
+    def is_used(self) -> bool:
+        """Return whether any descriptor is watched."""
+        return bool(self._table)
+
     def set_reader(self, fd: int, runnable: Runnable) -> Runnable | None:
         """Run `runnable` whenever `fd` is readable; return the reader that it replaces.
 

@@ -113,8 +113,8 @@ def delist(task: Any) -> None:
     """Undo `enlist`."""
     if _DIRECT:
         _known.data.discard(task._registration)
-    else:
-        delist_elsewhere(task._shown)
+    elif not task._is_seen:
+        delist_elsewhere(task)
     task._registration = 0
 
 
@@ -124,9 +124,8 @@ def enlist_elsewhere(task: Any) -> None:
 
 
 def delist_elsewhere(task: Any) -> None:
-    """Undo `enlist_elsewhere`. From 3.14 on a task that has become garbage is not in the list any more."""
-    if task is not None:
-        _tasks._unregister_task(task)
+    """Undo `enlist_elsewhere`."""
+    _tasks._unregister_task(task)
 
 
 class TaskSetView(set[Any]):

@@ -79,5 +79,6 @@ cdef inline int delist(Task task) except -1:
         unlist_task(&task._registration)
     else:
         task._registration = 0
-        delist_elsewhere(seen(task))
+        if not task._is_seen:
+            delist_elsewhere(task)
     return 0

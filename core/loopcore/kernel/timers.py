@@ -137,10 +137,12 @@ class TimerHeap(TimerKeeper):
     def _drop_cancelled(self) -> None:
         # A callback may set and cancel timers without end before the loop looks.
         count = len(self._new)  # a finalizer may set more meanwhile
-        live = live_of(self._new[:count])
-        self._new[:count] = live
-        self._new_limit = 2 * (len(live) + _FEW)
-        self.cancelled_count -= count - len(live)
+        if self.cancelled_count:
+            live = live_of(self._new[:count])
+            self._new[:count] = live
+            self.cancelled_count -= count - len(live)
+            count = len(live)
+        self._new_limit = 2 * (count + _FEW)
 
     def _move_new(self) -> None:
         if len(self._new) >= _MANY and len(self._new) >= len(self._run):

@@ -20,7 +20,10 @@ cdef class Task(AsyncioTask):
 
 
 cdef inline int begin(Task task, object coro, object name, object context) except -1:
-    return begin_as(AsyncioTask, task, (coro,), {"loop": _NOWHERE, "name": name, "context": context})
+    cdef dict named = {"loop": _NOWHERE, "context": context}
+    if name is not None:
+        named["name"] = name
+    return begin_as(AsyncioTask, task, (coro,), named)
 
 
 @cython.locals(task=Task)
