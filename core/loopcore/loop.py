@@ -29,13 +29,7 @@ from loopcore.ports.clock import Clock
 from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.readiness import ReadinessBackend
 from loopcore.selection.discovery import load_plugins, take_backend
-from loopcore.selection.environment import (
-    apply_settings,
-    debug_is_asked_for,
-    no_settings_in_environ,
-    task_classes,
-    thread_limit,
-)
+from loopcore.selection.environment import debug_is_asked_for, read_settings
 from loopcore.services.asyncgens import AsyncGenerators
 from loopcore.services.children import Children
 from loopcore.services.executor import Executors
@@ -87,10 +81,9 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     ) -> None:
         """Take over `backend`, or create the one it names; see `loopcore.new_event_loop` for the arguments."""
         self._parts: dict[str, Any] = table_of_parts(self)
-        is_silent = no_settings_in_environ()
-        classes = None if is_silent else task_classes()
-        tasks = OwnTasks() if classes is None else ClassTasks(*classes)
-        named_plugins = [] if is_silent and plugins is None else load_plugins(plugins)
+        settings = read_settings()  # a wrong value is refused here, not at first use
+        tasks = OwnTasks() if settings.task_classes is None else ClassTasks(*settings.task_classes)
+        named_plugins = load_plugins(plugins)
         taken, make_backend = take_backend(backend)
         try:
             Scheduler.__init__(self, taken, clock=clock, tasks=tasks)
@@ -98,11 +91,11 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             taken.close()
             raise
         try:
-            if not is_silent:
-                apply_settings(self)
+            for attribute, value in settings.attributes.items():
+                setattr(self, attribute, value)
             if debug_is_asked_for():
                 Scheduler.set_debug(self, True)
-            self._threads = None if is_silent else thread_limit()  # a wrong value is refused here, not at first use
+            self._threads = settings.threads
             self._parts["_at_fork_state"] = AtForkState(self, make_backend)
             for name, plugin in named_plugins:
                 self.probes.register(plugin, name)

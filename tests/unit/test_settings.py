@@ -1,7 +1,6 @@
 """Settings of a loop: from the environment, by attribute, checked, and in force."""
 
 import asyncio
-import os
 import selectors
 import socket
 from collections.abc import Callable, Iterator
@@ -14,11 +13,9 @@ from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME,
 from loopcore.ports.interest import READ
 from loopcore.selection.discovery import choose_backend
 from loopcore.selection.environment import (
-    PLUGIN_VARIABLE,
     SETTINGS,
     TASKS_VARIABLE,
     THREADS_VARIABLE,
-    no_settings_in_environ,
     read,
 )
 
@@ -51,46 +48,6 @@ def test_a_variable_is_read_as_os_environ_has_it_now(monkeypatch: pytest.MonkeyP
     assert read(name) == ""
     monkeypatch.setattr("os.environ", {name: "another mapping in its place"})
     assert read(name) == "another mapping in its place"
-
-
-VARIABLES_OF_LOOPS = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, *SETTINGS)
-
-
-@pytest.mark.parametrize("variable", VARIABLES_OF_LOOPS)
-def test_each_variable_of_a_loop_is_noticed_and_its_absence_too(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in VARIABLES_OF_LOOPS:
-        monkeypatch.delenv(each, raising=False)
-    assert no_settings_in_environ()
-    monkeypatch.setenv(variable, "1")
-    assert not no_settings_in_environ()
-
-
-def test_who_asks_while_another_asks_for_the_first_time_hears_of_every_variable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("loopcore.selection.environment._keys_of_loops", set())
-    monkeypatch.setenv(VARIABLES_OF_LOOPS[-1], "1")
-    encode = os.environ.encodekey  # type: ignore[attr-defined]
-    heard: list[bool] = []
-    encoded: list[str] = []
-
-    def ask_in_the_middle(name: str) -> Any:
-        encoded.append(name)
-        if len(encoded) == 2:
-            heard.append(no_settings_in_environ())
-        return encode(name)
-
-    monkeypatch.setattr(os.environ, "encodekey", ask_in_the_middle)
-    heard.append(no_settings_in_environ())
-    assert heard == [False, False]
-
-
-def test_an_environment_of_another_kind_is_asked_one_by_one(
-    monkeypatch: pytest.MonkeyPatch, new_loop: Callable[..., Any]
-) -> None:
-    monkeypatch.setattr("loopcore.selection.environment.os.environ", {"LOOPCORE_FLUSH_LIMIT": "17"})
-    assert not no_settings_in_environ()
-    assert new_loop().flush_limit == 17
 
 
 @pytest.mark.parametrize("variable", [TASKS_VARIABLE, THREADS_VARIABLE, *SETTINGS])

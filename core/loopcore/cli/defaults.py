@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from loopcore.runner import new_event_loop
 from loopcore.selection.discovery import choose_backend, find_plugins, make_plugins_ahead
-from loopcore.selection.environment import loop_settings, task_classes, thread_limit
+from loopcore.selection.environment import read_settings
 
 
 class Settings(NamedTuple):
@@ -37,9 +37,7 @@ def apply_settings(settings: Settings) -> None:
         find_plugins(text)
     if settings.plugins:
         os.environ["LOOPCORE_PLUGINS"] = ",".join(settings.plugins)
-    task_classes()
-    loop_settings()
-    thread_limit()
+    read_settings()
     make_plugins_ahead()
     if settings.debug:
         os.environ["PYTHONASYNCIODEBUG"] = "1"

@@ -27,9 +27,10 @@ from loopcore.ports.check import check_factory
 from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.readiness import BackendFactory, ProbeResult, ReadinessBackend
 from loopcore.selection.catalogue import AUTO, Catalogue, Declaration, path_of
-from loopcore.selection.environment import PLUGIN_VARIABLE, read
+from loopcore.selection.environment import read
 
 BACKEND_VARIABLE: Final = "LOOPCORE_BACKEND"
+PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
 
 AUTO_ORDER: Final = ("kqueue", "epoll", "iocp", "poll", "proactor", "select")
 """The names that `auto` tries, in order, and only if loopcore's own distribution declares them. Windows has neither of
@@ -277,7 +278,7 @@ def _wish(spec: str | None, asked: str | None) -> tuple[str, str]:
             )
         return spec, asked or f"backend={spec!r}"
     spec = read(BACKEND_VARIABLE)
-    return (spec, f"{BACKEND_VARIABLE}={spec}") if spec.strip() else (AUTO, AUTO)
+    return (spec, f"{BACKEND_VARIABLE}={spec}") if spec else (AUTO, AUTO)
 
 
 def _chosen_before(spec: str, asked: str) -> Choice | None:

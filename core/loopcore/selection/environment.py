@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from loopcore.errors import UsageError
 from loopcore.kernel.limits import FLUSH_LIMIT, POLL_SKIP_TICKS, POLL_SKIP_TIME, RECEIVE_LIMIT
 
-PLUGIN_VARIABLE: Final = "LOOPCORE_PLUGINS"
 TASKS_VARIABLE: Final = "LOOPCORE_TASKS"
 THREADS_VARIABLE: Final = "LOOPCORE_THREADS"
 MOST_THREADS: Final = 1024
@@ -35,61 +34,31 @@ SETTINGS: Final = {
 }
 """The variables that set attributes of every new loop."""
 
-_keys_of_loops: Final[set[Any]] = set()
 
-_KEYS: Final[dict[str, Any]] = {}
-"""The names of variables as `os.environ` stores them: encoded on POSIX, in upper case on Windows."""
+class LoopSettings(NamedTuple):
+    """What the environment says of a new loop."""
+
+    task_classes: tuple[Any, Any] | None
+    """asyncio's classes of futures and tasks if LOOPCORE_TASKS asks for them."""
+    threads: int | None
+    """How many threads LOOPCORE_THREADS gives the default executor."""
+    attributes: dict[str, float]
+    """The values of SETTINGS that are set."""
 
 
 def read(variable: str) -> str:
-    """Return the value of `variable`; an empty string if it is not set.
-
-    The same as `os.environ.get`, which encodes the name and raises an exception internally for each variable that is
-    not set. For the nine variables that a new loop reads, that took a tenth of the time to create the loop.
-    """
-    known = getattr(os.environ, "_data", None)
-    if type(known) is dict:  # else the program has replaced os.environ
-        key = _KEYS.get(variable)
-        if key is None:
-            key = _KEYS[variable] = os.environ.encodekey(variable)
-        if key not in known:
-            return ""
-    return os.environ.get(variable, "")
+    """Return the value of `variable` without blanks around it; an empty string if it is not set."""
+    return os.environ.get(variable, "").strip()
 
 
-_OF_LOOPS: Final = (TASKS_VARIABLE, THREADS_VARIABLE, PLUGIN_VARIABLE, *SETTINGS)
-
-
-def no_settings_in_environ() -> bool:
-    """Return whether no variable for tasks, threads, plugins or settings is set, not even to an empty string.
-
-    One lookup instead of seven: a new loop then reads none of them. False if a quick check cannot tell.
-    """
-    known = getattr(os.environ, "_data", None)
-    if type(known) is not dict:
-        return False
-    if not _keys_of_loops:
-        keys = [os.environ.encodekey(variable) for variable in _OF_LOOPS]
-        _keys_of_loops.update(keys)  # in one step: another thread may look meanwhile
-    return known.keys().isdisjoint(_keys_of_loops)
-
-
-def loop_settings() -> dict[str, float]:
-    """Return the attributes that the environment sets, with their values.
-
-    Raises UsageError for a value that is not a number of the right type, or is out of range.
-    """
-    return {
+def read_settings() -> LoopSettings:
+    """Read the settings of a new loop. Raises UsageError for a value that is not possible, with those that are."""
+    attributes = {
         setting.attribute: _value_of(variable, text, setting)
         for variable, setting in SETTINGS.items()
-        if (text := read(variable).strip())
+        if (text := read(variable))
     }
-
-
-def apply_settings(loop: Any) -> None:
-    """Set the attributes of a new loop that the environment names. Raises UsageError as `loop_settings` does."""
-    for name, value in loop_settings().items():
-        setattr(loop, name, value)
+    return LoopSettings(_task_classes(), _thread_limit(), attributes)
 
 
 def _value_of(variable: str, text: str, setting: Setting) -> float:
@@ -108,12 +77,8 @@ def _value_of(variable: str, text: str, setting: Setting) -> float:
     )
 
 
-def task_classes() -> tuple[Any, Any] | None:
-    """Return asyncio's classes of futures and tasks if LOOPCORE_TASKS asks for them; None for the default.
-
-    Raises UsageError if it asks for anything else.
-    """
-    asked = read(TASKS_VARIABLE).strip()
+def _task_classes() -> tuple[Any, Any] | None:
+    asked = read(TASKS_VARIABLE)
     if not asked:
         return None
     if asked == "asyncio":
@@ -121,12 +86,8 @@ def task_classes() -> tuple[Any, Any] | None:
     raise UsageError(f"{TASKS_VARIABLE}={asked!r} is not known; it can be 'asyncio', or unset")
 
 
-def thread_limit() -> int | None:
-    """Return how many threads LOOPCORE_THREADS gives the default executor, 1 to 1024; None if it is not set.
-
-    Raises UsageError for anything else.
-    """
-    asked = read(THREADS_VARIABLE).strip()
+def _thread_limit() -> int | None:
+    asked = read(THREADS_VARIABLE)
     if not asked:
         return None
     try:
@@ -145,4 +106,4 @@ def debug_is_asked_for() -> bool:
     """Return whether loops start in debug mode: by `python -X dev` or PYTHONASYNCIODEBUG, as asyncio's do."""
     if sys.flags.dev_mode:
         return True
-    return not sys.flags.ignore_environment and bool(read("PYTHONASYNCIODEBUG"))
+    return not sys.flags.ignore_environment and bool(os.environ.get("PYTHONASYNCIODEBUG"))
