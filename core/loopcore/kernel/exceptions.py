@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 STOP_IS_WRAPPED = sys.version_info >= (3, 12, 2) or (3, 11, 8) <= sys.version_info < (3, 12)
 """Whether this Python's asyncio wraps a StopIteration set on a future (cpython#112182), rather than refusing it."""
@@ -72,18 +72,29 @@ def bad_yield_error(task: Any, loop: Any, yielded: Any) -> RuntimeError | None:
     return None
 
 
-def default_of_uninitialized(slots: tuple[str, ...]) -> Callable[[Any, str], Any]:
-    """Return a `__getattr__` with the defaults of a future's uninitialized slots; `slots` are those of its class.
+_ZEROS: Final = {
+    "_status": 0,
+    "_asyncio_future_blocking": False,
+    "_log_traceback_flag": False,
+    "_number": 0,
+    "_registration": 0,
+    "_must_cancel": False,
+    "_is_seen": False,
+    "_log_destroy_pending": False,
+    "_num_cancels_requested": 0,
+}
 
-    A slot is uninitialized if a subclass did not call `__init__`, or if a task refused its arguments and `__del__`
-    reads the slot, perhaps at interpreter exit, when globals and imports are gone. Interpreted only: compiled
-    attributes start as zero or None.
+
+def default_of_uninitialized(slots: tuple[str, ...]) -> Callable[[Any, str], Any]:
+    """Return a `__getattr__` by which the slots of futures start as zero or None, as compiled attributes do.
+
+    Interpreted only. `__del__` may read a slot at interpreter exit, when globals and imports are gone.
     """
-    unset = frozenset(slots) - {"__weakref__"} | {"_registration", "_log_destroy_pending", "_is_seen"}
+    unset = dict.fromkeys(slots) | _ZEROS
 
     def default(future: Any, name: str) -> Any:
         if name in unset:
-            return False if name in ("_status", "_asyncio_future_blocking", "_log_traceback_flag") else None
+            return unset[name]
         raise AttributeError(f"{type(future).__name__!r} object has no attribute {name!r}", name=name, obj=future)
 
     return default

@@ -23,16 +23,9 @@ if cython.compiled:
     from cython.cimports.loopcore.kernel.task import make_task
     from cython.cimports.loopcore.kernel.visible import make_task as make_visible_task
 else:
-
-    def make_future(loop: Scheduler) -> Future:
-        return Future(loop=loop)
-
-    def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) -> Any:
-        return Task(coro, loop=loop, name=name, context=context)
-
-    def make_visible_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) -> Any:
-        return visible.Task(coro, loop=loop, name=name, context=context)
-
+    from loopcore.kernel.future import make_future
+    from loopcore.kernel.task import make_task
+    from loopcore.kernel.visible import make_task as make_visible_task
 
 _VISIBLE = visible.IN_USE
 

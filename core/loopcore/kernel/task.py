@@ -17,7 +17,7 @@ from contextvars import Context
 from types import CoroutineType
 from typing import Any
 
-from loopcore.kernel.exceptions import bad_yield_error
+from loopcore.kernel.exceptions import bad_yield_error, default_of_uninitialized
 from loopcore.kernel.failure import OWN_CLASSES
 from loopcore.kernel.faults import report_destroyed, report_unseen
 from loopcore.kernel.formatting import describe_task, drop_own_frames, print_task_stack, task_stack
@@ -370,7 +370,7 @@ class Task(Future):
 
 
 def make_step(loop: Scheduler, coro: Any, context: Context, shown: Any) -> Task:
-    """Make the Task that runs the coroutine of `shown`, a task of visible.py. Compiled only."""
+    """Make the Task that runs the coroutine of `shown`, a task of visible.py."""
     step: Task = Task.__new__(Task)
     step._loop = step._scheduler = loop  # the other attributes are already zero or None
     step._coro = coro
@@ -384,7 +384,7 @@ def make_step(loop: Scheduler, coro: Any, context: Context, shown: Any) -> Task:
 
 
 def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) -> Task:
-    """Make a Task as its constructor does outside debug mode, without the cost of that call. Compiled only."""
+    """Make a Task as its constructor does outside debug mode, without the cost of that call."""
     if type(coro) is not _COROUTINE and not asyncio.iscoroutine(coro):
         raise TypeError(f"a coroutine was expected, got {coro!r}")
     if context is not None:
@@ -406,5 +406,7 @@ def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) ->
 
 OWN_CLASSES.add(Task)
 
-if cython.compiled and _LISTS:
+if not cython.compiled:
+    Task.__getattr__ = default_of_uninitialized((*Future.__slots__, *Task.__slots__))  # type: ignore[attr-defined]
+elif _LISTS:
     show_tasks(lambda: tasks_listed())  # noqa: PLW0108  # which is C's

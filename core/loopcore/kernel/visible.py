@@ -272,7 +272,7 @@ def seen_of(step: Step) -> Any:
 
 
 def make_task(loop: Any, coro: Any, name: Any, context: Context | None) -> Task:
-    """Make a Task as its constructor does outside debug mode, without the cost of that call. Compiled only."""
+    """Make a Task as its constructor does outside debug mode, without the cost of that call."""
     if context is None:
         context = copy_context()
     else:
