@@ -1,26 +1,21 @@
 """Tables and charts of the manual and of README.md, drawn from docs/explanation/performance/*.json.
 
 Everything between `<!-- drawn: NAME -->` and `<!-- end -->` is replaced; the charts are files in docs/images. What a
-peer does better is found in the figures and set beside its reason (reasons.py): a page cannot claim what its data deny.
+peer does better is found in the figures: a page cannot claim what its data deny.
 tests/benchmarks/test_figures.py fails when pages and data differ.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from loopcore_bench.charts import Bar, groups_of, least_of
 from loopcore_bench.page import loop_lines
 from tests.benchmarks.counted import (
-    Counts,
     column,
-    counted_like,
-    instruction_table,
-    instructions_of,
-    read_counts,
     settings_table,
     syscall_table,
     table,
@@ -29,7 +24,6 @@ from tests.benchmarks.harness.charts import markdown_table, svg
 from tests.benchmarks.harness.cli import README as README_ROWS
 from tests.benchmarks.harness.floors import FLOOR
 from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
-from tests.benchmarks.reasons import BEHIND
 from tests.benchmarks.records import DATA, ROOT, read
 from tests.benchmarks.targets import (
     BOUNDS,
@@ -39,11 +33,7 @@ from tests.benchmarks.targets import (
     Medians,
     Target,
     against,
-    is_at_floor,
-    is_below_all,
-    is_ours,
     medians_of,
-    of_floor,
 )
 
 PAGE = ROOT / "docs" / "explanation" / "performance.md"
@@ -132,30 +122,11 @@ def target_lines(targets: list[Target], medians: list[Medians]) -> Iterator[list
 
 
 def verdict_cell(target: Target, medians: Medians) -> str:
-    """A cell of the targets: empty where nothing was measured.
-
-    Beside a target that is not met stands what the floor with Python would reach. It cannot be met where that floor
-    misses it even with a cost less by what medians of one build differ by, and is below every loop over epoll. Where it
-    misses it by less, or loopcore costs no more, that is said; and where a cost more by as much would miss it.
-    """
+    """A cell of the targets: empty where nothing was measured."""
     verdict = target.judge(medians)
     if verdict is None:
         return ""
-    if verdict.met:
-        return f"met: {verdict.text}"
-    bound = of_floor(target, medians)
-    least, most = (of_floor(target, medians, share) for share in (LEVEL, 1 / LEVEL))
-    text = f"**not met: {verdict.text}**"
-    if bound is None or least is None or most is None:
-        return text
-    text = f"{text}; C and Python: {bound.text}"
-    if bound.met:
-        return text + f", with less than {1 - LEVEL:.0%} to spare" * (not most.met)
-    if not least.met and is_below_all(medians[target.row]):
-        return f"{text}, so it cannot be met" + " over epoll" * ("loopcore:uring" in medians[target.row])
-    return text + (
-        ", and loopcore is level with that" if is_at_floor(medians[target.row]) else ", which misses it as well"
-    )
+    return f"met: {verdict.text}" if verdict.met else f"**not met: {verdict.text}**"
 
 
 def rate_table(documents: dict[str, dict[str, Any]]) -> str:
@@ -181,57 +152,19 @@ def cost(bar: Bar | None, least: float | None) -> str:
     return f"**{bar.cost}**" if least is not None and bar.value <= least and not bar.early else bar.cost
 
 
-def behind(documents: dict[str, dict[str, Any]], counts: Counts) -> str:
-    """The rows on which a peer is ahead, of epoll alone or of both, or a target is missed: why, and what bounds it."""
-    found: dict[str, list[str]] = {}
-    for version, document in documents.items():
-        medians = medians_of(document)
-        short = [target for target in TARGETS if (verdict := target.judge(medians)) and not verdict.met]
-        for row, loops in medians.items():
-            ahead, peer = against(loops)
-            alone, _ = against({loop: values for loop, values in loops.items() if loop != "loopcore:uring"})
-            missed = " and ".join(f"*{target.text}*" for target in short if target.row == row)
-            if ahead and (ahead < LEVEL or alone < LEVEL or missed):
-                texts = [f"{ahead:.2f} x {peer} on {version}{bound_of(loops, ahead)}"]
-                texts += [f"{alone:.2f} x over epoll alone"] * (alone < LEVEL <= ahead)
-                texts += [f"it misses {missed}"] * bool(missed)
-                found.setdefault(row, []).append(", ".join(texts))
-    if not found:
-        return "\n".join(
-            [f"On no row is a peer ahead by more than {1 - LEVEL:.0%}, and every target is met.", *level(documents)]
-        )
-    told: dict[tuple[str, str], list[str]] = {}
-    for row in found:
-        reason = next((text for prefix, text in BEHIND if row.startswith(prefix)), "")
-        told.setdefault((reason, counted_like(row)), []).append(row)
+def behind(documents: dict[str, dict[str, Any]]) -> str:
+    """The rows on which a peer is ahead by more than what runs differ by, and those on which it is by less."""
     lines = []
-    for (reason, counted), (first, *others) in told.items():
-        text = (f" {reason[:1].upper()}{reason[1:]}." if reason else "") + instructions_of(counted, counts)
-        if not others:
-            lines.append(f"- `{first}`: {'; '.join(found[first])}.{text}")
-            continue
-        lines.append(f"- `{first.partition('-')[0]}-*`:{text}")
-        lines += [f"  - `{row}`: {'; '.join(found[row])}." for row in (first, *others)]
-    return "\n".join([*lines, *level(documents)])
-
-
-def level(documents: dict[str, dict[str, Any]]) -> list[str]:
-    """The rows on which a peer is ahead by less than what runs differ by."""
-    texts = []
     for version, document in documents.items():
-        for row, loops in medians_of(document).items():
-            ahead, peer = against(loops)
-            if LEVEL <= ahead < 1:
-                texts.append(f"`{row}` {ahead:.3f} x {peer} on {version}")
-    return [f"- Level, with a peer ahead by less than {1 - LEVEL:.0%}: {', '.join(texts)}."] if texts else []
-
-
-def bound_of(loops: Mapping[str, Mapping[str, float]], ahead: float) -> str:
-    """What the floors would reach against the best peer: more cannot be had over epoll."""
-    ours = min(values["primary"] for loop, values in loops.items() if is_ours(loop))
-    floors = {"the C server": loops.get(FLOOR), "C and Python": loops.get(PYTHON_FLOOR)}
-    texts = [f"{name}: {ahead * ours / floor['primary']:.2f} x" for name, floor in floors.items() if floor]
-    return f" ({', '.join(texts)})" if texts else ""
+        ratios = {row: against(loops) for row, loops in medians_of(document).items()}
+        told = {row: f"`{row}` {ratio:.2f} x {peer}" for row, (ratio, peer) in ratios.items() if 0 < ratio < 1}
+        ahead = [text for row, text in told.items() if ratios[row][0] < LEVEL]
+        level = [text for row, text in told.items() if ratios[row][0] >= LEVEL]
+        lines.append(f"- Python {version}, a peer ahead: {', '.join(ahead) or 'on no row'}.")
+        lines += [f"- Python {version}, level, a peer ahead by less than {1 - LEVEL:.0%}: {', '.join(level)}."] * bool(
+            level
+        )
+    return "\n".join(lines)
 
 
 def conditions(documents: dict[str, dict[str, Any]]) -> str:
@@ -277,10 +210,9 @@ def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     newest = next(iter(documents))
     short = markdown_table(groups_of(only(documents[newest], README_ROWS, ("asyncio", *PEERS, "loopcore"))))
     short += f"\n\nPython {newest}."
-    made = {"conditions": conditions(documents), "behind": behind(documents, read_counts(DATA)), "short": short}
+    made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
     made |= {"targets": target_table(documents), "rates": rate_table(documents)}
     made |= {"syscalls": syscall_table(DATA), "settings": settings_table(DATA)}
-    made["instructions"] = instruction_table(DATA)
     made["charts"] = "\n\n".join(
         f"![{title}, Python {version}](../images/performance-{name}-{version}.svg)"
         for version in documents

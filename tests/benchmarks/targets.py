@@ -42,8 +42,6 @@ class Target:
     row: str
     text: str
     judge: Callable[[Medians], Verdict | None]
-    by_cost: bool = True
-    """Judged by CPU time, which a floor bounds; how many requests a second there are depends on both ends."""
 
 
 def medians_of(document: Mapping[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
@@ -128,19 +126,6 @@ def near_floor(row: str, most: float) -> Target:
     return Target(row, f"epoll: at most {most:g} x the C server", judge)
 
 
-def beside_epoll(row: str, most: float) -> Target:
-    """Over io_uring, at most so many times what epoll takes."""
-
-    def judge(medians: Medians) -> Verdict | None:
-        loops = medians.get(row, {})
-        if not {"loopcore", "loopcore:uring"} <= loops.keys():
-            return None
-        ratio = loops["loopcore:uring"]["primary"] / loops["loopcore"]["primary"]
-        return Verdict(f"{_shown(ratio, most)} x epoll{_disturbed(loops)}", ratio <= most, most / ratio)
-
-    return Target(row, f"of our own: loopcore:uring at most {most:g} x epoll", judge)
-
-
 def at_most(row: str, metric: str, most: float, unit: str, text: str = "") -> Target:
     """A bound for one of the metrics."""
 
@@ -168,40 +153,6 @@ def flat(row: str, base: str) -> Target:
     return Target(row, f"epoll: as `{base}`", judge)
 
 
-def rate(row: str) -> Target:
-    """Ahead of the best peer in operations a second."""
-
-    def judge(medians: Medians) -> Verdict | None:
-        ratio, peer = against(medians.get(row, {}), "wall_ns")
-        return Verdict(f"{ratio:.2f} x {peer}", ratio >= 1, ratio) if ratio else None
-
-    return Target(row, "ahead of all in requests a second", judge, by_cost=False)
-
-
-def of_floor(target: Target, medians: Medians, share: float = 1.0) -> Verdict | None:
-    """The verdict for a loop that costs as much as that share of the floor with Python; None where there is none.
-
-    The floor waits with epoll, so a target that is for io_uring alone has no such verdict.
-    """
-    loops = medians.get(target.row, {})
-    if PYTHON_FLOOR not in loops or not target.by_cost:
-        return None
-    cost = {metric: value * share for metric, value in loops[PYTHON_FLOOR].items()}
-    others = {loop: values for loop, values in loops.items() if not is_ours(loop)}
-    return target.judge({**medians, target.row: {**others, "loopcore": cost}})
-
-
-def is_below_all(loops: Mapping[str, Mapping[str, float]]) -> bool:
-    """Whether the floor with Python is below every loop over epoll; where a figure denies that, it proves nothing."""
-    costs = [values["primary"] for loop, values in loops.items() if loop not in (*BOUNDS, "loopcore:uring")]
-    return PYTHON_FLOOR in loops and loops[PYTHON_FLOOR]["primary"] <= min(costs, default=0.0)
-
-
-def is_at_floor(loops: Mapping[str, Mapping[str, float]]) -> bool:
-    """Whether loopcore over epoll is level with the floor with Python."""
-    return "loopcore" in loops and loops["loopcore"]["primary"] * LEVEL <= loops[PYTHON_FLOOR]["primary"]
-
-
 def _allowing(least: float) -> float:
     return LEVEL if least == 1 else least
 
@@ -212,47 +163,27 @@ _FLAT = 0.9
 _NOTHING = 8.0
 """Below so many bytes (or nanoseconds) a figure is rounding, and no ratio is made of it."""
 
-_NATIVE = ("uvloop", "rloop", "zloop", "zuvloop")
-_SIZES = ("64", "1k", "16k", "100k")
 _TCP, _UNIX = (
-    tuple(f"{over}-{size}-{connections}" for size in _SIZES for connections in (1, 10, 100)) for over in ("tcp", "unix")
+    tuple(f"{over}-{size}-{connections}" for size in ("64", "1k", "16k", "100k") for connections in (1, 10, 100))
+    for over in ("tcp", "unix")
 )
-_ECHOES = (*_TCP, *_UNIX)
-_OF_RINGS = ("split-1k-10", "udp-1k-10", "tls-1k-10", "tls-100k-10", "uvicorn-100", "idle-5k", "churn-10")
 
 TARGETS: tuple[Target, ...] = (
-    *(ahead(row, 1.1) for row in ("call_soon", "call_soon_burst", "call_soon_args")),
-    *(ahead(row, 1.7) for row in ("sleep0", "sleep0_100")),
-    ahead("pingpong", 1.5),
-    ahead("spawn", 2.5),
-    ahead("gather", 1.5),
-    ahead("taskgroup", 2.5),
-    over("task_memory", ("asyncio",), 1.25),
-    over("timer_insert", ("rloop",), 1),
-    *(over(row, ("uvloop",), 3) for row in ("timer_insert", "timer_cancel", "timer_fire")),
+    *(ahead(row, 1.5) for row in ("spawn", "sleep0", "sleep0_100", "pingpong")),
+    *(ahead(row, 1.1) for row in ("gather", "taskgroup", "call_soon")),
+    at_most("task_memory", "bytes", 800, "B"),
+    *(ahead(row, 1) for row in ("call_soon_burst", "threadsafe", "executor", "getaddrinfo")),
+    *(ahead(row, 1) for row in ("timer_insert", "timer_cancel", "timer_fire")),
     at_most("timer_memory", "bytes", _NOTHING, "B", "cancelled timers keep no memory"),
     at_most("timer_late", "late_us", 100, "us"),
     at_most("timer_late", "early", 0, "early", "never early"),
-    ahead("threadsafe", 1.2),
-    ahead("getaddrinfo", 1),
-    ahead("executor", 1),
-    *(near_floor(row, 1.2 if "100k" in row else 1.08) for row in _ECHOES),
-    *(over(row, _NATIVE, 1, "loopcore") for row in _ECHOES),
-    *(over(row, ("blazio",), 1, "loopcore:uring") for row in _TCP),
-    *(beside_epoll(row, 1.05) for row in (*_ECHOES, *_OF_RINGS)),
-    ahead("split-1k-10", 1),
+    *(ahead(row, 1) for row in (*_TCP, *_UNIX)),
+    *(near_floor(row, 1.12) for row in _TCP if "-64-" not in row),
+    *(ahead(row, 1) for row in ("buffered-1k-10", "split-1k-10", "sock-1k-10", "udp-1k-10", "churn-10", "process")),
+    *(ahead(row, 1) for row in ("streams-1k-10", "streams-100k-10", "streams-own-1k-10", "tls-1k-10", "tls-100k-10")),
+    *(ahead(row, 1) for row in ("uvicorn-100", "aiohttp-100")),
     at_most("io_busy", "wait_us", 25, "us"),
     at_most("io_busy", "wait_p99_us", 200, "us", "at most 200 us at 99 %"),
-    ahead("buffered-1k-10", 1.15),
-    over("sock-1k-10", ("rloop",), 1),
-    *(ahead(row, 1.1) for row in ("streams-1k-10", "streams-100k-10")),
-    ahead("streams-own-1k-10", 1.6),
-    over("tls-1k-10", ("uvloop",), 1.3),
-    over("tls-100k-10", ("uvloop",), 1.1),
-    ahead("udp-1k-10", 1.1),
-    *(kind for row in ("uvicorn-100", "aiohttp-100") for kind in (ahead(row, 1), rate(row))),
-    ahead("churn-10", 1.1),
-    ahead("process", 1),
     over("loop_cycle", ("asyncio",), 1),
     *(flat(row, "idle-0") for row in ("idle-1k", "idle-5k")),
 )
