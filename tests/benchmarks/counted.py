@@ -7,7 +7,6 @@ from pathlib import Path
 
 from loopcore_bench.charts import UNITS, Bar
 from tests.benchmarks.harness.floors import FLOOR
-from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
 from tests.benchmarks.records import read
 
 LEAST = {
@@ -20,7 +19,7 @@ LEAST = {
 
 def column(loop: str) -> str:
     """The head of a column."""
-    return {FLOOR: "C server", PYTHON_FLOOR: "C and Python"}.get(loop, loop)
+    return "C server" if loop == FLOOR else loop
 
 
 def table(words: Sequence[str], figures: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

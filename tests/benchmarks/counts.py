@@ -20,7 +20,6 @@ if __name__ == "__main__":  # the harness of this tree, before an installed one
 from loopcore_bench.process import MeasurementError, NotInstalledError
 from tests.benchmarks.figures import find_loops, pair
 from tests.benchmarks.harness.floors import FLOOR
-from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
 from tests.benchmarks.harness.measure import NetBench, Settings
 from tests.benchmarks.harness.native import NoCompilerError
 from tests.benchmarks.harness.netrows import NET
@@ -30,7 +29,7 @@ from tests.benchmarks.records import DATA, commit, rounded, write
 
 SYSCALL_ROWS = ("tcp-1k-10", "tcp-100k-10", "unix-1k-10", "buffered-1k-10", "split-1k-10", "streams-1k-10")
 SYSCALL_ROWS += ("streams-own-1k-10", "sock-1k-10", "udp-1k-10", "tls-1k-10", "pipe-1k-1")
-SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR, PYTHON_FLOOR)
+SYSCALL_LOOPS = ("asyncio", "uvloop", "loopcore", "loopcore:uring", FLOOR)
 SYSCALL_REQUESTS = 500
 
 
@@ -39,7 +38,7 @@ def syscalls(options: argparse.Namespace) -> int:
     rows = [dataclasses.replace(NET[name], name=name.rpartition("-")[0], conns=1) for name in SYSCALL_ROWS]
     version, python = pair(options.python)
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
-        series = find_loops(version, python, "", Path(scratch))
+        series = find_loops(version, python, "")
         specs = [spec for spec in series.specs if spec.label in SYSCALL_LOOPS]
         net = NetBench(Settings(requests=SYSCALL_REQUESTS, warmup=0.1), Path(scratch))
         found = count_all(rows, specs, net, _tell)

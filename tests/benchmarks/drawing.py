@@ -23,10 +23,8 @@ from tests.benchmarks.counted import (
 from tests.benchmarks.harness.charts import markdown_table, svg
 from tests.benchmarks.harness.cli import README as README_ROWS
 from tests.benchmarks.harness.floors import FLOOR
-from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
 from tests.benchmarks.records import DATA, ROOT, read
 from tests.benchmarks.targets import (
-    BOUNDS,
     LEVEL,
     PEERS,
     TARGETS,
@@ -78,16 +76,12 @@ def full_table(document: dict[str, Any]) -> str:
     lines = []
     for group in groups_of(document):
         bars = {bar.label: bar for bar in group.bars}
-        least = least_of(bar for bar in group.bars if bar.label not in BOUNDS)
-        cells = [cost(bars.get(loop), None if loop in BOUNDS else least) for loop in loops]
+        least = least_of(bar for bar in group.bars if bar.label != FLOOR)
+        cells = [cost(bars.get(loop), None if loop == FLOOR else least) for loop in loops]
         ahead, peer = against(medians.get(group.name, {}))
         cells.append(f"{ahead:.2f} x {peer}" if ahead else "")
-        if PYTHON_FLOOR in loops:
-            both = {"loopcore", PYTHON_FLOOR} <= bars.keys()
-            cells.append(f"{bars['loopcore'].value / bars[PYTHON_FLOOR].value:.2f}" if both else "")
         lines.append([f"`{group.name}`", *cells])
-    ends = ["against the best peer", *["loopcore to C and Python"] * (PYTHON_FLOOR in loops)]
-    return table(["row"], [*map(column, loops), *ends], lines)
+    return table(["row"], [*map(column, loops), "against the best peer"], lines)
 
 
 def target_table(documents: dict[str, dict[str, Any]]) -> str:
@@ -136,7 +130,7 @@ def rate_table(documents: dict[str, dict[str, Any]]) -> str:
     for row in RATES:
         for version, document in documents.items():
             found = {loop: 1e9 / values["wall_ns"] for loop, values in medians_of(document).get(row, {}).items()}
-            most = max((value for loop, value in found.items() if loop not in BOUNDS), default=0.0)
+            most = max((value for loop, value in found.items() if loop != FLOOR), default=0.0)
             texts = [f"{found[loop]:,.0f}" if loop in found else "" for loop in loops]
             cells = [
                 f"**{text}**" if found.get(loop) == most else text for loop, text in zip(loops, texts, strict=True)
@@ -237,7 +231,7 @@ def drawings(documents: dict[str, dict[str, Any]]) -> dict[Path, str]:
     files = {path: put(path.read_text(encoding="utf-8"), made) for path in (PAGE, README, REFERENCE)}
     for version, document in documents.items():
         for name, (title, rows) in CHARTS.items():
-            chosen = only(document, rows, [loop for loop in document["loops"] if loop not in BOUNDS])
+            chosen = only(document, rows, [loop for loop in document["loops"] if loop != FLOOR])
             chart = svg(groups_of(chosen), f"{title}: times faster than asyncio, Python {version}")
             files[IMAGES / f"performance-{name}-{version}.svg"] = chart
     return files

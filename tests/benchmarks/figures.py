@@ -33,7 +33,7 @@ from loopcore_bench.summary import document
 from loopcore_bench.work import Row
 from tests.benchmarks.drawing import draw
 from tests.benchmarks.harness.cli import choose_rows
-from tests.benchmarks.harness.floors import describe_floors
+from tests.benchmarks.harness.floors import describe_floor
 from tests.benchmarks.harness.measure import NetBench, Settings
 from tests.benchmarks.harness.rounds import run_rounds, steady_rounds
 from tests.benchmarks.harness.summary import summarise
@@ -62,8 +62,8 @@ class Series:
     cells: list[Cell] = field(default_factory=list)
 
 
-def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Series:
-    """The loops of one environment, and the floors; those that it has not are left out."""
+def find_loops(version: str, python: str, compiler: str) -> Series:
+    """The loops of one environment, and the floor; those that it has not are left out."""
     series = Series(version, [], {})
     for name in LOOPS:
         spec = dataclasses.replace(parse_loop(f"{name}={name}@{python}"), network_only=":" in name)
@@ -79,12 +79,8 @@ def find_loops(version: str, python: str, compiler: str, scratch: Path) -> Serie
         raise MeasurementError(f"{python} has a pure loopcore: install it there with LOOPCORE_COMPILE=require")
     if not str(series.loops["loopcore"]["python"]).startswith(f"{version}."):
         raise MeasurementError(f"{python} is Python {series.loops['loopcore']['python']}, and not {version}")
-    for spec, facts in describe_floors(compiler, python, scratch):
-        if "skipped" in facts:
-            print(f"{version}: {spec.label}: {facts['skipped']}", flush=True)
-            continue
-        series.loops[spec.label] = facts
-        series.specs.append(spec)
+    floor, series.loops[floor.label] = describe_floor(compiler)
+    series.specs.append(floor)
     return series
 
 
@@ -130,7 +126,7 @@ def measure(options: argparse.Namespace) -> int:
     rows = choose_rows(options.rows)
     failed = False
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
-        everything = [find_loops(version, python, facts["compiler"], Path(scratch)) for version, python in pairs]
+        everything = [find_loops(version, python, facts["compiler"]) for version, python in pairs]
         for series in everything:
             refuse_other_ground(series, rows, facts, options.out)
         net = NetBench(SETTINGS, Path(scratch))

@@ -1,13 +1,13 @@
-"""Count instructions per operation, outside the kernel, and compare two builds, or one with the floors.
+"""Count instructions per operation, outside the kernel, and compare two builds, or one with the C server.
 
     python tests/benchmarks/instructions.py --work sleep0,call_soon --count 20000 \\
         --loops with=loopcore@/with/bin/python,without=loopcore@/without/bin/python
 
-    python tests/benchmarks/instructions.py --work tcp-1k-10,tls-1k-10 --loops loopcore@/with/bin/python --floors
+    python tests/benchmarks/instructions.py --work tcp-1k-10,tls-1k-10 --loops loopcore@/with/bin/python --floor
 
-`--python A --python B` is short for two loopcore environments. `--floors` adds the C server and the floor with Python,
-for the first loop's interpreter. Of a network row the server's instructions are counted, from one look at its CPU
-time to the next. Each figure is set in ratio to the first loop given.
+`--python A --python B` is short for two loopcore environments. `--floor` adds the C server. Of a network row the
+server's instructions are counted, from one look at its CPU time to the next. Each figure is set in ratio to the first
+loop given.
 `--limit 0.01` makes the exit status 1 when one is more than 1 % above the first. `--write FILE` stores the counts, and
 `--base FILE --margin 0.05` fails when a count exceeds the stored one by more than 5 %: the regression gate.
 """
@@ -29,7 +29,7 @@ from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.work import Row
 from tests.benchmarks.harness.callgrind import Instructions, count_instructions, write_profile
 from tests.benchmarks.harness.cli import all_rows
-from tests.benchmarks.harness.floors import FLOOR, PYTHON, describe_floors
+from tests.benchmarks.harness.floors import FLOOR, describe_floor
 from tests.benchmarks.harness.measure import NetBench, Settings
 from tests.benchmarks.harness.native import NoCompilerError
 from tests.benchmarks.harness.netrows import NetRow
@@ -52,8 +52,8 @@ def main(argv: list[str] | None = None) -> int:
         for spec in specs:
             print(loop_line(spec, describe(spec)), flush=True)
         with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
-            if options.floors:
-                specs += _floors(specs[0].python, Path(scratch))
+            if options.floor:
+                specs.append(describe_floor("")[0])
             results = list(_count_all(rows, specs, options, Path(scratch)))
     except (NotInstalledError, MeasurementError, NoCompilerError) as error:
         print(error, file=sys.stderr)
@@ -71,7 +71,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loops", default="loopcore", help="[label=]name[:backend][@python],...")
     parser.add_argument("--python", action="append", help="an interpreter that has loopcore; may be repeated")
-    parser.add_argument("--floors", action="store_true", help="count the floors as well")
+    parser.add_argument("--floor", action="store_true", help="count the C server as well")
     parser.add_argument("--work", default="call_soon,sleep0,pingpong,spawn", help="rows, micro or network")
     parser.add_argument("--count", type=int, default=20_000, help="operations of the shorter run, or requests")
     parser.add_argument("--limit", type=float, help="allowed excess over the first loop, as a fraction")
@@ -85,15 +85,6 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     if options.base and not Path(options.base).is_file():
         parser.error(f"there is no base {options.base}; write one with --write")
     return options
-
-
-def _floors(python: str, scratch: Path) -> list[LoopSpec]:
-    """Both floors; raises NotInstalledError with the reason for one that cannot be had."""
-    found = describe_floors("", python, scratch)
-    for _, facts in found:
-        if "skipped" in facts:
-            raise NotInstalledError(facts["skipped"])
-    return [spec for spec, _ in found]
 
 
 def _count_all(
@@ -136,7 +127,7 @@ def too_many(results: list[Instructions], limit: float | None) -> list[str]:
             continue
         ratio = result.per_operation / reference.per_operation
         print(f"{result.work:18} {result.loop} / {reference.loop} = {ratio:.4f}")
-        if limit is not None and ratio > 1 + limit and result.loop not in (FLOOR, PYTHON):
+        if limit is not None and ratio > 1 + limit and result.loop != FLOOR:
             exceeded.append(
                 f"{result.work}: {result.loop} is {ratio:.4f} of {reference.loop}, the limit is {1 + limit:g}"
             )

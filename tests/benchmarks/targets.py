@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.benchmarks.harness.floors import FLOOR
-from tests.benchmarks.harness.floors import PYTHON as PYTHON_FLOOR
 
 PEERS = ("uvloop", "rloop", "blazio", "zloop", "zuvloop")
 """The loops that loopcore is compared with. Those that a Python has no wheel for are left out there."""
 LEVEL = 0.97
 """A ratio above this is level: medians of one build differ by that much from run to run."""
-
-BOUNDS = (FLOOR, PYTHON_FLOOR)
-"""What is measured beside the loops and is no peer."""
 
 Medians = Mapping[str, Mapping[str, Mapping[str, float]]]
 """By row, loop and metric; `primary` is the metric that the row is compared by."""
@@ -68,7 +64,7 @@ def against(loops: Mapping[str, Mapping[str, float]], metric: str = "primary") -
     peers = {
         loop: values[metric]
         for loop, values in loops.items()
-        if not is_ours(loop) and loop not in BOUNDS and metric in values and not values.get("early")
+        if not is_ours(loop) and loop != FLOOR and metric in values and not values.get("early")
     }
     if not ours or not peers or min(*ours, *peers.values()) <= 0:
         return 0.0, ""

@@ -87,7 +87,7 @@ def test_what_cannot_be_counted_is_refused_without_a_traceback(
 
 
 def test_only_loops_are_held_to_a_limit_not_the_floors() -> None:
-    found = [Instructions(loop, "spawn", 1, 0, cost) for loop, cost in (("a", 10), ("b", 20), ("c+python", 30))]
+    found = [Instructions(loop, "spawn", 1, 0, cost) for loop, cost in (("a", 10), ("b", 20), ("c", 30))]
     (line,) = instructions.too_many(found, 0.5)
     assert line.startswith("spawn: b is 2.0000 of a")
 

@@ -206,7 +206,7 @@ def test_a_python_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch,
     facts_of_loop = {"version": "1", "build": "compiled", "python": "3.13.0"}
     monkeypatch.setattr(figures, "describe", lambda spec: facts_of_loop)
     with pytest.raises(MeasurementError, match=r"is Python 3\.13\.0, and not 3\.1$"):
-        figures.find_loops("3.1", "python", "", tmp_path)
+        figures.find_loops("3.1", "python", "")
 
 
 def test_a_file_of_before_runs_were_noted_is_replaced_when_all_its_rows_are_measured(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from loopcore_bench.process import MeasurementError, NotInstalledError, describe
 from loopcore_bench.rounds import Cell, can_run, interleave
 from tests.benchmarks.harness.certificates import make_certificates
 from tests.benchmarks.harness.cli import all_rows, choose_rows
-from tests.benchmarks.harness.floors import describe_floors, has_floor, python_floor
 from tests.benchmarks.harness.measure import NetBench, Settings, allow_files, measure_micro
 from tests.benchmarks.harness.native import NoCompilerError, compile_programs
 from tests.benchmarks.harness.netrows import NET, WIDE, NetRow, Over
@@ -40,7 +39,6 @@ ROWS = ["tcp-100k-10", "buffered-1k-10", "streams-1k-10", "sock-1k-10", "split-1
 ROWS += ["udp-1k-10", "tls-1k-10", "tls-100k-10", "pipe-1k-1"]
 HTTP = ["uvicorn-100", "uvicorn-tls-100", "aiohttp-100"]
 FLOOR = LoopSpec("c", "c", None, "")
-WITH_PYTHON = LoopSpec("c+python", "pyfloor", None, sys.executable)
 
 
 def installed(name: str) -> LoopSpec:
@@ -112,74 +110,6 @@ def test_http_servers_run_where_they_are_installed(net: NetBench, row: str) -> N
 def test_the_floor_echoes_over_tcp_unix_and_udp(net: NetBench, over: Over, size: int) -> None:
     metrics = net.measure(NetRow("floor", "protocol", size, 3, over), FLOOR)
     assert metrics["requests"] == TINY.requests
-
-
-@pytest.fixture(scope="module")
-def with_python(tmp_path_factory: pytest.TempPathFactory) -> LoopSpec:
-    try:
-        spec = python_floor(sys.executable, tmp_path_factory.mktemp("pyfloor"))
-        describe(spec)
-    except (NoCompilerError, NotInstalledError) as error:
-        pytest.skip(str(error))
-    return spec
-
-
-@pytest.mark.parametrize("work", [name for name, work in all_micro().items() if has_floor(work, WITH_PYTHON)])
-def test_the_floor_with_python_runs_the_micro_workloads_that_it_has(with_python: LoopSpec, work: str) -> None:
-    assert sane(measure_micro(all_micro()[work], with_python, TINY))
-
-
-ECHOES: list[tuple[str, int, Over]] = [("protocol", 1 << 10, "tcp"), ("protocol", 1 << 20, "tcp")]
-ECHOES += [("protocol", 1 << 20, "unix"), ("split", 1 << 10, "tcp"), ("split", 1 << 20, "unix")]
-ECHOES += [("buffered", 1 << 20, "tcp"), ("streams", 1 << 20, "tcp"), ("datagram", 1 << 10, "udp")]
-ECHOES += [("streams-own", 1 << 10, "tcp"), ("streams-own", 1 << 20, "unix")]
-ECHOES += [("protocol", 1 << 10, "tls"), ("protocol", 1 << 20, "tls")]
-
-
-@pytest.mark.parametrize(("kind", "size", "over"), ECHOES)
-def test_the_floor_with_python_echoes_byte_for_byte(
-    net: NetBench, with_python: LoopSpec, kind: str, size: int, over: Over
-) -> None:
-    """The load generator compares; a mebibyte is more than a socket takes at once."""
-    row = NetRow("floor", kind, size, 3, over)
-    assert has_floor(row, with_python)
-    try:
-        metrics = net.measure(row, with_python)
-    except NotInstalledError as error:  # TLS
-        pytest.skip(str(error))
-    assert metrics["requests"] == TINY.requests
-
-
-@pytest.mark.parametrize("row", ["uvicorn-100", "aiohttp-100"])
-def test_the_floor_with_python_runs_http_servers(net: NetBench, with_python: LoopSpec, row: str) -> None:
-    try:
-        metrics = net.measure(NET[row], with_python)
-    except NotInstalledError as error:
-        pytest.skip(f"{row}: {error}")
-    assert metrics["requests"] == TINY.requests
-
-
-def test_the_floor_with_python_serves_one_connection_after_the_other(net: NetBench, with_python: LoopSpec) -> None:
-    assert net.measure(NET["churn-10"], with_python)["requests"] == TINY.requests
-
-
-def test_the_floor_with_python_lacks_what_it_is_not_for() -> None:
-    lacking = ("process", "executor", "io_busy", "timer_late", "idle-1k", "sock-1k-10")
-    assert not [name for name in lacking if has_floor(all_rows()[name], WITH_PYTHON)]
-
-
-def test_without_a_compiler_or_headers_the_floor_with_python_is_skipped_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "python"
-    script.write_text(f'#!/bin/sh\necho \'["{tmp_path}/include", ".so"]\'\n', encoding="utf-8")
-    script.chmod(0o755)
-    (_, floor), (spec, facts) = describe_floors("", str(script), tmp_path)
-    assert "skipped" not in floor
-    assert f"no Python.h in {tmp_path}/include" in facts["skipped"]
-    monkeypatch.setenv("CC", "/bin/false")
-    ((spec, facts),) = describe_floors("", sys.executable, tmp_path, network=False)
-    assert (spec.label, facts["skipped"]) == ("c+python", "pyfloor does not compile: the compiler failed")
 
 
 @pytest.mark.parametrize("loop", ["loopcore", "c"])

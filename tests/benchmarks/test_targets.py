@@ -87,20 +87,6 @@ def test_without_figures_there_is_no_verdict(target: targets.Target) -> None:
     assert drawing.verdict_cell(target, {}) == ""
 
 
-def test_the_floor_with_python_is_told_in_a_column_and_no_peer() -> None:
-    document = {
-        "loops": {loop: {"version": "1"} for loop in ("asyncio", "loopcore", "c+python")},
-        "operations": {},
-        "figures": [
-            {"row": "spawn", "loop": loop, "primary": "cpu_ns", "medians": {"cpu_ns": cost}, "note": None}
-            for loop, cost in (("asyncio", 400.0), ("loopcore", 300.0), ("c+python", 200.0))
-        ],
-    }
-    assert drawing.full_table(document).splitlines()[2] == (
-        "| `spawn` | 400 ns | **300 ns** | 200 ns | 1.33 x asyncio | 1.50 |"
-    )
-
-
 def test_rows_of_one_kind_that_all_meet_a_target_share_a_line_with_the_one_that_meets_it_by_least() -> None:
     names = [f"tcp-{number}" for number in range(4)]
     asked = [targets.near_floor(row, 1.08) for row in names]

@@ -24,7 +24,7 @@ from loopcore_bench.rounds import Cell
 from loopcore_bench.rows import choose
 from loopcore_bench.summary import document
 from loopcore_bench.work import Row
-from tests.benchmarks.harness.floors import describe_floors
+from tests.benchmarks.harness.floors import describe_floor
 from tests.benchmarks.harness.measure import NetBench, Settings
 from tests.benchmarks.harness.native import NoCompilerError
 from tests.benchmarks.harness.netrows import NET, WIDE, NetRow
@@ -90,10 +90,9 @@ def main(argv: list[str] | None = None) -> int:
     loops, specs = _installed(wanted)
     with tempfile.TemporaryDirectory(prefix="loopcore-bench-") as scratch:
         net, rows = _prepare_net(rows, settings, Path(scratch))
-        if not options.no_floor:
-            floors = describe_floors(facts["compiler"], sys.executable, Path(scratch), network=net is not None)
-            loops.update((spec.label, found) for spec, found in floors)
-            specs += [spec for spec, found in floors if "skipped" not in found]
+        if net is not None and not options.no_floor:
+            floor, loops[floor.label] = describe_floor(facts["compiler"])
+            specs.append(floor)
         cells, counted = _run(options, rows, specs, settings, net)
     figures = summarise(steady_rounds(cells) if settings.turns > 1 else cells, rows, specs)
     tables = [syscall_table(counted)] if options.syscalls else [table(figures), idle_table(figures)]
@@ -133,7 +132,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=0.2, help="unmeasured load before a network row, seconds")
     parser.add_argument("--gc", choices=("on", "off"), default="on", help="the collector, for all loops alike")
     parser.add_argument("--no-pin", action="store_true", help="do not confine server and client to a CPU each")
-    parser.add_argument("--no-floor", action="store_true", help="leave the C server and the floor with Python out")
+    parser.add_argument("--no-floor", action="store_true", help="leave the C server out")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.add_argument("--note", default="", help="kept in the JSON: what was measured, e.g. a commit")
     parser.add_argument("--list", action="store_true", help="list the chosen rows and stop")

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopcore_bench.server import BACKLOG, Echo, kept, talker
-from tests.benchmarks.harness.floors import PYTHON_FLOOR
 
 _BUFFER_BYTES = 1 << 18
 
@@ -103,10 +102,9 @@ def _streams(module: str) -> Start:
 
     async def start(end: Endpoint) -> None:
         loop = asyncio.get_running_loop()
-        # Only loopcore and the floor have streams of their own; those of the others are asyncio's.
-        owner = type(loop).__module__.partition(".")[0]
-        own = module != "asyncio" and owner in ("loopcore", PYTHON_FLOOR)
-        start_server: Any = importlib.import_module(owner if own else "asyncio").start_server
+        # Only loopcore has streams of its own; those of the others are asyncio's.
+        own = module != "asyncio" and type(loop).__module__.partition(".")[0] == "loopcore"
+        start_server: Any = importlib.import_module("loopcore" if own else "asyncio").start_server
         limit = max(1 << 16, 2 * end.size)
         options = {"sock": end.listener, "backlog": BACKLOG, "limit": limit, "ssl": end.tls_context()}
         kept.append(await start_server(talker(end.size), **options))

@@ -1,4 +1,4 @@
-"""The C programs of the harness, and its extension module, compiled on the fly into a temporary directory.
+"""The C programs of the harness, compiled on the fly into a temporary directory.
 
 Nothing is left in the repository. A compiler is required for the network rows; without one they are skipped. OpenSSL's
 headers are required for the TLS rows alone.
@@ -6,11 +6,9 @@ headers are required for the TLS rows alone.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,32 +48,10 @@ def compile_program(
     return into / name
 
 
-def compile_extension(name: str, python: str, into: Path) -> Path:
-    """Compile the sources of an extension module for an interpreter; returns a folder for its path.
-
-    Raises NoCompilerError, also where that interpreter has no headers.
-    """
-    asked = [
-        python,
-        "-c",
-        "import json, sysconfig as s; print(json.dumps([s.get_path('include'), s.get_config_var('EXT_SUFFIX')]))",
-    ]
-    try:
-        include, suffix = json.loads(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise NoCompilerError(f"{python} does not say where its headers are: {error}") from None
-    if not (Path(include) / "Python.h").exists():
-        raise NoCompilerError(f"there is no Python.h in {include}; install the headers of {python}")
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=into))
-    sources = sorted((_SOURCES / name).glob("*.c"))
-    _compile(name, folder / f"{name}{suffix}", sources, ("-shared", "-fPIC", f"-I{include}"), ("-lm",))
-    return folder
-
-
 def _compile(what: str, output: Path, sources: list[Path], flags: tuple[str, ...], libraries: tuple[str, ...]) -> None:
     compiler = os.environ.get("CC", "").strip() or shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        raise NoCompilerError("no C compiler (cc, gcc or $CC); the network rows and the floors need one")
+        raise NoCompilerError("no C compiler (cc, gcc or $CC); the network rows need one")
     command = [*compiler.split(), "-O2", "-Wall", "-Wextra", *flags, "-o", str(output), *map(str, sources), *libraries]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
