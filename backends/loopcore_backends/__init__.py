@@ -1,1 +1,14 @@
 """The backends that ship with loopcore, each found by its entry point. (PYTEST_DONT_REWRITE)"""
+
+from typing import Final
+
+DECLARED: Final = {
+    "select": "loopcore_backends.select_:SelectBackend",
+    "poll": "loopcore_backends.poll_:PollBackend",
+    "epoll": "loopcore_backends.epoll:EpollBackend",
+    "kqueue": "loopcore_backends.kqueue:KqueueBackend",
+    "iocp": "loopcore_backends.iocp:IocpBackend",
+    "proactor": "loopcore_backends.proactor:ProactorBackend",
+    "uring": "loopcore_backends.uring:UringBackend",
+}
+"""The entry points again, for a copy of loopcore without its metadata: frozen, vendored, or on PYTHONPATH."""

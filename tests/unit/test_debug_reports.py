@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import loopcore
+
 Loop = asyncio.AbstractEventLoop
 
 pytestmark = pytest.mark.reports_errors
@@ -140,6 +142,27 @@ def test_warnings_of_slow_callbacks_are_those_of_asyncio(loop: Loop, caplog: pyt
     shown = [each.args[0] for each in slow]
     assert any(text.startswith("<Handle ") and "callback" in text for text in shown)
     assert any(text.startswith("<Task finished name='slow one'") for text in shown)
+
+
+def test_slow_protocol_is_named_with_its_transport(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    if not isinstance(loop, loopcore.EventLoop):
+        pytest.skip("asyncio names a method of its transport")
+
+    class Receiver(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            loop.stop()
+
+    left, right = socket.socketpair()
+    transport, _ = loop.run_until_complete(loop.create_connection(Receiver, sock=left))
+    loop.set_debug(True)
+    loop.slow_callback_duration = 0.0
+    right.send(b"x")
+    loop.run_forever()
+    transport.close()
+    loop.run_until_complete(asyncio.sleep(0))
+    right.close()
+    slow = [str(each.args[0]) for each in caplog.records if each.getMessage().startswith("Executing ")]
+    assert any("fd=" in text and ".Receiver>" in text for text in slow), slow
 
 
 def test_what_asyncio_logs_goes_to_its_logger(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:

@@ -127,8 +127,23 @@ class Catalogue:
                 own = name.lower() == OWN_DISTRIBUTION
                 made = Declaration(entry.name, entry.value, f"{name} {version}".strip(), own, entry.load)
                 installed.setdefault(entry.name, []).append(made)
+            if not any(each.own for found in installed.values() for each in found):
+                self._add_without_metadata(installed)
             self._installed = installed
         return self._installed
+
+    def _add_without_metadata(self, installed: dict[str, list[Declaration]]) -> None:
+        """Add what `loopcore_backends` or `loopcore_plugins` declares: a frozen program often has no metadata."""
+        from importlib import import_module, metadata
+
+        try:
+            declared: dict[str, str] = import_module(self.group.replace(".", "_")).DECLARED
+        except ImportError:
+            return
+        for name, target in declared.items():
+            load = metadata.EntryPoint(name, target, self.group).load
+            made = Declaration(name, target, f"{OWN_DISTRIBUTION}, without metadata", True, load)
+            installed.setdefault(name, []).append(made)
 
     def _what_exists(self) -> str:
         names = self.names()

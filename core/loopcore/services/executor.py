@@ -8,8 +8,8 @@ While a plugin has a hook for jobs, each job has a record, a Job, which the pool
 """
 
 import asyncio
-import concurrent.futures
 import socket
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -28,10 +28,11 @@ Ts = TypeVarTuple("Ts")
 THREAD_PREFIX = "loopcore"
 """Worker threads are called loopcore_0, loopcore_1 ..., so that dumps distinguish them from those of other loops."""
 
-_INTERPRETERS: tuple[type, ...] = tuple(
-    getattr(concurrent.futures, name) for name in ("InterpreterPoolExecutor",) if hasattr(concurrent.futures, name)
-)
-"""Pools (Python 3.14) that pass for thread pools, but accept only what can be sent to another interpreter."""
+
+def _is_of_interpreters(executor: Executor) -> bool:
+    """Return whether this pool (Python 3.14) accepts only what can be sent to another interpreter."""
+    module = sys.modules.get("concurrent.futures.interpreter")  # not imported, as that takes 5 ms
+    return module is not None and isinstance(executor, module.InterpreterPoolExecutor)
 
 
 class ExecutorHost(Protocol):
@@ -151,7 +152,7 @@ class Executors:
         pool = names.get(id(executor)) or repr(executor)
         job = Job(self._host, self._host.probes, pool, func)
         # A job that does not run in this interpreter's threads cannot get this record.
-        within = isinstance(executor, ThreadPoolExecutor) and not isinstance(executor, _INTERPRETERS)
+        within = isinstance(executor, ThreadPoolExecutor) and not _is_of_interpreters(executor)
         try:
             future = executor.submit(job.run if within else func, *args)
         except BaseException as exc:

@@ -113,6 +113,13 @@ class Driver(Runnable):
         self.sent: int = 0
         """Bytes that the kernel has taken so far."""
 
+    def __repr__(self) -> str:
+        # Debug mode and plugins show what ran: a driver receives for its transport.
+        transport: Any = self.sink
+        if transport is None:
+            return f"<{type(self).__name__} closed>"
+        return f"<{type(self).__name__} of {transport!r} for {type(transport.get_protocol()).__qualname__}>"
+
     def count_received(self, size: int) -> None:
         """Count `size` received bytes, here and in the loop's total."""
         self.received += size

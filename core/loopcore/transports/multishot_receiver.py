@@ -63,6 +63,9 @@ class MultishotReceiver(Runnable):
         self._is_more: bool = False
         """Whether the driver has not taken everything yet, and the port will not report it again."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._driver!r}>"
+
     def use(self, operation: Operation) -> None:
         """Continue with another operation. The present one is cancelled; its remaining results come first."""
         self._next = operation
