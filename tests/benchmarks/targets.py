@@ -127,7 +127,15 @@ def at_most(row: str, metric: str, most: float, unit: str, text: str = "") -> Ta
 
     def judge(medians: Medians) -> Verdict | None:
         value = medians.get(row, {}).get("loopcore", {}).get(metric)
-        return None if value is None else Verdict(f"{value:.3g} {unit}", value <= most, most / value if value else 1.0)
+        return (
+            None
+            if value is None
+            else Verdict(
+                f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}",
+                value <= most,
+                most / value if value else 1.0,
+            )
+        )
 
     return Target(row, text or f"at most {most:g} {unit}", judge)
 

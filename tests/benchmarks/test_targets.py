@@ -111,24 +111,5 @@ def test_how_level_the_c_server_is_stands_beside_and_excuses_nothing(ours: float
 
 
 def test_a_row_that_is_cheaper_than_the_kernels_work_is_disturbed() -> None:
-    found = medians(c=110.0, **{"loopcore": 100.0, "loopcore:uring": 120.0})
-    assert verdict(targets.beside_epoll("row", 1.05), found) == ("1.20 x epoll, disturbed", False)
+    found = medians(c=110.0, loopcore=100.0)
     assert verdict(targets.near_floor("row", 1.08), found) == ("0.91 x C, disturbed", True)
-
-
-def test_rows_on_which_a_peer_is_ahead_by_what_is_noise_are_named() -> None:
-    document = {
-        "figures": [
-            {"row": row, "loop": loop, "primary": "cpu_ns", "medians": {"cpu_ns": cost}, "note": None}
-            for row, loop, cost in (
-                ("a", "uvloop", 98.0),
-                ("a", "loopcore", 100.0),
-                ("b", "uvloop", 90.0),
-                ("b", "loopcore", 100.0),
-            )
-        ],
-    }
-    assert drawing.level({"3.13": document}) == [
-        "- Level, with a peer ahead by less than 3%: `a` 0.980 x uvloop on 3.13."
-    ]
-    assert drawing.level({}) == []
