@@ -32,6 +32,7 @@ else:
     from asyncio import Task as AsyncioTask
 
     from loopcore._native.interpreter import copy_context
+    from loopcore.kernel.task import make_step
 
     def begin(task: "Task", coro: Any, name: Any, context: Context) -> None:
         AsyncioTask.__init__(task, coro, loop=_NOWHERE, name=name, context=context)
