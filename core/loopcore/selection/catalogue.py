@@ -133,9 +133,14 @@ class Catalogue:
         return self._installed
 
     def _add_without_metadata(self, installed: dict[str, list[Declaration]]) -> None:
-        """Add what `loopcore_backends` or `loopcore_plugins` declares: a frozen program often has no metadata."""
+        """Add what `loopcore_backends` or `loopcore_plugins` declares, if loopcore's metadata are missing (frozen)."""
         from importlib import import_module, metadata
 
+        try:
+            metadata.distribution(OWN_DISTRIBUTION)
+            return
+        except metadata.PackageNotFoundError:
+            pass
         try:
             declared: dict[str, str] = import_module(self.group.replace(".", "_")).DECLARED
         except ImportError:
