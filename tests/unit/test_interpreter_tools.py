@@ -121,7 +121,10 @@ def test_sampling_profiler_sees_the_same_tasks(tmp_path: Path, mode: str, last: 
     """Stacks are compared up to `last`: what it calls varies. Samples between two steps show the loop: skipped."""
 
     def stacks(loop: str) -> set[tuple[str, ...]]:
-        failed, found = sampled(tmp_path, loop, mode)
+        for _ in range(3):  # on a busy machine a sample of asyncio's own fails now and then
+            failed, found = sampled(tmp_path, loop, mode)
+            if failed == 0:
+                break
         assert failed == 0
         ended = (stack[: stack.index(last) + 1] if last in stack else stack for stack in found)
         return {stack for stack in ended if "works" not in stack or last in stack}
