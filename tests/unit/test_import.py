@@ -12,13 +12,12 @@ LATER = (
     "loopcore.endpoints",
     "loopcore.transports",
     "loopcore.streams",
-    "loopcore.services.executor",
     "loopcore.services.resolver",
     "loopcore.kernel.plugins",
     "loopcore.selection.plugin_options",
     "pluggy",
 )
-"""What is imported by the first connection, call in a thread or plugin."""
+"""What is imported by the first connection, lookup of a name, or plugin."""
 
 
 def imported_by(program: str) -> set[str]:
