@@ -98,7 +98,7 @@ class StreamTransport(Connection):
         if server is not None:
             attach(server, self)
             self._server = server
-        self._open_soon(connection_made, self._start_reading, waiter)
+        self._open_soon(connection_made, waiter)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Call `protocol` from now on; received bytes that were not delivered yet go to it."""
