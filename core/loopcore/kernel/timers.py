@@ -149,17 +149,24 @@ class TimerHeap(TimerKeeper):
             self._sort_new()
         else:
             self._new.reverse()  # the last is taken first; timers that were set in order rise least
-            while self._new:
-                self._heap.append(None)  # type: ignore[arg-type]  # first: if memory is short, no timer is lost
-                timer = self._new.pop()
-                if timer._cancelled:
-                    self._heap.pop()
-                    timer._keeper = None
-                    self.cancelled_count -= 1
-                else:
-                    self._rise(timer, len(self._heap) - 1)
-                del timer
+            try:
+                self._move_reversed()
+            except MemoryError:
+                self._new.reverse()
+                raise
         self._new_limit = 2 * _FEW
+
+    def _move_reversed(self) -> None:
+        while self._new:
+            self._heap.append(None)  # type: ignore[arg-type]  # first: if memory is short, no timer is lost
+            timer = self._new.pop()
+            if timer._cancelled:
+                self._heap.pop()
+                timer._keeper = None
+                self.cancelled_count -= 1
+            else:
+                self._rise(timer, len(self._heap) - 1)
+            del timer
 
     def _sort_new(self) -> None:
         new: list[TimerHandle] = self._new
