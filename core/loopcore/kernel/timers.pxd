@@ -2,8 +2,8 @@ cimport cython
 
 from loopcore.kernel.handle cimport TimerHandle, TimerKeeper
 
-cdef Py_ssize_t _FEW
-cdef Py_ssize_t _MANY
+cdef Py_ssize_t _COMPACT_ABOVE
+cdef Py_ssize_t _SORT_FROM
 cdef double _NEVER
 
 

@@ -268,7 +268,8 @@ def accept_one(sock: socket.socket) -> tuple[int, Any] | None:
     Where SOCK_NONBLOCK does not exist, the descriptor is left blocking.
     """
     try:
-        # socket.accept() is built on `_accept`, on every Python; this leaves out its socket object and the enums.
+        # Private, but socket.accept() is built on it, on every Python. That method makes a socket object, which would
+        # be detached at once: 3.9 us instead of 2.3 for each connection (Python 3.14; 5.5 instead of 2.2 on 3.11).
         made, address = sock._accept()  # type: ignore[attr-defined]
     except OSError as exc:
         if _concerns_one(exc):
