@@ -22,7 +22,7 @@ cdef class ReadyQueue:
     cpdef Runnable pop(self)
     cpdef bint take_only(self, Runnable runnable) except -1
     @cython.locals(small=list, ring=list)
-    cdef int _shrink(self) except -1
+    cdef object _shrink(self)
     @cython.locals(taken=list, runnable=Runnable, _=Py_ssize_t)
     cpdef list take(self)
     @cython.locals(runnable=Runnable)
