@@ -104,6 +104,11 @@ def test_how_far_the_same_program_is_apart_is_told() -> None:
     assert "same program" not in drawing.conditions({"3.13": first, "3.11": document(asyncio=1.0)})
 
 
+def test_the_claim_of_the_readme_says_less_or_more_as_measured() -> None:
+    found = document(row="uvicorn-100", asyncio=200.0, uvloop=80.0, loopcore=100.0)
+    assert "50% less than on asyncio and 25% more than on uvloop (Python 3.14;" in drawing.claim(found, "3.14")
+
+
 def test_what_stands_between_marks_is_replaced_and_the_rest_is_kept() -> None:
     text = "before\n<!-- drawn: short -->\nold\n<!-- end -->\nafter\n"
     once = drawing.put(text, {"short": "new"})
