@@ -1,4 +1,4 @@
-"""Diagrams of the manual, drawn when it is built from the tables that the code itself goes by.
+"""Diagrams of the manual, drawn at build time from the tables that the code itself uses.
 
     ```{diagram} tick
     The caption.

@@ -38,7 +38,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "explanation" / "performance.md",
     ROOT / "docs" / "evidence" / "performance.md",
-    ROOT / "docs" / "reference" / "environment.md",
+    ROOT / "docs" / "evidence" / "measurements.md",
 ]
 IMAGES = ROOT / "docs" / "images"
 
