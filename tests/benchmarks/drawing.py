@@ -166,6 +166,21 @@ def behind(documents: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def verdicts(documents: dict[str, dict[str, Any]]) -> str:
+    """For each Python, on how many rows loopcore is ahead of every peer, level with the best one, and behind."""
+    lines = []
+    for version, document in documents.items():
+        found = {row: against(loops) for row, loops in medians_of(document).items()}
+        ratios = {row: ratio for row, (ratio, _) in found.items() if ratio}
+        last = sorted((row for row in ratios if ratios[row] < LEVEL), key=ratios.__getitem__)
+        ahead = sum(ratio > 1 / LEVEL for ratio in ratios.values())
+        worst = ", ".join(f"`{row}` {ratios[row]:.2f} x {found[row][1]}" for row in last[:FEW])
+        counts = [str(len(ratios)), str(ahead), str(len(ratios) - ahead - len(last)), str(len(last))]
+        lines.append([version, *counts, worst])
+    heads = ["rows", "ahead of every other loop", f"level, within {1 - LEVEL:.0%}", "behind"]
+    return table(["Python"], [*heads, "furthest behind"], lines)
+
+
 def conditions(documents: dict[str, dict[str, Any]]) -> str:
     """The machine, and for each Python the loops with their versions and the number of rounds."""
     lines = []
@@ -218,7 +233,7 @@ def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     short = markdown_table(groups_of(only(documents[newest], README_ROWS, ("asyncio", *PEERS, "loopcore"))))
     short += f"\n\nPython {newest}."
     made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
-    made["claim"] = claim(documents[newest], newest)
+    made |= {"claim": claim(documents[newest], newest), "verdicts": verdicts(documents)}
     made |= {"targets": target_table(documents), "rates": rate_table(documents)}
     made |= {"syscalls": syscall_table(DATA), "settings": settings_table(DATA)}
     made["charts"] = "\n\n".join(

@@ -66,6 +66,13 @@ def test_a_peer_that_is_ahead_is_named_and_one_that_is_level_beside_it() -> None
     ]
 
 
+def test_rows_are_counted_as_ahead_level_and_behind() -> None:
+    found = document(asyncio=200.0, uvloop=100.0, loopcore=200.0)
+    for row, cost in (("ahead", 50.0), ("level", 99.0)):
+        found["figures"] += document(row=row, uvloop=100.0, loopcore=cost)["figures"]
+    assert drawing.verdicts({"3.14": found}).splitlines()[-1] == "| 3.14 | 3 | 1 | 1 | 1 | `reader` 0.50 x uvloop |"
+
+
 def test_the_better_of_the_backends_counts_and_the_c_server_is_no_peer() -> None:
     found = document(asyncio=100.0, c=10.0, **{"loopcore": 200.0, "loopcore:uring": 50.0})
     assert drawing.behind({"3.14": found}) == "- Python 3.14, a peer ahead: on no row."
