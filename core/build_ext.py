@@ -403,7 +403,9 @@ def compiler_flags(scratch: Path, module: str) -> list[str]:
     header = scratch / "loopcore_seldom.h"
     header.write_text(SELDOM, encoding="utf-8")
     # A shift loses bits where the C type is too narrow, and Python's integers keep them: the builds would differ.
-    return [*optimised, "-Werror=shift-count-overflow", "-fno-plt", "-include", str(header)]
+    # Pointers to functions of another type are an error of clang and of gcc 14, and a warning of older compilers.
+    errors = ["-Werror=shift-count-overflow", "-Werror=incompatible-pointer-types"]
+    return [*optimised, *errors, "-fno-plt", "-include", str(header)]
 
 
 def allow_no_traceback(translated: str) -> str:

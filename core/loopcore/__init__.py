@@ -16,7 +16,6 @@ from loopcore.errors import (
     LoopcoreError,
     UsageError,
 )
-from loopcore.hooks.specs import hookimpl
 from loopcore.hooks.types import ReadyOrder, TickBudget
 from loopcore.kernel.future import Future
 from loopcore.kernel.handle import Handle, TimerHandle
@@ -34,6 +33,7 @@ from loopcore.selection.discovery import list_backends, list_plugins, register_b
 
 if TYPE_CHECKING:
     from loopcore import files, sync
+    from loopcore.hooks.specs import hookimpl
     from loopcore.streams import (
         StreamReader,
         StreamReaderProtocol,
@@ -96,11 +96,15 @@ _OF_STREAMS = frozenset(name for name in __all__ if name.startswith(("Stream", "
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: most programs need neither.
+    # Imported on first use: most programs need none of them.
     if name in ("files", "sync"):
         import importlib
 
         return importlib.import_module(f"loopcore.{name}")
+    if name == "hookimpl":
+        from loopcore.hooks.specs import hookimpl
+
+        return hookimpl
     if name in _OF_STREAMS:
         from loopcore import streams
 

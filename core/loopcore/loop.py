@@ -31,19 +31,19 @@ from loopcore.ports.readiness import ReadinessBackend
 from loopcore.selection.discovery import load_plugins, take_backend
 from loopcore.selection.environment import debug_is_asked_for, read_settings
 from loopcore.services.asyncgens import AsyncGenerators
-from loopcore.services.children import Children
-from loopcore.services.executor import Executors
 from loopcore.services.forking import AtForkState
 from loopcore.services.origins import CoroutineOrigins
 from loopcore.services.parts import close_parts, let_go_of_parts, part, table_of_parts, table_of_transports
-from loopcore.services.resolver import Resolver
-from loopcore.services.sendfile import SendFiles
 from loopcore.services.signals import RUNS_LISTEN, Signals
 from loopcore.services.socket_future import SocketFuture
 from loopcore.services.sockops import SockOps
 
 if TYPE_CHECKING:
     from loopcore.endpoints.assembly import Endpoints
+    from loopcore.services.children import Children
+    from loopcore.services.executor import Executors
+    from loopcore.services.resolver import Resolver
+    from loopcore.services.sendfile import SendFiles
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -57,14 +57,37 @@ def leave_running_loop() -> None:
         asyncio_events._set_running_loop(None)  # a second attempt is nearly sure to succeed
 
 
-def endpoints_of(loop: "EventLoop") -> "Endpoints":
-    """Return the endpoints of `loop`.
+# Parts that a small program never uses. Their modules are imported with the part: together half of loopcore's.
 
-    They and the transports are a third of loopcore's modules, so they are imported at the first connection.
-    """
+
+def endpoints_of(loop: "EventLoop") -> "Endpoints":
     from loopcore.endpoints.assembly import assemble
 
     return assemble(loop, resolver=loop, sockops=loop, children=loop._children, files=loop._files)
+
+
+def executors_of(loop: "EventLoop") -> "Executors":
+    from loopcore.services.executor import Executors
+
+    return Executors(loop, loop._threads)
+
+
+def resolver_of(loop: "EventLoop") -> "Resolver":
+    from loopcore.services.resolver import Resolver
+
+    return Resolver(loop)
+
+
+def children_of(loop: "EventLoop") -> "Children":
+    from loopcore.services.children import Children
+
+    return Children(loop)
+
+
+def files_of(loop: "EventLoop") -> "SendFiles":
+    from loopcore.services.sendfile import SendFiles
+
+    return SendFiles(loop, loop._sockops)
 
 
 class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
@@ -105,15 +128,15 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self.probes.cold("loopcore_loop_created", loop=self, backend=taken)
 
     _transports = part(table_of_transports)
-    _executors = part(lambda own: Executors(own, own._threads))
+    _executors = part(executors_of)
     _signals = part(lambda own: Signals(own, own))
     _faults = part(Faults)
     _asyncgens = part(AsyncGenerators)
     _origins = part(lambda own: CoroutineOrigins())
-    _resolver = part(Resolver)
+    _resolver = part(resolver_of)
     _sockops = part(lambda own: SockOps(own, own, own._transports))
-    _children = part(Children)
-    _files = part(lambda own: SendFiles(own, own._sockops))
+    _children = part(children_of)
+    _files = part(files_of)
     _endpoints = part(endpoints_of)
 
     @property

@@ -30,8 +30,6 @@ class LoopSpec:
     """One column of the table: a loop, its backend and the interpreter it runs in.
 
     With `network_only` it has no micro rows: for a second backend of a loop, which micro rows do not exercise.
-    `sources` are folders that are searched for modules before the interpreter's own: a source tree instead of the
-    installed package.
     """
 
     label: str
@@ -39,7 +37,6 @@ class LoopSpec:
     backend: str | None
     python: str
     network_only: bool = False
-    sources: tuple[str, ...] = ()
 
 
 def parse_loop(text: str) -> LoopSpec:

@@ -44,15 +44,15 @@ def child_environment(python: str) -> dict[str, str]:
     return {**kept, "PYTHONHASHSEED": "0"}
 
 
-def module_command(spec: LoopSpec, module: str) -> list[str]:
-    """The command line that runs a module, by its full name, on the interpreter of the loop."""
+def module_command(spec: LoopSpec, module: str, folder: str | None = None) -> list[str]:
+    """The command line that runs a module, as `package_command`, on the interpreter of the loop."""
     backend = [] if spec.backend is None else ["--backend", spec.backend]
-    return [*package_command(module, spec.python, spec.sources), "--loop", spec.name, *backend]
+    return [*package_command(module, spec.python, folder), "--loop", spec.name, *backend]
 
 
-def package_command(module: str, python: str = sys.executable, sources: Sequence[str] = ()) -> list[str]:
-    """The command line that runs a module of this package, or of a folder among `sources`."""
-    return [python, str(_START), *(["--sources", os.pathsep.join(sources)] if sources else []), module]
+def package_command(module: str, python: str = sys.executable, folder: str | None = None) -> list[str]:
+    """The command line that runs a module, given by its full name: of this package, or of `folder`."""
+    return [python, str(_START), *(["--folder", folder] if folder else []), module]
 
 
 def pin_to(cpu: int | None) -> Callable[[], None] | None:

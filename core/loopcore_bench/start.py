@@ -1,15 +1,14 @@
-"""The entry of every child process: `python .../loopcore_bench/start.py [--sources FOLDERS] MODULE ARGUMENT...`.
+"""The entry of every child process: `python .../loopcore_bench/start.py [--folder FOLDER] MODULE ARGUMENT...`.
 
 Run by its path, it makes this package importable from its folder and nothing else: a child may run another
-environment's interpreter, with another loopcore, and must not find this one on its path. FOLDERS, separated as in PATH,
-come first on it. MODULE is a full name, of this package or from FOLDERS.
+environment's interpreter, with another loopcore, and must not find this one on its path. FOLDER comes first on the
+path. MODULE is a full name, of this package or from FOLDER.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
@@ -33,8 +32,8 @@ def main() -> int:
     if sys.path and sys.path[0] == str(_HERE):
         del sys.path[0]  # added by `python FILE`; its module names could hide others
     words = sys.argv[1:]
-    if words[0] == "--sources":
-        sys.path[:0] = words[1].split(os.pathsep)
+    if words[0] == "--folder":
+        sys.path.insert(0, words[1])
         words = words[2:]
     load_package()
     module = importlib.import_module(words[0])

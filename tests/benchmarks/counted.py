@@ -1,4 +1,4 @@
-"""Tables of what counts.py and effects.py have written: system calls, effects of settings."""
+"""Tables of system calls and of the effects of settings, from the data of counts.py and effects.py."""
 
 from __future__ import annotations
 

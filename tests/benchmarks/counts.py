@@ -48,7 +48,7 @@ def syscalls(options: argparse.Namespace) -> int:
         if each.calls is not None
     ]
     if not calls:
-        return 1  # why, was told
+        return 1  # `_tell` has printed why
     head = {"python": version, "requests": SYSCALL_REQUESTS, "commit": commit()}
     write(options.out / "syscalls.json", head, "calls", calls)
     return 1 if any(each.error for each in found) else 0

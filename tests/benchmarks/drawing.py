@@ -102,7 +102,7 @@ def target_table(documents: dict[str, dict[str, Any]]) -> str:
 def target_lines(targets: list[Target], medians: list[Medians]) -> Iterator[list[str]]:
     """Lines of targets that ask the same of rows of one kind.
 
-    Those that are met everywhere share one, with what meets it by least, if there are more than two.
+    Targets that are met on every Python share a line if there are more than two; it shows the narrowest result.
     """
     judged = {target.row: [target.judge(each) for each in medians] for target in targets}
     met = {
@@ -152,7 +152,7 @@ def cost(bar: Bar | None, least: float | None) -> str:
 
 
 def behind(documents: dict[str, dict[str, Any]]) -> str:
-    """The rows on which a peer is ahead by more than what runs differ by, and those on which it is by less."""
+    """The rows on which a peer is ahead by more than noise, then those on which it is ahead by less."""
     lines = []
     for version, document in documents.items():
         ratios = {row: against(loops) for row, loops in medians_of(document).items()}
@@ -160,9 +160,8 @@ def behind(documents: dict[str, dict[str, Any]]) -> str:
         ahead = [text for row, text in told.items() if ratios[row][0] < LEVEL]
         level = [text for row, text in told.items() if ratios[row][0] >= LEVEL]
         lines.append(f"- Python {version}, a peer ahead: {', '.join(ahead) or 'on no row'}.")
-        lines += [f"- Python {version}, level, a peer ahead by less than {1 - LEVEL:.0%}: {', '.join(level)}."] * bool(
-            level
-        )
+        if level:
+            lines.append(f"- Python {version}, level, a peer ahead by less than {1 - LEVEL:.0%}: {', '.join(level)}.")
     return "\n".join(lines)
 
 

@@ -1,8 +1,8 @@
-"""What loopcore was to reach, row by row, and whether the figures say that it did.
+"""The targets of loopcore, row by row, and whether the figures meet them.
 
-A target is judged by the medians of one Python: against the best peer, against a named one, against the C server, or by
-a bound. `verdict` is None where what it needs was not measured. "Level" allows for what one build differs by from run
-to run.
+A target is judged by the medians of one Python: against the best peer, a named peer or the C server, or by a bound.
+The verdict is None where a figure that it needs was not measured. "Level" allows for the noise between runs of one
+build.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from tests.benchmarks.harness.floors import FLOOR
 
 PEERS = ("uvloop", "rloop", "blazio", "zloop", "zuvloop")
-"""The loops that loopcore is compared with. Those that a Python has no wheel for are left out there."""
+"""The loops that loopcore is compared with, on each Python that they have a wheel for."""
 LEVEL = 0.97
 """A ratio above this is level: medians of one build differ by that much from run to run."""
 
@@ -24,7 +24,7 @@ Medians = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found, for a person, and whether it is enough. `share` is how much of what is wanted that is."""
+    """The finding as text, and whether it meets the target. `share` is the fraction of the target that it reaches."""
 
     text: str
     met: bool
@@ -33,7 +33,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is wanted of a row."""
+    """The target of a row."""
 
     row: str
     text: str
@@ -56,9 +56,9 @@ def is_ours(loop: str) -> bool:
 
 
 def against(loops: Mapping[str, Mapping[str, float]], metric: str = "primary") -> tuple[float, str]:
-    """How many times less the better of loopcore's backends takes than the best peer, and which that is.
+    """The best peer's figure divided by that of the better of loopcore's backends, and the name of that peer.
 
-    0 without either, and where one of them takes nothing: there is no ratio to that.
+    0 if either is missing, or if a figure is 0.
     """
     ours = [values[metric] for loop, values in loops.items() if is_ours(loop) and metric in values]
     peers = {
@@ -76,8 +76,7 @@ def ahead(row: str, least: float) -> Target:
     """So many times less than the best peer."""
 
     def judge(medians: Medians) -> Verdict | None:
-        ratio, peer = against(medians.get(row, {}))
-        return Verdict(f"{ratio:.2f} x {peer}", ratio >= _allowing(least), ratio / least) if ratio else None
+        return _compared(medians.get(row, {}), least)
 
     return Target(row, "level with the best peer" if least == 1 else f"{least:g} x the best peer", judge)
 
@@ -90,12 +89,19 @@ def over(row: str, peers: tuple[str, ...], least: float, ours: str = "") -> Targ
         chosen = {
             loop: values for loop, values in loops.items() if loop in peers or (is_ours(loop) and ours in ("", loop))
         }
-        ratio, peer = against(chosen)
-        return Verdict(f"{ratio:.2f} x {peer}", ratio >= _allowing(least), ratio / least) if ratio else None
+        return _compared(chosen, least)
 
     wanted = "level with" if least == 1 else f"{least:g} x"
-    which = "" if not ours else f"{ours}: "
+    which = f"{ours}: " if ours else ""
     return Target(row, f"{which}{wanted} {', '.join(peers)}", judge)
+
+
+def _compared(loops: Mapping[str, Mapping[str, float]], least: float) -> Verdict | None:
+    """Judge whether the best peer takes at least `least` times as long as loopcore; 1 allows for noise (LEVEL)."""
+    ratio, peer = against(loops)
+    if not ratio:
+        return None
+    return Verdict(f"{ratio:.2f} x {peer}", ratio >= (LEVEL if least == 1 else least), ratio / least)
 
 
 def _shown(ratio: float, bound: float) -> str:
@@ -104,7 +110,7 @@ def _shown(ratio: float, bound: float) -> str:
 
 
 def _disturbed(loops: Mapping[str, Mapping[str, float]]) -> str:
-    """A word where loopcore took less than the C server by more than runs differ: the kernel asks for that much."""
+    """A note if loopcore took less than the C server, by more than noise: that cannot be, the kernel costs as much."""
     both = FLOOR in loops and "loopcore" in loops
     return ", disturbed" if both and loops["loopcore"]["primary"] < LEVEL * loops[FLOOR]["primary"] else ""
 
@@ -127,45 +133,35 @@ def at_most(row: str, metric: str, most: float, unit: str, text: str = "") -> Ta
 
     def judge(medians: Medians) -> Verdict | None:
         value = medians.get(row, {}).get("loopcore", {}).get(metric)
-        return (
-            None
-            if value is None
-            else Verdict(
-                f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}",
-                value <= most,
-                most / value if value else 1.0,
-            )
-        )
+        if value is None:
+            return None
+        number = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+        return Verdict(f"{number} {unit}", value <= most, most / value if value else 1.0)
 
     return Target(row, text or f"at most {most:g} {unit}", judge)
 
 
 def flat(row: str, base: str) -> Target:
-    """Over epoll, level with what the row `base` costs; beside it stands how level the C server is."""
+    """Over epoll, as cheap as the row `base`; the text has the same ratio for the C server."""
 
     def judge(medians: Medians) -> Verdict | None:
-        loops, few = (medians.get(name, {}) for name in (row, base))
-        ratio, kernels = (
-            few[loop]["primary"] / loops[loop]["primary"] if loop in loops and loop in few else 0.0
-            for loop in ("loopcore", FLOOR)
-        )
-        if not ratio:
+        loops, few = medians.get(row, {}), medians.get(base, {})
+        ratios = {loop: few[loop]["primary"] / loops[loop]["primary"] for loop in loops if loop in few}
+        if "loopcore" not in ratios:
             return None
-        text = f"{ratio:.2f} x {base}" + f", the C server {kernels:.2f} x" * bool(kernels) + _disturbed(loops)
-        return Verdict(text, ratio >= _FLAT, ratio)
+        text = f"{ratios['loopcore']:.2f} x {base}"
+        if FLOOR in ratios:
+            text += f", the C server {ratios[FLOOR]:.2f} x"
+        return Verdict(text + _disturbed(loops), ratios["loopcore"] >= _FLAT, ratios["loopcore"])
 
     return Target(row, f"epoll: as `{base}`", judge)
 
 
-def _allowing(least: float) -> float:
-    return LEVEL if least == 1 else least
-
-
 _FLAT = 0.9
-"""What 5000 connections more may cost: the kernel's tables are larger, and caches colder."""
+"""What 5000 more connections may cost: the kernel's tables are larger, and the caches colder."""
 
 _NOTHING = 8.0
-"""Below so many bytes (or nanoseconds) a figure is rounding, and no ratio is made of it."""
+"""Bytes below which a figure is rounding."""
 
 _TCP, _UNIX = (
     tuple(f"{over}-{size}-{connections}" for size in ("64", "1k", "16k", "100k") for connections in (1, 10, 100))

@@ -333,11 +333,14 @@ def test_a_server_that_dies_is_an_error_with_its_last_words() -> None:
         measure(NET["tcp-64-1"], LoopSpec("broken", "json", None, sys.executable), TINY_SETTINGS)
 
 
-def test_what_a_loop_does_not_implement_is_a_reason_to_leave_it_out(tmp_path: Path) -> None:
+def test_what_a_loop_does_not_implement_is_a_reason_to_leave_it_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = ["import asyncio", "class Loop(asyncio.SelectorEventLoop):", "    async def create_server(self, *a, **k):"]
     lines += ["        raise NotImplementedError", "def new_event_loop():", "    return Loop()"]
     (tmp_path / "lacking.py").write_text("\n".join(lines), encoding="utf-8")
-    spec = LoopSpec("lacking", "lacking", None, sys.executable, sources=(str(tmp_path),))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    spec = LoopSpec("lacking", "lacking", None, sys.executable)
     with pytest.raises(NotInstalledError, match="not implemented by this loop"):
         measure(NetRow("row", "protocol", 64, 1), spec, TINY_SETTINGS)
 

@@ -25,6 +25,13 @@ async def main():
 loopcore.run(main())
 """
 
+FROZEN = """\
+import loopcore
+async def main():
+    print("ran")
+loopcore.run(main(), backend="poll", plugins="watchdog")
+"""
+
 
 @pytest.fixture(params=VERSIONS)
 def python(request: pytest.FixtureRequest) -> str:
@@ -146,3 +153,22 @@ def test_editable_install_compiles_only_on_request(here: str, checkout: Path, ne
     assert call(*install, cwd=tmp_path).returncode == 0
     assert not list(checkout.rglob("*.so"))
     assert not info_of(interpreter, tmp_path)["compiled"]
+
+
+@pytest.mark.parametrize("environment", [{}, {"LOOPCORE_COMPILE": "no"}], ids=["compiled", "pure"])
+def test_frozen_program_has_its_backends_and_plugins(
+    here: str, build_wheel, new_venv, tmp_path: Path, environment: dict[str, str]
+):
+    wheel, _ = build_wheel(here, **environment)
+    interpreter = new_venv(here)
+    assert call(interpreter, "-m", "pip", "install", "-q", wheel, "pyinstaller", cwd=tmp_path).returncode == 0
+    (tmp_path / "program.py").write_text(FROZEN, encoding="utf-8")
+    command = (interpreter, "-m", "PyInstaller", "--onefile", "program.py")
+    frozen = call(*command, cwd=tmp_path, PYINSTALLER_CONFIG_DIR=str(tmp_path / "cache"))
+    if frozen.returncode and "Python shared library" in frozen.stderr.splitlines()[-1]:
+        pytest.skip("PyInstaller needs Python's shared library: this Python was installed without")
+    assert frozen.returncode == 0, frozen.stderr
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    ran = call(tmp_path / "dist" / "program", cwd=empty)
+    assert (ran.returncode, ran.stdout) == (0, "ran\n"), ran.stderr

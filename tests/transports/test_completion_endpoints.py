@@ -107,6 +107,17 @@ async def test_accepting_rests_while_there_are_no_descriptors(
         assert len(made) == 1
 
 
+async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(loop: Any, port: ScriptedPort) -> None:
+    reports = Handled(loop)
+    made: list[Any] = []
+    async with server(loop, made, port):
+        port.complete(port.only(Accept), OSError(errno.EPROTO, "Protocol error"))
+        await settle()
+        accepted(port)[1].close()
+        await settle()
+        assert (len(made), reports.messages()) == (1, [])
+
+
 # Datagrams
 
 

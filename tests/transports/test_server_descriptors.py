@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from loopcore.transports import acceptor
 from tests.transports.recorder import Recorder
 from tests.transports.test_server import connect, needs_312, serving
 
@@ -74,6 +75,28 @@ def test_without_descriptors_accepting_rests_and_then_goes_on(backend_name: str)
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
+
+
+@pytest.mark.loopcore_only
+async def test_an_error_of_one_connection_does_not_keep_the_next_one_waiting(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond asyncio, which reports it: accept(2) says to try again."""
+    failures = [OSError(errno.EPROTO, "Protocol error"), OSError(errno.EPERM, "Operation not permitted")]
+    accept = socket.socket._accept  # type: ignore[attr-defined]
+
+    def accept_or_fail(sock: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return accept(sock)
+
+    monkeypatch.setattr(acceptor, "RETRY_DELAY", 3600)
+    monkeypatch.setattr(socket.socket, "_accept", accept_or_fail)
+    protocol = Recorder()
+    async with serving(lambda: protocol) as server:
+        with await connect(server):
+            await asyncio.wait_for(protocol.seen("made"), 10)
+            protocol.transport.abort()
 
 
 def test_a_server_can_be_closed_after_its_loop(loop: asyncio.AbstractEventLoop) -> None:

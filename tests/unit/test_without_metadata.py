@@ -6,6 +6,7 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pluggy
 import pytest
@@ -25,6 +26,30 @@ async def main():
 
 print(loopcore.run(main(), plugins="watchdog"), [row.name for row in loopcore.list_backends() if row.available])
 """
+CORE_ALONE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import loopcore
+
+print(loopcore.list_backends())
+try:
+    loopcore.new_event_loop()
+except loopcore.BackendUnavailableError as error:
+    print(error)
+"""
+
+
+def run_in_copy(program: str, folder: Path, *packages: ModuleType) -> str:
+    """Return the output of `program`, which sees the standard library and copies of `packages` in `folder`."""
+    for package in packages:
+        source = Path(str(package.__file__)).parent
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for utility in Path(str(loopcore.__file__)).parent.parent.glob("_cyutility*"):
+        shutil.copy(utility, folder)
+    command = [sys.executable, "-I", "-S", "-c", program, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 @pytest.mark.parametrize("group", ["backends", "plugins"])
@@ -34,13 +59,11 @@ def test_the_table_repeats_the_entry_points(group: str) -> None:
 
 
 def test_a_copy_without_metadata_runs_with_its_backends_and_plugins(tmp_path: Path) -> None:
-    for package in (loopcore, loopcore_backends, loopcore_plugins, pluggy):
-        source = Path(str(package.__file__)).parent
-        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    for utility in Path(str(loopcore.__file__)).parent.parent.glob("_cyutility*"):
-        shutil.copy(utility, tmp_path)
-    command = [sys.executable, "-I", "-S", "-c", PROGRAM, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("ran [")
-    assert "'select'" in done.stdout
+    output = run_in_copy(PROGRAM, tmp_path, loopcore, loopcore_backends, loopcore_plugins, pluggy)
+    assert output.startswith("ran [")
+    assert "'select'" in output
+
+
+def test_a_copy_of_core_alone_has_no_backends_and_says_so(tmp_path: Path) -> None:
+    output = run_in_copy(CORE_ALONE, tmp_path, loopcore, pluggy)
+    assert output.startswith("[]\nauto: no backend of loopcore's own is declared")

@@ -25,6 +25,7 @@ cdef class Handle(Runnable):
     cdef object _await_turn(self)
     cdef int _end_waits(self) except -1
     cdef int _call(self) except -1
+    cdef int _give_up(self) except -1
     cpdef object _report(self, object exc)
     cpdef object cancel(self)
     cpdef list _describe(self)

@@ -109,11 +109,15 @@ class Handle(Runnable):
         _waiting.setdefault(id(self), []).append(ended)
         if self._turn != _RUNNING:
             self._end_waits()  # it has ended meanwhile, and may have looked for waits before this one was there
+            return
         ended.acquire()
 
     def _end_waits(self) -> None:
         for ended in _waiting.pop(id(self), ()):
             ended.release()
+
+    def _give_up(self) -> None:
+        self.cancel()  # another thread may hold the handle, and can ask whether it will ever run
 
     def _call(self) -> None:
         callback, args = self._callback, self._args  # the handle may drop them while they run

@@ -20,7 +20,7 @@ cdef class Inbox:
     cpdef object interrupt(self)
     @cython.locals(batch=list, _=Py_ssize_t)
     cpdef list take(self)
-    @cython.locals(count=Py_ssize_t, _=Py_ssize_t)
+    @cython.locals(count=Py_ssize_t, _=Py_ssize_t, handle=Handle)
     cpdef Py_ssize_t drain_into(self, ReadyQueue ready) except -1
     @cython.locals(handle=Handle)
     cpdef object discard(self)

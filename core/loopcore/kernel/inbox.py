@@ -81,10 +81,14 @@ class Inbox:
         """Push the posted callbacks on the ready queue, in order; return their number. Thread: the loop's own."""
         self._woken = False
         count = len(self._handles)
+        handle = None
         try:
             for _ in range(count):
-                ready.push(self._popleft())
-        except BaseException:
+                handle = self._popleft()
+                ready.push(handle)
+        except BaseException as exc:
+            if isinstance(exc, MemoryError) and handle is not None:
+                self._handles.appendleft(handle)
             self._woken = True  # for the callbacks that are left
             raise
         return count

@@ -6,31 +6,27 @@ changes, into flat tuples of plain calls, and one flag per group (`watching_tick
 there are any. The loop keeps copies of those flags where testing them costs nothing (docs/adr/0016).
 """
 
-import inspect
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, TypeAlias
-
-import pluggy
+from typing import TYPE_CHECKING, Any
 
 from loopcore.errors import UsageError
-from loopcore.hooks import specs as hookspecs
 from loopcore.log import plugin_logger
 
-Probe: TypeAlias = Callable[..., object]
+if TYPE_CHECKING:
+    from loopcore.kernel.plugins import Call, Calls, Plugins
 
 
 class Probes:
     """The plugins of a loop. Thread: the loop's own, except that `cold` and `fire` may be called from any."""
 
-    # Class attributes until the first plugin is registered, which is rare: they make creating a loop faster. Reading
-    # the hook specs takes four times as long as the rest of a new loop.
-    _manager: pluggy.PluginManager | None = None
-    _resolved: Mapping[str, tuple[tuple[object, Probe], ...]] = MappingProxyType({})
-    _policies: Mapping[str, tuple[object, Probe]] = MappingProxyType({})
+    # Class attributes until the first plugin is registered, which is rare: they make creating a loop faster. pluggy and
+    # the hook specs are imported only then.
+    _plugins: "Plugins | None" = None
+    _resolved: "Mapping[str, Calls]" = MappingProxyType({})
+    _policies: "Mapping[str, tuple[object, Call]]" = MappingProxyType({})
     watching_ticks: bool = False
     watching_handles: bool = False
     watching_transports: bool = False
@@ -72,41 +68,25 @@ class Probes:
         return registered
 
     def _register(self, plugin: object, name: str | None) -> str:
-        if self._manager is None:
-            self._manager = pluggy.PluginManager(hookspecs.PROJECT)
-            self._manager.add_hookspecs(hookspecs)
-        manager = self._manager
         if plugin is None or isinstance(plugin, type):
             raise UsageError(f"plugin {name or plugin!r} must be an object with hooks, not a class or None; make one")
-        if manager.is_registered(plugin):
-            raise UsageError(f"plugin {name or plugin!r} is registered already")
-        if name is not None and manager.has_plugin(name):
-            raise UsageError(f"there is a plugin {name!r} already; names are given once")
-        try:
-            registered = manager.register(plugin, name or _name_for(plugin, manager))
-            manager.check_pending()
-        except (ValueError, pluggy.PluginValidationError) as exc:
-            if manager.is_registered(plugin) and isinstance(exc, pluggy.PluginValidationError):
-                manager.unregister(plugin)
-            raise UsageError(f"plugin {name or plugin!r} cannot be registered: {exc}") from exc
-        assert registered is not None  # None only for blocked names, and no name is blocked here
-        try:
-            _check_hooks(manager, plugin, registered)
-            self._resolve(manager)
-        except UsageError:
-            manager.unregister(plugin)
-            self._resolve(manager)
-            raise
+        if self._plugins is None:
+            from loopcore.kernel.plugins import Plugins
+
+            self._plugins = Plugins()
+        registered = self._plugins.add(plugin, name)
+        self._resolve(self._plugins)
         return registered
 
     def unregister(self, plugin: object) -> None:
         """Remove a plugin, also while the loop runs. Raises UsageError if it is not registered."""
         with self._lock:
-            if self._manager is None or not self._manager.is_registered(plugin):
+            if self._plugins is None or plugin not in self._plugins:
                 raise UsageError(f"plugin {plugin!r} is not registered with this loop")
             farewells = self._own_calls("loopcore_plugin_unregistered", plugin)
-            name = self._manager.unregister(plugin)
-            self._resolve(self._manager)
+            name = self._plugins.name_of(plugin)
+            self._plugins.remove(plugin)
+            self._resolve(self._plugins)
         for farewell in farewells:
             try:
                 farewell(self.loop, plugin)
@@ -115,7 +95,7 @@ class Probes:
 
     def plugins(self) -> list[tuple[str, object]]:
         """Return name and object of every registered plugin, in order of registration: the last is called first."""
-        return [] if self._manager is None else self._manager.list_name_plugin()
+        return [] if self._plugins is None else self._plugins.named()
 
     def reorder(self, *names: str) -> None:
         """Call the named plugins first, in this order, and then the others, in their previous order.
@@ -129,26 +109,21 @@ class Probes:
             for name in names:
                 if name not in plugins or names.count(name) > 1:
                     raise UsageError(f"cannot reorder plugins: {name!r} is not registered, or named twice")
-            manager = self._manager
-            if manager is None:
-                return
-            others = [name for name in plugins if name not in names]
-            for name in [*others, *reversed(names)]:
-                manager.unregister(name=name)
-                manager.register(plugins[name], name)
-            self._resolve(manager)
+            if self._plugins is not None:
+                self._plugins.reorder(names)
+                self._resolve(self._plugins)
 
     def cold(self, hook: str, **arguments: Any) -> None:
         """Call a cold hook; `arguments` are those of its spec."""
-        if self._manager is None:
+        if self._plugins is None:
             return
-        for plugin, probe in _calls(self._manager, hook, tuple(arguments)):
-            self._call(hook, plugin, probe, tuple(arguments.values()))
+        for plugin, call in self._plugins.calls(hook, tuple(arguments)):
+            self._call(hook, plugin, call, tuple(arguments.values()))
 
     def fire(self, hook: str, *arguments: Any) -> None:
         """Call a tick or hot hook; `arguments` are those of its spec, in order."""
-        for plugin, probe in self._resolved[hook]:
-            self._call(hook, plugin, probe, arguments)
+        for plugin, call in self._resolved[hook]:
+            self._call(hook, plugin, call, arguments)
 
     def owner(self, hook: str) -> object | None:
         """Return the plugin that implements a policy hook, or None."""
@@ -169,15 +144,15 @@ class Probes:
             self.remove_failed(hook, owned[0])
             return None
 
-    def _own_calls(self, hook: str, plugin: object) -> list[Probe]:
+    def _own_calls(self, hook: str, plugin: object) -> "list[Call]":
         """Return the implementations by `plugin` of a hook that is called for each plugin separately."""
-        if self._manager is None:
+        if self._plugins is None:
             return []
-        return [call for owner, call in _calls(self._manager, hook, ("loop", "plugin")) if owner is plugin]
+        return [call for owner, call in self._plugins.calls(hook, ("loop", "plugin")) if owner is plugin]
 
-    def _call(self, hook: str, plugin: object, probe: Probe, arguments: tuple[Any, ...]) -> None:
+    def _call(self, hook: str, plugin: object, call: "Call", arguments: tuple[Any, ...]) -> None:
         try:
-            probe(*arguments)
+            call(*arguments)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException:
@@ -186,21 +161,20 @@ class Probes:
     def remove_failed(self, hook: str, plugin: object) -> None:
         """Remove `plugin`, which raised the current exception in `hook` or in an object that the hook returned."""
         with self._lock:
-            name = None if self._manager is None else self._manager.get_name(plugin)
+            name = None if self._plugins is None else self._plugins.name_of(plugin)
             if name is None:
                 return  # it failed in a nested call or another thread, and is already removed
             self.failures[name] = self.failures.get(name, 0) + 1
             plugin_logger.exception("plugin %r raised in %s and was taken out of the loop", name, hook)
             self.unregister(plugin)
 
-    def _resolve(self, manager: pluggy.PluginManager) -> None:
-        def calls(hook: str) -> tuple[tuple[object, Probe], ...]:
-            return tuple(_calls(manager, hook, getattr(manager.hook, hook).spec.argnames))
+    def _resolve(self, plugins: "Plugins") -> None:
+        from loopcore.hooks import specs
 
-        self._resolved = {hook: calls(hook) for hooks in hookspecs.GROUPS.values() for hook in hooks}
-        for group, hooks in hookspecs.GROUPS.items():
+        self._resolved = {hook: plugins.calls(hook) for hooks in specs.GROUPS.values() for hook in hooks}
+        for group, hooks in specs.GROUPS.items():
             setattr(self, f"watching_{group}", any(self._resolved[hook] for hook in hooks))
-        self._policies = {hook: owners[0] for hook in hookspecs.POLICY_HOOKS if (owners := calls(hook))}
+        self._policies = {hook: owners[0] for hook in specs.POLICY_HOOKS if (owners := plugins.calls(hook))}
         self.deciding = bool(self._policies)
         loop = self.loop
         if loop is not None:
@@ -217,59 +191,3 @@ def as_timeout(value: Any) -> float:
 
 def _nobody() -> None:
     """The reference to the loop while there is none."""
-
-
-_DEFERRED = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-"""Tests for functions that do nothing when called, but return an object that has to be run."""
-
-
-def _name_for(plugin: object, manager: pluggy.PluginManager) -> str:
-    """Return a name for a plugin that was given none, so that the log and `reorder` can identify it."""
-    own = getattr(plugin, "__name__", None)
-    first = name = own if isinstance(own, str) else type(plugin).__name__
-    number = 1
-    while manager.has_plugin(name):
-        number += 1
-        name = f"{first}-{number}"
-    return name
-
-
-def _check_hooks(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
-    """Raise UsageError if `plugin` has no hooks, or has one that wraps others: plugins observe."""
-    callers = manager.get_hookcallers(plugin) or []
-    if not callers:
-        raise UsageError(f"plugin {name!r} has no hooks; mark its functions with @loopcore.hookimpl")
-    for caller in callers:
-        if caller.name in hookspecs.POLICY_HOOKS:
-            owners = [each.plugin_name for each in caller.get_hookimpls() if each.plugin is not plugin]
-            if owners:
-                raise UsageError(f"plugins {owners[0]!r} and {name!r} both decide {caller.name}; only one may")
-        for implementation in caller.get_hookimpls():
-            if implementation.plugin is not plugin:
-                continue
-            if implementation.hookwrapper or implementation.wrapper:
-                raise UsageError(f"{caller.name} of plugin {name!r} is a wrapper; observers cannot wrap")
-            if any(kind(implementation.function) for kind in _DEFERRED):
-                raise UsageError(f"{caller.name} of plugin {name!r} would never run: it has an `async` or a `yield`")
-
-
-def _calls(manager: pluggy.PluginManager, hook: str, names: tuple[str, ...]) -> list[tuple[object, Probe]]:
-    """Return plugin and call for each implementation of `hook`, in pluggy's order; calls take `names` by position."""
-    calls: list[tuple[object, Probe]] = []
-    # pluggy lists implementations in reverse calling order.
-    for implementation in reversed(getattr(manager.hook, hook).get_hookimpls()):
-        calls.append((implementation.plugin, _positional(implementation.function, implementation.argnames, names)))
-    return calls
-
-
-def _positional(function: Probe, wanted: tuple[str, ...], given: tuple[str, ...]) -> Probe:
-    """Return `function` as a callable that takes all arguments of the spec, in the spec's order."""
-    if wanted == given:
-        return function
-    if not wanted:
-        return lambda *_: function()
-    if len(wanted) == 1:
-        position = given.index(wanted[0])
-        return lambda *arguments: function(arguments[position])
-    select = itemgetter(*map(given.index, wanted))
-    return lambda *arguments: function(*select(arguments))

@@ -85,9 +85,6 @@ class Readiness:
         """Descriptors that may have a kept registration; one may occur twice, or may not have one any more."""
         self._sweeps: int = 0
 
-    def __len__(self) -> int:
-        return len(self._table)
-
     def is_used(self) -> bool:
         """Return whether any descriptor is watched."""
         return bool(self._table)

@@ -21,13 +21,11 @@ cdef class ReadyQueue:
     cdef int _prepare_for(self, Runnable runnable) except -1
     cpdef Runnable pop(self)
     cpdef bint take_only(self, Runnable runnable) except -1
-    @cython.locals(small=list)
+    @cython.locals(small=list, ring=list)
     cdef int _shrink(self) except -1
     @cython.locals(taken=list, runnable=Runnable, _=Py_ssize_t)
     cpdef list take(self)
     @cython.locals(runnable=Runnable)
     cpdef object clear(self)
-    @cython.locals(dropped=list)
-    cdef int _replace(self, list small) except -1
     @cython.locals(ring=list, grown=list, size=Py_ssize_t, first=Py_ssize_t)
     cdef object _grow(self)

@@ -94,9 +94,18 @@ class ReadyQueue:
         return True
 
     def _shrink(self) -> None:
-        small: list[Runnable | None] = [None] * SMALL_RING
-        if self._count == 0:  # otherwise a finalizer pushed while the list was made
-            self._replace(small)
+        ring = self._ring
+        try:
+            small: list[Runnable | None] = [None] * SMALL_RING
+        except MemoryError:
+            return  # it stays large until it is empty again
+        if self._count or self._ring is not ring:
+            return  # a finalizer pushed, or shrank it, while the list was made
+        self._ring = small
+        self._mask = SMALL_RING - 1
+        self._is_large = False
+        self._limit = self._mask if self._sampler is None else -1
+        self._first = 0
 
     def take(self) -> "list[Runnable]":
         """Remove and return all entries, in order."""
@@ -108,23 +117,10 @@ class ReadyQueue:
         return taken
 
     def clear(self) -> None:
-        """Drop all entries, and those that are pushed while entries are destroyed."""
+        """Drop all entries, which never run, and those that are pushed while entries are destroyed."""
         while self._count:
-            for runnable in self._ring:
-                if runnable is not None:
-                    runnable._give_up()
-            self._replace([None] * SMALL_RING)
-
-    def _replace(self, small: "list[Runnable | None]") -> None:
-        # Destroying an entry may push another (a coroutine that is closed), so the indices must be right before that.
-        dropped = self._ring
-        self._ring = small
-        self._mask = SMALL_RING - 1
-        self._is_large = False
-        self._limit = self._mask if self._sampler is None else -1
-        self._first = 0
-        self._count = 0
-        del dropped
+            for runnable in self.take():
+                runnable._give_up()
 
     def _grow(self) -> None:
         ring = self._ring

@@ -6,7 +6,9 @@ all when loopcore is compiled: its tasks are in a separate list (`_native/tasks.
 includes that list. From 3.14 on the registries are inside the interpreter, and asyncio's functions are the only way to
 write them.
 
-A task is removed from the list when it is done, not when it is collected: `all_tasks` omits done tasks anyway.
+loopcore's own tasks are removed when they are done, not when they are collected: `all_tasks` omits done tasks anyway.
+Where a task is an `asyncio.Task` (loopcore.kernel.visible, from 3.14 on), the interpreter lists it when it is made and
+removes it when it is destroyed; nothing here does.
 """
 
 import sys
@@ -96,17 +98,20 @@ def as_running_loop(loop: Any) -> Iterator[None]:
 
 
 def enlist(task: Any) -> None:
-    """Make `task` visible to `asyncio.all_tasks`, by a weak reference."""
+    """Make `task` visible to `asyncio.all_tasks`, by a weak reference.
+
+    Not if it is the step of an `asyncio.Task` (`_is_seen`), which the interpreter has listed.
+    """
     if task._registration:
         return  # `__init__` was called again
-    if not _DIRECT:
+    if _DIRECT:
+        reference = ref(task, _known._remove)
+        _known.data.add(reference)
+        task._registration = reference
+    else:
         if not task._is_seen:
-            _tasks._register_task(task)
+            enlist_elsewhere(task)
         task._registration = 1
-        return
-    reference = ref(task, _known._remove)
-    _known.data.add(reference)
-    task._registration = reference
 
 
 def delist(task: Any) -> None:

@@ -43,7 +43,7 @@ class Runnable:
         return self
 
     def _give_up(self) -> None:
-        """Drop the references that this holds until it runs. The loop is closed, so it never runs."""
+        """Drop what this holds until it runs: the loop is closed, so it never runs."""
 
     def _takes_note(self, result: Any) -> bool:
         """Note the result of a Send, before callbacks run in this tick; return whether this object needs a turn."""

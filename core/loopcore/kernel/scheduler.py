@@ -552,11 +552,7 @@ class Scheduler:
         if self._policy is not None:
             self._policy.drop()
         self.inbox.discard()
-        if len(self.ready):
-            for runnable in self.ready.take():
-                if isinstance(runnable, Handle):
-                    runnable.cancel()  # another thread may hold the handle, and can ask whether it will ever run
-            self.ready.clear()
+        self.ready.clear()
         self.timers.clear()
         self.microtasks.clear()
         if self._has_phase_callbacks:

@@ -2,8 +2,8 @@ cimport cython
 
 from loopcore.kernel.handle cimport TimerHandle, TimerKeeper
 
-cdef Py_ssize_t _FEW
-cdef Py_ssize_t _MANY
+cdef Py_ssize_t _COMPACT_ABOVE
+cdef Py_ssize_t _SORT_FROM
 cdef double _NEVER
 
 
@@ -29,8 +29,9 @@ cdef class TimerHeap(TimerKeeper):
     cpdef object clear(self)
     @cython.locals(count=Py_ssize_t, live=list)
     cdef int _drop_cancelled(self) except -1
-    @cython.locals(timer=TimerHandle)
     cdef int _move_new(self) except -1
+    @cython.locals(timer=TimerHandle)
+    cdef int _move_reversed(self) except -1
     @cython.locals(new=list, run=list)
     cdef int _sort_new(self) except -1
     @cython.locals(first=TimerHandle, other=TimerHandle)

@@ -26,8 +26,8 @@ COMPACT_ABOVE = 64
 SORT_FROM = 256
 """From this number on, new timers are sorted into the run."""
 
-_FEW = COMPACT_ABOVE
-_MANY = SORT_FROM
+_COMPACT_ABOVE = COMPACT_ABOVE
+_SORT_FROM = SORT_FROM
 _NEVER = float("inf")
 
 
@@ -41,7 +41,7 @@ class TimerHeap(TimerKeeper):
         self.earliest: float = _NEVER
         """No timer is due before this time; infinity if there is none. Read in every tick."""
         self._new: list[TimerHandle] = []
-        self._new_limit: int = 2 * _FEW
+        self._new_limit: int = 2 * _COMPACT_ABOVE
         self._heap: list[TimerHandle] = []
         self._run: list[TimerHandle] = []  # the first is the last entry
         self._last_sequence: int = 0
@@ -77,7 +77,7 @@ class TimerHeap(TimerKeeper):
         while True:
             if self._new:
                 self._move_new()
-            if self.cancelled_count > _FEW and self.cancelled_count * 2 > self._settled():
+            if self.cancelled_count > _COMPACT_ABOVE and self.cancelled_count * 2 > self._settled():
                 self._compact()
             first = self._first()
             if first is not None and first._cancelled:
@@ -142,24 +142,31 @@ class TimerHeap(TimerKeeper):
             self._new[:count] = live
             self.cancelled_count -= count - len(live)
             count = len(live)
-        self._new_limit = 2 * (count + _FEW)
+        self._new_limit = 2 * (count + _COMPACT_ABOVE)
 
     def _move_new(self) -> None:
-        if len(self._new) >= _MANY and len(self._new) >= len(self._run):
+        if len(self._new) >= _SORT_FROM and len(self._new) >= len(self._run):
             self._sort_new()
         else:
             self._new.reverse()  # the last is taken first; timers that were set in order rise least
-            while self._new:
-                self._heap.append(None)  # type: ignore[arg-type]  # first: if memory is short, no timer is lost
-                timer = self._new.pop()
-                if timer._cancelled:
-                    self._heap.pop()
-                    timer._keeper = None
-                    self.cancelled_count -= 1
-                else:
-                    self._rise(timer, len(self._heap) - 1)
-                del timer
-        self._new_limit = 2 * _FEW
+            try:
+                self._move_reversed()
+            except MemoryError:
+                self._new.reverse()
+                raise
+        self._new_limit = 2 * _COMPACT_ABOVE
+
+    def _move_reversed(self) -> None:
+        while self._new:
+            self._heap.append(None)  # type: ignore[arg-type]  # first: if memory is short, no timer is lost
+            timer = self._new.pop()
+            if timer._cancelled:
+                self._heap.pop()
+                timer._keeper = None
+                self.cancelled_count -= 1
+            else:
+                self._rise(timer, len(self._heap) - 1)
+            del timer
 
     def _sort_new(self) -> None:
         new: list[TimerHandle] = self._new

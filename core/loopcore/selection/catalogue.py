@@ -127,28 +127,25 @@ class Catalogue:
                 own = name.lower() == OWN_DISTRIBUTION
                 made = Declaration(entry.name, entry.value, f"{name} {version}".strip(), own, entry.load)
                 installed.setdefault(entry.name, []).append(made)
-            if not any(each.own for found in installed.values() for each in found):
-                self._add_without_metadata(installed)
+            any_own = any(each.own for found in installed.values() for each in found)
+            if not any_own and not any(metadata.distributions(name=OWN_DISTRIBUTION)):  # this search takes longer
+                for name, target in self._declared_without_metadata().items():
+                    load = metadata.EntryPoint(name, target, self.group).load
+                    made = Declaration(name, target, f"{OWN_DISTRIBUTION}, without metadata", True, load)
+                    installed.setdefault(name, []).append(made)
             self._installed = installed
         return self._installed
 
-    def _add_without_metadata(self, installed: dict[str, list[Declaration]]) -> None:
-        """Add what `loopcore_backends` or `loopcore_plugins` declares, if loopcore's metadata are missing (frozen)."""
-        from importlib import import_module, metadata
+    def _declared_without_metadata(self) -> dict[str, str]:
+        """Return the table of entry points in `loopcore_backends` or `loopcore_plugins`, for a copy without metadata.
 
-        try:
-            metadata.distribution(OWN_DISTRIBUTION)
-            return
-        except metadata.PackageNotFoundError:
-            pass
-        try:
-            declared: dict[str, str] = import_module(self.group.replace(".", "_")).DECLARED
-        except ImportError:
-            return
-        for name, target in declared.items():
-            load = metadata.EntryPoint(name, target, self.group).load
-            made = Declaration(name, target, f"{OWN_DISTRIBUTION}, without metadata", True, load)
-            installed.setdefault(name, []).append(made)
+        Empty if that package is missing: core may be copied alone, to run on a third party's backend. The group
+        `loopcore.commands` has no such package.
+        """
+        from importlib import import_module, util
+
+        package = self.group.replace(".", "_")
+        return import_module(package).DECLARED if util.find_spec(package) else {}
 
     def _what_exists(self) -> str:
         names = self.names()

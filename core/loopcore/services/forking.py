@@ -22,7 +22,7 @@ import errno
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.probes import Probes
@@ -31,8 +31,10 @@ from loopcore.kernel.runnable import Runnable, run
 from loopcore.ports.completion import Completion, CompletionBackend
 from loopcore.ports.operations import CONNECT, Operation
 from loopcore.ports.readiness import ProbeResult, ReadinessBackend, ReadyEvent
-from loopcore.services.executor import Executors
 from loopcore.services.signals import Signals
+
+if TYPE_CHECKING:
+    from loopcore.services.executor import Executors
 
 
 class ForkHost(Protocol):
@@ -46,7 +48,7 @@ class ForkHost(Protocol):
     inbox: Inbox
     probes: Probes
     _signals: Signals
-    _executors: Executors
+    _executors: "Executors"
 
     def is_closed(self) -> bool: ...
 

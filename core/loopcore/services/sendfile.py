@@ -45,8 +45,10 @@ Note = Callable[[int], object]
 class FileHost(Protocol):
     """The loop as this module uses it."""
 
-    backend: Any
     completions: Completions | None
+
+    @property
+    def backend(self) -> Any: ...
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
 

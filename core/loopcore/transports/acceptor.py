@@ -5,8 +5,8 @@ forgets the number first, and never gives an event of this tick to an entry made
 released the number when `cancel` returns. A connection that such a port had already accepted, but reports later, is
 closed.
 
-Thread: the loop's own. No error stops accepting for good. An error of one connection is left to the server; an error of
-the process or system (no descriptors, no memory) is reported, and accepting resumes after a second.
+Thread: the loop's own. No error stops accepting for good. An error of one connection is left to the server, and the
+next one is accepted. Any other (no descriptors, no memory) is reported, and accepting resumes after a second.
 """
 
 import errno
@@ -42,6 +42,19 @@ RETRY_DELAY: Final = 1.0
 
 OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
+_NAMES = (
+    "EPROTO",
+    "ENOPROTOOPT",
+    "EOPNOTSUPP",
+    "EPERM",
+    "ENETDOWN",
+    "ENETUNREACH",
+    "EHOSTDOWN",
+    "EHOSTUNREACH",
+    "ENONET",
+)
+OF_ONE_CONNECTION: Final = {getattr(errno, name) for name in _NAMES if hasattr(errno, name)}
+"""accept(2), "Error handling": what became of a connection that waited in the queue. The next one may be fine."""
 
 INTERNET: Final = (socket.AF_INET, socket.AF_INET6)
 NON_BLOCKING: Final = getattr(socket, "SOCK_NONBLOCK", 0)
@@ -130,7 +143,7 @@ class Acceptor(Runnable):
         extra = {"peername": address}
         if self.name is not None:
             extra["sockname"] = self.name
-        if not self._inherits:
+        if self._is_internet and not self._inherits:
             self._inherits = has_no_delay(connection)
         note_no_delay(self.server, self._inherits)
         run_in_context(self.context.copy(), self._open, (connection, extra))
@@ -255,10 +268,13 @@ def accept_one(sock: socket.socket) -> tuple[int, Any] | None:
     Where SOCK_NONBLOCK does not exist, the descriptor is left blocking.
     """
     try:
-        # socket.accept() is built on `_accept`, on every Python; this leaves out its socket object and the enums.
+        # Private, but socket.accept() is built on it, on every Python. That method makes a socket object, which would
+        # be detached at once: 3.9 us instead of 2.3 for each connection (Python 3.14; 5.5 instead of 2.2 on 3.11).
         made, address = sock._accept()  # type: ignore[attr-defined]
-    except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-        return None
+    except OSError as exc:
+        if _concerns_one(exc):
+            return None
+        raise
     if NON_BLOCKING:
         os.set_blocking(made, False)
     return made, address
@@ -266,4 +282,5 @@ def accept_one(sock: socket.socket) -> tuple[int, Any] | None:
 
 def _concerns_one(exc: OSError) -> bool:
     """Return whether `exc` concerns a single connection, or nothing at all."""
-    return isinstance(exc, BlockingIOError | InterruptedError | ConnectionAbortedError)
+    nothing = isinstance(exc, BlockingIOError | InterruptedError | ConnectionAbortedError)
+    return nothing or exc.errno in OF_ONE_CONNECTION

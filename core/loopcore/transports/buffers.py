@@ -10,10 +10,10 @@ from loopcore.transports.driver import Buffer
 COPY_LIMIT: Final = 4096
 """Bytes below which a copy is cheaper than a view."""
 
-MANY: Final = 1024
+VECTOR_LIMIT: Final = 1024
 """Most items in one vectored send (IOV_MAX on Linux, the BSDs and macOS). Small items beyond that are joined."""
 JOINED_LIMIT: Final = 1024 * 1024
-"""Joining limit: MANY items are joined if together they have at most this many bytes."""
+"""Joining limit: VECTOR_LIMIT items are joined if together they have at most this many bytes."""
 
 
 def immutable(data: Any) -> Buffer:
@@ -34,18 +34,18 @@ def immutable(data: Any) -> Buffer:
 
 
 def join_last(queue: list[Buffer]) -> None:
-    """Join the last `MANY` items of a queue if they are small.
+    """Join the last `VECTOR_LIMIT` items of a queue if they are small.
 
     Each send removes at most that many items from the front of the list, which moves all the others: with a million
     items, that would take most of the time.
     """
-    queue[-MANY:] = join_small(queue[-MANY:])
+    queue[-VECTOR_LIMIT:] = join_small(queue[-VECTOR_LIMIT:])
 
 
 def join_small(items: list[Buffer]) -> list[Buffer]:
-    """Return `items` with each run of `MANY` joined where they are small."""
+    """Return `items` with each run of `VECTOR_LIMIT` joined where they are small."""
     result: list[Buffer] = []
-    for start in range(0, len(items), MANY):
-        part = items[start : start + MANY]
+    for start in range(0, len(items), VECTOR_LIMIT):
+        part = items[start : start + VECTOR_LIMIT]
         result += [b"".join(part)] if sum(map(len, part)) <= JOINED_LIMIT else part
     return result

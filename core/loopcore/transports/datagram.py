@@ -78,7 +78,7 @@ class DatagramTransport(Connection):
         self._lost_writes: int = 0
         self._driver: DatagramDriver = make_datagram_driver(scheduler, self, sock, self._context)
         self.set_protocol(protocol)
-        self._open_soon(connection_made, self._start_reading, waiter)
+        self._open_soon(connection_made, waiter)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

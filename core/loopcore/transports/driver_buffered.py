@@ -9,7 +9,7 @@ Thread: the loop's own.
 import socket
 from typing import TYPE_CHECKING, Final
 
-from loopcore.transports.buffers import MANY, join_last
+from loopcore.transports.buffers import VECTOR_LIMIT, join_last
 from loopcore.transports.driver import Buffer, Sink, StreamDriver
 
 try:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from loopcore.kernel.scheduler import Scheduler
 
-VECTOR_LIMIT = MANY
 _VECTOR_LIMIT = VECTOR_LIMIT
 RECEIVE_SIZES: Final = (16 * 1024, 64 * 1024, 120 * 1024)
 """Bytes requested by a receive: small, medium, large. The small size is copied exactly; the large one is below 128 KiB,

@@ -27,7 +27,7 @@ cdef class Connection(FlowControl):
 
     cdef object _begin(self, Scheduler loop, dict extra)
     cdef object _own_descriptor(self)
-    cdef object _open_soon(self, object connection_made, object start_reading, object waiter)
+    cdef object _open_soon(self, object connection_made, object waiter)
     cpdef object set_protocol(self, object protocol)
     cdef object _resolve_extra(self, object name)
     cpdef object _start_reading(self)

@@ -64,6 +64,8 @@ class MultishotReceiver(Runnable):
         """Whether the driver has not taken everything yet, and the port will not report it again."""
 
     def __repr__(self) -> str:
+        if self._driver is None:
+            return f"<{type(self).__name__} closed>"
         return f"<{type(self).__name__} of {self._driver!r}>"
 
     def use(self, operation: Operation) -> None:

@@ -100,7 +100,7 @@ class PipeTransport(Connection):
         self._begin(scheduler, {**(extra or {}), "pipe": pipe})
         self._protocol = protocol
         self._driver: StreamDriver = make_pipe_driver(scheduler, self, pipe, self._context, mode, writes)
-        self._open_soon(connection_made, self._start_reading, waiter)
+        self._open_soon(connection_made, waiter)
 
     @property
     def _pipe(self) -> Any:

@@ -19,7 +19,7 @@ from asyncio import BufferedProtocol, constants
 from typing import TYPE_CHECKING, Any, Final
 
 from loopcore.log import logger
-from loopcore.transports.buffers import MANY, immutable, join_small
+from loopcore.transports.buffers import VECTOR_LIMIT, immutable, join_small
 from loopcore.transports.clients import attach, needs_no_delay
 from loopcore.transports.driver import StreamDriver
 from loopcore.transports.lifecycle import LOST, OPEN, Connection, disable_nagle, initial_extra_info, resolve
@@ -98,7 +98,7 @@ class StreamTransport(Connection):
         if server is not None:
             attach(server, self)
             self._server = server
-        self._open_soon(connection_made, self._start_reading, waiter)
+        self._open_soon(connection_made, waiter)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Call `protocol` from now on; received bytes that were not delivered yet go to it."""
@@ -211,7 +211,7 @@ class StreamTransport(Connection):
         if self._refuses and self._refuse("writelines()", "writelines", len(items)):
             return
         driver = self._driver
-        for item in items if len(items) <= MANY else join_small(items):
+        for item in items if len(items) <= VECTOR_LIMIT else join_small(items):
             size = len(item)
             if size:
                 driver.write(item, size)

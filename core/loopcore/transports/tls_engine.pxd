@@ -2,7 +2,7 @@ cimport cython
 
 
 cdef int _OPEN, _FLUSHING
-cdef int _MANY
+cdef int _VECTOR_LIMIT
 cdef Py_ssize_t _BATCH
 cdef object _WHOLE
 

@@ -25,7 +25,7 @@ returned, and the error waits in `failure`. Sizes are in bytes. Thread: any, one
 
 from typing import Any, Final, TypeAlias
 
-from loopcore.transports.buffers import MANY, join_last
+from loopcore.transports.buffers import VECTOR_LIMIT, join_last
 
 try:
     import ssl
@@ -71,7 +71,7 @@ BATCH_LIMIT = 7 * RECORD_LIMIT
 
 # C variables when compiled, for use with each message: the names that others import are looked up as Python objects.
 _OPEN, _FLUSHING = OPEN, FLUSHING
-_MANY = MANY
+_VECTOR_LIMIT = VECTOR_LIMIT
 _WHOLE, _BATCH = RECORD_LIMIT, BATCH_LIMIT
 
 # SSLSyscallError without an error of the system: OpenSSL found the BIO empty and reports it in another way.
@@ -238,7 +238,7 @@ class TlsEngine:
         queue = self._queue
         queue.append(item)
         self.unencrypted += size
-        if len(queue) % _MANY == 0:
+        if len(queue) % _VECTOR_LIMIT == 0:
             join_last(queue)
 
     def sendable(self) -> bool:

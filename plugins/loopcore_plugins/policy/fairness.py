@@ -20,7 +20,7 @@ from loopcore.errors import UsageError
 from loopcore_plugins.policy.budget import Budget
 from loopcore_plugins.policy.marks import group_of
 
-_FEW: Final = 64
+_GROUPS_KEPT: Final = 64
 """Up to this number of groups, forgotten ones are not searched for."""
 
 
@@ -83,14 +83,14 @@ class FairOrder:
         """The account of the group that was served last; no waiting group has a smaller one."""
         self._running: _Group | None = None
         self._began_at = 0
-        self._many = _FEW
+        self._forget_from = _GROUPS_KEPT
 
     def push(self, runnable: Any) -> None:
         """Add `runnable`."""
         name = group_of(runnable)
         group = self._groups.get(name)
         if group is None:
-            if len(self._groups) >= self._many:
+            if len(self._groups) >= self._forget_from:
                 self._forget(self._clock())
             group = self._groups[name] = _Group(self._floor)
         group.queue.append(runnable)
@@ -139,4 +139,4 @@ class FairOrder:
             or group is self._running
             or (group.used > self._floor and now - group.served_at < self._debt_ns)
         }
-        self._many = max(_FEW, 2 * len(self._groups))
+        self._forget_from = max(_GROUPS_KEPT, 2 * len(self._groups))

@@ -23,5 +23,5 @@ def is_peer(spec: LoopSpec) -> bool:
 
 
 def has_floor(row: Row, spec: LoopSpec) -> bool:
-    """Whether the floor has such a row; true for what is no floor."""
+    """Whether `spec` has such a row: every loop does, the floor has only some."""
     return spec.name != FLOOR or (isinstance(row, NetRow) and row.has_floor)

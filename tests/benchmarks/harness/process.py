@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from loopcore_bench import process
@@ -13,5 +12,4 @@ ROOT = str(Path(__file__).resolve().parents[3])
 
 def module_command(spec: LoopSpec, module: str) -> list[str]:
     """The command line that runs a module of this folder on the interpreter of the loop."""
-    spec = dataclasses.replace(spec, sources=(*spec.sources, ROOT))
-    return process.module_command(spec, f"tests.benchmarks.harness.{module}")
+    return process.module_command(spec, f"tests.benchmarks.harness.{module}", ROOT)

@@ -102,7 +102,7 @@ def _streams(module: str) -> Start:
 
     async def start(end: Endpoint) -> None:
         loop = asyncio.get_running_loop()
-        # Only loopcore has streams of its own; those of the others are asyncio's.
+        # Only loopcore brings its own streams; the other loops use asyncio's.
         own = module != "asyncio" and type(loop).__module__.partition(".")[0] == "loopcore"
         start_server: Any = importlib.import_module("loopcore" if own else "asyncio").start_server
         limit = max(1 << 16, 2 * end.size)

@@ -12,6 +12,7 @@ from loopcore.kernel.inbox import Inbox
 from loopcore.kernel.limits import POSTS_BEFORE_YIELD, YIELD_SECONDS
 from loopcore.kernel.own_tasks import OwnTasks
 from loopcore.kernel.ready import ReadyQueue
+from loopcore.kernel.runnable import Runnable
 from loopcore.kernel.scheduler import Scheduler
 from loopcore.testing import ScriptedBackend, VirtualClock
 
@@ -116,6 +117,23 @@ def test_what_an_interrupt_leaves_in_the_inbox_is_looked_for() -> None:
     with pytest.raises(KeyboardInterrupt):
         inbox.drain_into(ready)
     assert (len(ready), len(inbox), inbox._woken) == (1, 1, True)
+
+
+@needs_python
+def test_a_callback_for_which_there_is_no_memory_stays_the_first() -> None:
+    class Full(ReadyQueue):
+        def push(self, runnable: Runnable) -> None:
+            if len(self) == 1:
+                raise MemoryError
+            ReadyQueue.push(self, runnable)
+
+    inbox, ready = Inbox(list), Full()
+    first, second, third = handle(), handle(), handle()
+    for one in (first, second, third):
+        inbox.post(one, running=False)
+    with pytest.raises(MemoryError):
+        inbox.drain_into(ready)
+    assert (ready.take(), inbox.take()) == ([first], [second, third])
 
 
 def test_what_is_left_in_the_inbox_when_the_backend_changes_is_still_run() -> None:

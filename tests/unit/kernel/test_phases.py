@@ -196,7 +196,7 @@ def test_the_urgent_queues_are_emptied_after_callbacks_of_every_phase(
 ) -> None:
     def schedule(callback: Any, *args: Any) -> None:
         if phase == "io":
-            fd = 5 + len(reactor.readiness)
+            fd = 5 + len(reactor.readiness.watched())
             watch(reactor, fd, callback, *args)
             backend.script = type(backend.script)([[(fd, READ) for fd in reactor.readiness.watched()]])
         elif phase == "immediate":

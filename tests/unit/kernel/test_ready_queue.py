@@ -11,10 +11,16 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from loopcore.kernel import ready as ready_module
+from loopcore.kernel.handle import Handle
 from loopcore.kernel.ready import LARGE_RING, SMALL_RING, ReadyQueue
 from loopcore.kernel.runnable import Runnable
 
 compiled = not ready_module.__file__.endswith(".py")
+
+
+class Quiet:
+    def get_debug(self) -> bool:
+        return False
 
 
 class Numbered(Runnable):
@@ -85,6 +91,16 @@ def test_what_was_popped_is_not_kept_alive() -> None:
     queue.pop()
     gc.collect()
     assert freed == [1]
+
+
+def test_a_handle_that_is_dropped_is_cancelled() -> None:
+    queue = ReadyQueue()
+    handles = [Handle(print, (), Quiet()) for _ in range(3)]  # type: ignore[arg-type]
+    for handle in handles:
+        queue.push(handle)
+    queue.clear()
+    assert [handle.cancelled() for handle in handles] == [True] * 3
+    assert len(queue) == 0
 
 
 def test_a_finalizer_that_pushes_while_the_ring_grows_loses_nothing() -> None:

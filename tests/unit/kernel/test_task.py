@@ -329,3 +329,24 @@ async def test_a_cancelled_gather_leaves_its_child_the_exception() -> None:
     await asyncio.wait([task])
     assert task.cancelled()
     assert isinstance(child.exception(), ValueError)
+
+
+def test_a_task_that_is_ready_when_its_loop_closes_is_freed_at_once(loop: Loop) -> None:
+    async def main() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    reports: list[str] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
+    gc.disable()
+    try:
+        task = loop.create_task(main())
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        gone = weakref.ref(task)
+        del task
+        loop.close()
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert reports == ["Task was destroyed but it is pending!"]

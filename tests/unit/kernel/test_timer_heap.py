@@ -114,6 +114,10 @@ class TimerHeapMachine(RuleBasedStateMachine):
     def earliest_is_never_later_than_the_first_live_timer(self) -> None:
         assert self.heap.earliest <= min((timer.when() for timer in self.live), default=NEVER)
 
+    @invariant()
+    def the_others_are_counted_as_cancelled(self) -> None:
+        assert self.heap.cancelled_count == len(self.heap) - len(self.live)
+
 
 TimerHeapMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestTimerHeapAgainstASortedList = TimerHeapMachine.TestCase
@@ -189,6 +193,16 @@ def test_the_others_fire_in_order_when_the_first_of_many_are_cancelled() -> None
         timer.cancel()
     assert owner.timers.next_deadline() == in_order[half].when()
     assert owner.timers.pop_due(NEVER) == in_order[half:]
+
+
+@pytest.mark.parametrize("later", [0.5, 1.5])
+def test_a_crowd_and_a_timer_that_was_set_after_it_fire_in_order(later: float) -> None:
+    owner = Owner()
+    crowd = [owner.set(1.0 + number / SORT_FROM) for number in range(SORT_FROM)]
+    owner.timers.next_deadline()  # sorts them
+    crowd.append(owner.set(later))
+    crowd.sort(key=TimerHandle.when)
+    assert owner.timers.pop_due(3.0) == crowd
 
 
 def test_a_timer_that_is_set_cannot_be_made_again() -> None:
