@@ -144,7 +144,7 @@ def draw_tick() -> str:
 
 
 def draw_layers() -> str:
-    """The layers from top to bottom, each with what backends and plugins import of it."""
+    """The layers from top to bottom, each with the imports of it by backends and plugins."""
     columns = {who: 284 + 62 * number for number, who in enumerate(STRANGERS)}
     parts = [text(x, 14, who, "dim middle") for who, x in columns.items()]
     y = 24
