@@ -1,6 +1,7 @@
 /* What Python cannot say about the interpreter: steps of coroutines, calls in a context, clocks without an object.
  *
- * interpreter.py has the same functions in Python. Public C API only, for Python 3.11 and later. */
+ * interpreter.py has the same functions in Python; what it calls `advance` is `loopcore_send_or_throw` here, without the
+ * task. Public C API only, for Python 3.11 and later. */
 
 #ifndef LOOPCORE_INTERPRETER_H
 #define LOOPCORE_INTERPRETER_H
@@ -77,7 +78,7 @@ loopcore_returned_value(void)
  * or in the current one if that is None. Return the object it yielded (`how` is PYGEN_NEXT), its result (PYGEN_RETURN),
  * or the exception that it raised (PYGEN_ERROR). No StopIteration is made for a result. */
 static inline PyObject *
-loopcore_advance(PyObject *coro, PyObject *thrown, PyObject *context, int *how)
+loopcore_send_or_throw(PyObject *coro, PyObject *thrown, PyObject *context, int *how)
 {
     PyObject *outcome = NULL;
     if (context != Py_None && PyContext_Enter(context) < 0) {

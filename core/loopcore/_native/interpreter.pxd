@@ -3,7 +3,7 @@
 cdef extern from "loopcore/_native/interpreter.h":
     object run_in_context "loopcore_run_in_context" (object context, object callback, tuple args)
     object call_in_context "loopcore_call_in_context" (object context, object callback, object args)
-    object send_or_throw "loopcore_advance" (object coro, object thrown, object context, int *how)
+    object send_or_throw "loopcore_send_or_throw" (object coro, object thrown, object context, int *how)
     void stop_with "loopcore_stop_with" (object value) noexcept
     double monotonic "loopcore_monotonic" () noexcept
     long long monotonic_ns "loopcore_monotonic_ns" () noexcept

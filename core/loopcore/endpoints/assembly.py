@@ -22,11 +22,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from loopcore.endpoints.accepted import StreamOpener
 from loopcore.endpoints.connect import Connector
 from loopcore.endpoints.datagram import DatagramEndpoints
 from loopcore.endpoints.listen import Listener
 from loopcore.endpoints.needs import NameResolver, ProtocolFactory, SocketConnector
+from loopcore.endpoints.opener import StreamOpener
 from loopcore.endpoints.pipes import PipeEndpoints
 from loopcore.endpoints.process import ProcessEndpoints
 from loopcore.endpoints.sendfile import FileSender

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from loopcore.endpoints.accepted import StreamOpener, require_stream
 from loopcore.endpoints.addresses import interleave as interleave_families
 from loopcore.endpoints.addresses import resolve
 from loopcore.endpoints.needs import (
@@ -22,6 +21,7 @@ from loopcore.endpoints.needs import (
     ProtocolFactory,
     SocketConnector,
 )
+from loopcore.endpoints.opener import StreamOpener, require_stream
 from loopcore.endpoints.race import race
 from loopcore.endpoints.tls import SslArgument, TlsSettings, refuse_tls_socket, tls_settings
 from loopcore.log import logger

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from loopcore.endpoints.accepted import require_stream
 from loopcore.endpoints.addresses import resolve
 from loopcore.endpoints.connect import bind_error
 from loopcore.endpoints.needs import AddressInfo, NameResolver, ProtocolFactory, ServerFactory
+from loopcore.endpoints.opener import require_stream
 from loopcore.endpoints.tls import SslArgument, refuse_bool, refuse_tls_socket, tls_settings
 from loopcore.log import logger
 

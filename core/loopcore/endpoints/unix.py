@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from loopcore.endpoints.accepted import StreamOpener
 from loopcore.endpoints.listen import serve
 from loopcore.endpoints.needs import Connection, ProtocolFactory, ServerFactory, SocketConnector
+from loopcore.endpoints.opener import StreamOpener
 from loopcore.endpoints.tls import SslArgument, refuse_bool, tls_settings
 from loopcore.log import logger
 

@@ -7,7 +7,7 @@ from typing import Final
 
 CLOSED: Final = 1
 """`close` was called, or the loop's `__init__` never ran."""
-IDLE: Final = 2
+NOT_RUNNING: Final = 2
 """The loop is not running."""
 DEBUG: Final = 4
 """Debug mode is on."""

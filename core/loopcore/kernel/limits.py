@@ -1,4 +1,4 @@
-"""Limits of a tick, a wait and a receive. Four are defaults of a loop's settings (loopcore.selection.environment)."""
+"""Limits of a tick, a wait and a receive. Some are defaults of a loop's settings (loopcore.selection.environment)."""
 
 POLL_SKIP_TICKS = 61
 """Ticks in a row without a poll, while callbacks are ready and nothing is watched; like tokio's event interval."""

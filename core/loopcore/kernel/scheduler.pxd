@@ -16,7 +16,7 @@ from loopcore.kernel.task_makers cimport ClassTasks
 from loopcore.kernel.timers cimport TimerHeap
 
 cdef int _CLOSED
-cdef int _IDLE
+cdef int _NOT_RUNNING
 cdef int _DEBUG
 cdef int _WATCHING_HANDLES
 cdef int _WATCHING_TICKS

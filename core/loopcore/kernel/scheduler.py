@@ -72,7 +72,7 @@ else:
         run_phases,
     )
 
-_CLOSED, _IDLE, _DEBUG = flags.CLOSED, flags.IDLE, flags.DEBUG
+_CLOSED, _NOT_RUNNING, _DEBUG = flags.CLOSED, flags.NOT_RUNNING, flags.DEBUG
 _WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
 _THREADSAFE, _READY = THREADSAFE, READY
 _NO_EVENTS = phases.NO_EVENTS
@@ -131,7 +131,7 @@ class Scheduler:
         self.watching: bool = False
         """Whether a plugin watches handles and tasks."""
         self.watching_transports: bool = False
-        self._slow_path_flags: int = _IDLE
+        self._slow_path_flags: int = _NOT_RUNNING
         self._observed: bool = False  # callbacks are; the runner is an ObservedRunner
         self._tick_observed: bool = False
         self._has_phase_callbacks: bool = False
@@ -277,7 +277,7 @@ class Scheduler:
         callback posted before the close that has not run by then is cancelled, so its handle shows that it never will.
         A thread that posts faster than the loop gets the GIL sleeps for a moment now and then (docs/adr/0014).
         """
-        if self._slow_path_flags & ~_IDLE:
+        if self._slow_path_flags & ~_NOT_RUNNING:
             handle = self._make_watched(callback, args, context, "threadsafe", "call_soon_threadsafe")
         else:
             handle = make_handle(callback, args, self, context)
@@ -289,7 +289,7 @@ class Scheduler:
             return handle
         if self._sampler is not None:
             self._sampler.stamp(handle, _THREADSAFE)
-        self.inbox.post(handle, not self._slow_path_flags & _IDLE)
+        self.inbox.post(handle, not self._slow_path_flags & _NOT_RUNNING)
         if self._slow_path_flags & _CLOSED:
             # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
             self.inbox.discard()
@@ -480,7 +480,7 @@ class Scheduler:
 
     def _empty_inbox_while_idle(self) -> None:
         # no tick drains them, and callbacks scheduled later must not overtake them
-        if self._slow_path_flags & _IDLE:
+        if self._slow_path_flags & _NOT_RUNNING:
             self._empty_inbox()
 
     def _empty_inbox(self) -> None:
@@ -503,7 +503,7 @@ class Scheduler:
         try:
             self._thread_id = threading.get_ident()
             self._owner = get_ident()
-            self._slow_path_flags &= ~_IDLE
+            self._slow_path_flags &= ~_NOT_RUNNING
             self.poller.poll_next()
             if self._sampler is not None:
                 self._sampler.resume()
@@ -525,7 +525,7 @@ class Scheduler:
             self._deferred_events = None  # they are reported again
             self._thread_id = None
             self._owner = 0
-            self._slow_path_flags |= _IDLE
+            self._slow_path_flags |= _NOT_RUNNING
             if self._sampler is not None:
                 self._sampler.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)

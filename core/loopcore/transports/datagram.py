@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.kernel.formatting import describe_callback
 from loopcore.log import logger
 from loopcore.transports.driver import DatagramDriver
+from loopcore.transports.driver_choice import make_datagram_driver
 from loopcore.transports.driver_datagram import WRITE_FAILED
 from loopcore.transports.lifecycle import LOST, Connection, initial_extra_info
-from loopcore.transports.ports import make_datagram_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 
 if TYPE_CHECKING:

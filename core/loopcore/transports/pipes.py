@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final
 from loopcore.log import logger
 from loopcore.transports.buffers import immutable
 from loopcore.transports.driver import StreamDriver
+from loopcore.transports.driver_choice import make_pipe_driver
 from loopcore.transports.lifecycle import OPEN, Connection
-from loopcore.transports.ports import make_pipe_driver
 from loopcore.transports.stream import LOST_WRITES_BEFORE_WARNING
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from loopcore.kernel.probes import Probes
 from loopcore.kernel.readiness import Readiness
 from loopcore.transports.acceptor import Acceptor
 from loopcore.transports.clients import Clients
-from loopcore.transports.ports import make_acceptor
+from loopcore.transports.driver_choice import make_acceptor
 
 WAITS_FOR_CONNECTIONS: Final = sys.version_info >= (3, 12)
 """Whether `wait_closed` of a closed server waits until its connections have ended (gh-79033)."""

@@ -31,9 +31,9 @@ except ImportError:
     from loopcore import _cython as cython
 
 if cython.compiled:
-    from cython.cimports.loopcore.transports.ports import make_stream_driver
+    from cython.cimports.loopcore.transports.driver_choice import make_stream_driver
 else:
-    from loopcore.transports.ports import make_stream_driver
+    from loopcore.transports.driver_choice import make_stream_driver
 
 if TYPE_CHECKING:
     from loopcore.kernel.scheduler import Scheduler
