@@ -1,10 +1,10 @@
-"""Diagrams of the manual, drawn when it is built from the tables that the code itself goes by.
+"""Diagrams of the manual, drawn at build time from the tables that the code itself uses.
 
     ```{diagram} tick
     The caption.
     ```
 
-There is no drawing to keep up to date: `tick` comes from the kernel's phases, `layers` from the contracts that
+No drawing has to be kept up to date: `tick` comes from the kernel's phases, `layers` from the contracts that
 import-linter checks and the imports of our own packages, `ports` from the two protocols, `hooks` from the specs.
 `directives.py` puts them into pages; colours are the theme's (_static/loopcore.css). A diagram is as wide as a phone,
 so that nothing is shrunk there.
@@ -144,7 +144,7 @@ def draw_tick() -> str:
 
 
 def draw_layers() -> str:
-    """The layers from top to bottom, and beside each what backends and plugins import of it."""
+    """The layers from top to bottom, each with the imports of it by backends and plugins."""
     columns = {who: 284 + 62 * number for number, who in enumerate(STRANGERS)}
     parts = [text(x, 14, who, "dim middle") for who, x in columns.items()]
     y = 24

@@ -5,5 +5,5 @@ server, load) run one workload on one loop and print one line of JSON. Only the 
 loops are imported by name only, so a loop that is not installed costs no more than a printed reason.
 
 The published figures come from a larger harness, which builds on these modules: tests/benchmarks/harness in
-the repository. Method and pitfalls: docs/explanation/benchmarks.md.
+the repository. Method and pitfalls: docs/evidence/benchmarks.md.
 """

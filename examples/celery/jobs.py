@@ -3,9 +3,9 @@
     celery -A jobs worker --pool prefork --concurrency 2
     python -c 'import jobs; print(jobs.many.delay(3).get(timeout=10))'
 
-Celery itself is not asyncio: its worker calls plain functions. `alone` gives each call a loop of its own, which is
-simple, and right where nothing outlives the call. `many` goes to one loop that its process keeps running in a thread:
-whatever belongs to a loop, such as a pool of connections, is then made once for a process.
+Celery does not use asyncio: its worker calls plain functions. `alone` makes a loop for each call, which is
+simple, and right if nothing outlives the call. `many` uses one loop that its process keeps running in a thread:
+objects that belong to a loop, such as a pool of connections, are then made once for a process.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ app = Celery(
 )
 app.conf.update(task_always_eager=False, broker_connection_retry_on_startup=True)
 folder = os.environ.get("JOBS_FOLDER")
-if folder:  # the broker filesystem://, for a try without a server
+if folder:  # the broker filesystem://, for local testing
     app.conf.broker_transport_options = {
         "data_folder_in": folder,
         "data_folder_out": folder,
@@ -38,7 +38,7 @@ if folder:  # the broker filesystem://, for a try without a server
 
 
 class Background:
-    """A loop of loopcore's that runs in a thread, from `start` to `stop`. One for a process."""
+    """A loop that runs in a thread, from `start` to `stop`. One for each process."""
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -60,7 +60,7 @@ class Background:
             self.loop = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run it there, and wait for it here."""
+        """Run the coroutine on the loop, and wait for its result."""
         self.start()
         return block_on(coroutine, loop=self.loop)
 

@@ -70,7 +70,7 @@ async def connect(
 async def connect_protocol(
     address: Address, factory: Callable[[], P], receive_buffer_bytes: int | None = None
 ) -> tuple[asyncio.Transport, P]:
-    """Connect a protocol, for who has no use for streams. Raises OSError."""
+    """Connect a protocol, without streams. Raises OSError."""
     loop = asyncio.get_running_loop()
     sock = await _connected(address, receive_buffer_bytes)
     name = address.host if address.tls else None

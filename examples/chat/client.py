@@ -4,11 +4,11 @@
     ... client.py --host chat.example.org --tls             over TLS
     ... client.py --unix /tmp/chat                          over a Unix socket
 
-A line that is typed is posted to the group joined last, unless it starts with a slash: COMMANDS in terminal.py. What
-others say is shown meanwhile. Standard input may be a pipe: `echo hello | client.py --group tea` posts, waits for the
+A typed line is posted to the group joined last, unless it starts with a slash (COMMANDS in terminal.py). Messages of
+others are shown meanwhile. Standard input may be a pipe: `echo hello | client.py --group tea` posts, waits for the
 server's answer and leaves.
 
-Exit code 0 after /quit or the end of the input, 1 if there is no server or it went away, 2 for wrong arguments,
+Exit code 0 after /quit or the end of the input, 1 if the server cannot be reached or goes away, 2 for wrong arguments,
 130 after Ctrl-C.
 """
 

@@ -3,9 +3,9 @@
 A line is written by one call, and a request is served without an `await`, so messages never interleave and a request
 is atomic without a lock.
 
-A client that does not read fills its transport's buffer. Then its groups' tasks wait, and what they do not take from
-the channels is overwritten and counted there; nobody else waits. And no request of its is read: who does not read
-is not read from.
+A client that does not read fills its transport's buffer. Its groups' tasks then wait, and the lines that they do not
+take from the channels are overwritten and counted there; other clients do not wait. The server does not read requests
+of such a client either.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from messages import MAX_LINE, REQUESTS, Bye, Error, Join, Leave, List, Post, Qu
 from loopcore.sync import Closed, select, watch
 
 GRACE = 2.0
-"""Seconds that a closing connection has to take what was written to it; then it is cut."""
+"""Seconds that a closing connection has to send its buffer; then it is aborted."""
 
 BUFFER_BYTES = 16 * 1024
-"""What the transport holds for a slow member before it says so, and what the kernel is asked to hold: left to itself
-that is megabytes, all of it stale chat."""
+"""The high-water mark of the transport, and the size of the kernel's send buffer, whose default is megabytes: all of
+it would be stale chat."""
 
 
 class Connection:
@@ -51,7 +51,7 @@ class Connection:
                 selected = await select(self._read(), self._stopping.wait_for(bool))
                 await self._finish(selected.value)
         except* OSError:
-            pass  # the network failed, or the client is gone: nobody is left to be told
+            pass  # the network failed, or the client is gone
         finally:
             for group in self._memberships.names():
                 self._memberships.drop(group)

@@ -3,9 +3,9 @@
     python -m loopcore run examples/chat/demo.py
     python examples/chat/demo.py                    the same on asyncio's own loop
 
-Ann and Bob chat. Mallory sends garbage, gets errors, and chats on. Sloth joins and reads nothing while Ann posts a
-lot: nobody waits for Sloth, who is told afterwards how many messages went by. The exit code is 0 if everything
-came as the protocol promises (README.md), otherwise 1.
+Ann and Bob chat. Mallory sends garbage, gets errors, and continues to chat. Sloth joins and reads nothing while Ann
+posts a lot: the others do not wait for Sloth, whose client afterwards learns how many messages it missed. The exit code
+is 0 if all messages came as the protocol promises (README.md), otherwise 1.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ SLOTHS_BUFFER_BYTES = 16 * 1024
 
 
 class Actor:
-    """A client with a name, whose doings go to the transcript."""
+    """A client with a name, whose messages are printed."""
 
     def __init__(self, name: str, connection: ChatConnection) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class Actor:
         await self.connection.send(request)
 
     async def garbage(self, line: bytes, shown: str, code: str) -> None:
-        """Send a wrong line, and expect to be told so."""
+        """Send a wrong line, and expect an error."""
         self.say("->", shown)
         await self.connection.send_bytes(line)
         event = await self.next()

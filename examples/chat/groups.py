@@ -1,11 +1,11 @@
 """Groups and memberships. A group is a broadcast channel of encoded lines; a member has a receiver. No I/O.
 
-The channel keeps the last `capacity` lines, each once, however many members there are. Nobody waits for a slow
-member: what it has not seen is overwritten, its receiver says how much that was, exactly, and in that place it gets a
-Missed in place of the lines. So memory is bounded by the number of groups, not by the speed of their members.
+The channel keeps the last `capacity` lines, each once, however many members there are. Other members do not wait for
+a slow one: its unread lines are overwritten, and in their place it gets a Missed with their exact number. So memory is
+bounded by the number of groups, not by the speed of their members.
 
-Who asks for something has the answer at once, behind all that its group said before: it is drained from the
-receiver in the same step, so an answer is never among what was missed.
+A request is answered at once, after all earlier messages of its group: they are drained from the receiver in the same
+step, so an answer is never among the missed lines.
 """
 
 from messages import MAX_GROUPS, MAX_MEMBERS, Event, Joined, Left, Members, Missed, Posted, WireError, encode
@@ -13,11 +13,11 @@ from messages import MAX_GROUPS, MAX_MEMBERS, Event, Joined, Left, Members, Miss
 from loopcore.sync import Lagged, broadcast
 
 BATCH_BYTES = 64 * 1024
-"""What is taken from a channel at a time for a member that waits for more; a line may be as long as that itself."""
+"""How much a waiting member takes from a channel at a time; a single line may be as long."""
 
 
 class Group:
-    """A name, a channel, and who is in it."""
+    """A name, a channel, and its members."""
 
     def __init__(self, name: str, capacity: int) -> None:
         self.name = name
@@ -26,7 +26,7 @@ class Group:
         receiver.close()  # members subscribe for themselves
 
     def tell(self, event: Event) -> None:
-        """Say it to all who are members now."""
+        """Send it to all current members."""
         if self.members:
             self._sender.try_send(encode(event))  # encoded once, not once a member
 
@@ -46,7 +46,7 @@ class Member:
         self._receiver = group.subscribe()
 
     async def next(self) -> bytes:
-        """Return the lines that were not seen yet, one at least, when there is one. Raises Closed after `leave`.
+        """Wait for unseen lines, and return them. Raises Closed after `leave`.
 
         Cancelled, it has taken nothing.
         """
@@ -57,7 +57,7 @@ class Member:
         return first + self.unseen(BATCH_BYTES) if len(self._receiver) else first
 
     def unseen(self, enough_bytes: int | None = None) -> bytes:
-        """Return the lines that were not seen yet, perhaps none; about `enough_bytes` of them, or all."""
+        """Return the unseen lines, perhaps none; about `enough_bytes` of them, or all."""
         lines = []
         size = 0
         while len(self._receiver) and (enough_bytes is None or size < enough_bytes):
@@ -70,7 +70,7 @@ class Member:
         return b"".join(lines)
 
     def leave(self) -> None:
-        """See nothing more."""
+        """Receive nothing more."""
         self._receiver.close()
 
     def _told(self, gap: Lagged) -> bytes:
@@ -88,7 +88,7 @@ class Groups:
         return len(self._groups)
 
     def enter(self, group_name: str, name: str) -> Member:
-        """Return a new member, of whom nobody was told yet. Raises WireError, and then nothing has changed."""
+        """Return a new member, without announcing it. Raises WireError, and then nothing has changed."""
         group = self._groups.get(group_name)
         if group is None:
             group = Group(group_name, self._capacity)
@@ -101,7 +101,7 @@ class Groups:
         return member
 
     def exit(self, member: Member) -> None:
-        """End the membership; nobody is told."""
+        """End the membership without announcing it."""
         member.leave()
         group = member.group
         del group.members[member.name]
@@ -113,8 +113,8 @@ class Groups:
 class Memberships:
     """The groups that one connection is in, perhaps under another name in each.
 
-    Requests return what to send: what the group said before, and the answer. One that cannot be granted raises
-    WireError and has changed nothing.
+    Requests return the lines to send: earlier messages of the group, and the answer. A request that cannot be granted
+    raises WireError and has changed nothing.
     """
 
     def __init__(self, groups: Groups) -> None:
@@ -122,7 +122,7 @@ class Memberships:
         self._members: dict[str, Member] = {}
 
     def join(self, group: str, name: str) -> Member:
-        """Become a member, which is the first that it sees itself. All are told."""
+        """Become a member, and announce it to all members, the new one included."""
         if group in self._members:
             raise WireError("already-joined", f"you are in {group!r} already, as {self._members[group].name!r}")
         if len(self._members) >= MAX_GROUPS:
@@ -132,7 +132,7 @@ class Memberships:
         return member
 
     def leave(self, group: str) -> bytes:
-        """End the membership. All are told, also who leaves."""
+        """Announce it to all members, the leaving one included, and end the membership."""
         member = self._member(group)
         member.group.tell(Left(group, member.name))
         answer = member.unseen()
@@ -141,7 +141,7 @@ class Memberships:
         return answer
 
     def post(self, group: str, text: str) -> bytes:
-        """Give the text to all members, the sender included: everybody sees the same order."""
+        """Send the text to all members, the sender included, so all see the same order."""
         member = self._member(group)
         member.group.tell(Posted(group, member.name, text))
         return member.unseen()
@@ -152,7 +152,7 @@ class Memberships:
         return member.unseen() + encode(Members(group, tuple(sorted(member.group.members))))
 
     def drop(self, group: str, *, quietly: bool = False) -> bytes:
-        """End the membership without an answer. The others are told, unless `quietly`."""
+        """End the membership without an answer, and announce it to the others unless `quietly`."""
         member = self._member(group)
         unseen = member.unseen()
         del self._members[group]
@@ -162,7 +162,7 @@ class Memberships:
         return unseen
 
     def names(self) -> list[str]:
-        """The groups that it is in."""
+        """The groups that it is in, by name."""
         return list(self._members)
 
     def _member(self, group: str) -> Member:

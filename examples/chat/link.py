@@ -23,7 +23,7 @@ class ChatConnection:
         await self.send_bytes(encode(request))
 
     async def send_bytes(self, line: bytes) -> None:
-        """Send a line as it is, right or wrong."""
+        """Send a line unchanged, valid or not."""
         self._writer.write(line)
         await self._writer.drain()
 

@@ -1,10 +1,10 @@
 """Load: thousands of clients, some of them slow, and a check that nothing is lost but what was reported as missed.
 
-    python -m loopcore run examples/chat/load.py --start                  a server of its own, on the same kind of loop
-    python examples/chat/load.py --port 7000 --pid $(pgrep -f server.py)  one that runs; `--pid` to see its memory
+    python -m loopcore run examples/chat/load.py --start                  starts a server, on the same kind of loop
+    python examples/chat/load.py --port 7000 --pid $(pgrep -f server.py)  uses a running one; `--pid` shows its memory
     ... load.py --start --clients 2000 --groups 50 --slow 30 --posts 300 --rate 15
 
-Members join and post, first with everybody reading, then with `--slow` of them napping. Each member checks each line:
+Members join and post, first with all of them reading, then with `--slow` of them napping. Each member checks each line:
 the number of every post, and the count of every gap. Exit code 0 if received plus missed is what was posted, for every
 member and in all; 1 if not, if a connection ends, or if `--max-rss` or `--max-p99` is exceeded; 2 for wrong arguments.
 """

@@ -47,11 +47,11 @@ class MemberClient(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self.joined: asyncio.Future[None] = loop.create_future()
         self.complete: asyncio.Future[None] = loop.create_future()
-        """It has seen all come who join after it, `comrades` many."""
+        """It has seen the joins of all later members, `comrades` in number."""
         self.listed: asyncio.Future[None] = loop.create_future()
         """The answer to `ask`: what was said before is here."""
         self.own = asyncio.Semaphore(0)
-        """Own posts that came back, and that nobody has waited for."""
+        """Own posts that came back and were not awaited yet."""
         self._absent = comrades
         self._ledger = ledger
         self._transport: asyncio.Transport
@@ -138,7 +138,7 @@ class MemberClient(asyncio.Protocol):
 
 
 class SlowClient(MemberClient):
-    """One that takes a nap after each piece that it reads, until it is told to hurry."""
+    """A member that takes a nap after each piece that it reads, until `hurry`."""
 
     BUFFER_BYTES = 4 * 1024
     """What its kernel holds for it while it is slow, and so about what it reads between two naps."""

@@ -15,7 +15,7 @@ AT_ONCE = 50
 """Connections that are being made at a time."""
 
 WINDOW = 4
-"""Posts of a group under way, where there is no timetable."""
+"""Posts of a group in flight, without a timetable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LoadRun:
         return [member for group in self._groups for member in group]
 
     async def connect(self) -> None:
-        """Connect and join all. Returns when each has seen all come who joined after it. Raises OSError, too."""
+        """Connect and join all. Returns when each has seen all later joins. Raises OSError, too."""
         places = asyncio.Semaphore(AT_ONCE)
 
         async def assemble(number: int) -> None:

@@ -1,4 +1,4 @@
-"""The server under load: started as a process of its own where that is asked for, and its memory."""
+"""The server under load: started as a separate process if requested; and its memory."""
 
 import asyncio
 import re

@@ -35,7 +35,7 @@ MAX_GROUPS = 50
 
 
 class WireError(Exception):
-    """A line that is no valid message: `code` is for programs, `reason` for people."""
+    """A line that is not a valid message: `code` is for programs, `reason` for people."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(f"{code}: {reason}")

@@ -37,7 +37,7 @@ class ChatServer:
         return bound(address, self._server)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A receiver of its own for each. One that came out of the backlog after `stop` is told at once.
+        # A separate receiver for each. A connection accepted from the backlog after `stop` learns of it at once.
         connection = Connection(reader, writer, self._groups, self._stopping.clone())
         task = asyncio.create_task(connection.run())
         self._connections.add(task)

@@ -1,4 +1,4 @@
-"""The terminal: typed lines become requests, events become lines to show; standard input is read beside that."""
+"""The terminal: typed lines become requests, events become lines to show; standard input is read meanwhile."""
 
 import io
 import threading
@@ -30,7 +30,7 @@ class Terminal:
         return Join(group, self._name)
 
     def parse(self, line: str) -> Request | None:
-        """The request that `line` asks for, None if it asks for nothing; raises ValueError with a text to show."""
+        """The request that `line` asks for, None for an empty line; raises ValueError with a text to show."""
         line = line.strip()
         if not line.startswith("/"):
             return Post(self._current(None), line) if line else None
@@ -79,16 +79,16 @@ def _describe(event: Event) -> str:
 
 
 def standard_input() -> mpsc.Receiver[str]:
-    """Return the lines of standard input, which a thread of its own reads: a file cannot be waited for on every loop.
+    """Return the lines of standard input, read by a separate thread: not every loop can wait for a file.
 
-    The thread is a daemon, for nothing can end its read(2) when the server goes away. It reads the descriptor and
-    not `sys.stdin`, whose lock the interpreter wants when it exits.
+    The thread is a daemon, because nothing can end its read(2) when the server goes away. It reads the descriptor and
+    not `sys.stdin`, whose lock the interpreter takes when it exits.
     """
     sender, receiver = mpsc.Channel[str](16, threadsafe=True)  # a large file must not end up in memory
 
     def read() -> None:
-        # In this thread nothing else is going on, so `read(2)` may block its loop.
-        with suppress(OSError, Closed):  # there is no standard input, as good as an empty one; nobody wants the line
+        # Nothing else runs in this thread, so `read(2)` may block its loop.
+        with suppress(OSError, Closed):  # no standard input is like an empty one; or the receiver is closed
             block_on(copy())
 
     async def copy() -> None:

@@ -67,7 +67,7 @@ async def read_list(path: Path) -> dict[str, str]:
 
 
 async def write_list(path: Path, digests: dict[str, str]) -> None:
-    """Write a list beside `path`, and have it on the disk before it takes that name."""
+    """Write a new list to the disk, and only then give it the name `path`."""
     new = path.with_name(path.name + ".new")
     async with files.open(new, "wb") as file:
         for name, digest in sorted(digests.items()):

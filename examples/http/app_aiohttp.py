@@ -30,7 +30,7 @@ async def echo(request: web.Request) -> web.Response:
 
 
 async def stream(request: web.Request) -> web.StreamResponse:
-    """`n` lines of JSON, each a chunk of its own."""
+    """`n` lines of JSON, each in a separate chunk."""
     n = request.query.get("n", "10")
     if not (n.isascii() and n.isdecimal() and int(n) <= 10_000):
         raise web.HTTPBadRequest(text="n must be a number up to 10000")
@@ -39,11 +39,11 @@ async def stream(request: web.Request) -> web.StreamResponse:
         await response.prepare(request)
         for number in range(int(n)):
             await response.write(json.dumps({"line": number}).encode() + b"\n")
-            # `write` waits only when buffers are full. Here others get their turn, and a client that left is noticed.
+            # `write` waits only when buffers are full. This lets other tasks run, and notices a client that has left.
             await asyncio.sleep(0)
         await response.write_eof()
     except ConnectionResetError:
-        pass  # it left before the end: nothing to report, and nobody to report it to
+        pass  # the client left before the end: there is nothing to report
     return response
 
 

@@ -2,7 +2,7 @@
 
     uvicorn --app-dir examples/http app_asgi:app --loop loopcore:new_event_loop
 
-Nothing here knows of loopcore. WebSockets need the package `websockets` or `wsproto` beside uvicorn.
+It contains nothing specific to loopcore. WebSockets also need the package `websockets` or `wsproto`.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ async def echo(receive: Receive, send: Send) -> None:
 
 
 async def stream(query: bytes, send: Send) -> None:
-    """`n` lines of JSON, each a chunk of its own."""
+    """`n` lines of JSON, each in a separate chunk."""
     n = parse_qs(query.decode("ascii", "replace")).get("n", ["10"])[0]
     if not (n.isascii() and n.isdecimal() and int(n) <= 10_000):
         await respond(send, 400, "text/plain", b"n must be a number up to 10000")

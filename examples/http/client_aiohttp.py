@@ -40,7 +40,7 @@ async def talk(session: aiohttp.ClientSession, messages: int) -> bool:
 
 
 async def ask(url: str, requests: int) -> int:
-    """`requests` of each kind at once, every one on a connection of its own; returns the exit code."""
+    """`requests` of each kind at once, each on a separate connection; returns the exit code."""
     connector = aiohttp.TCPConnector(limit=0)
     try:
         async with aiohttp.ClientSession(url, connector=connector) as session, asyncio.timeout(60):

@@ -1,12 +1,12 @@
-"""A backend on ppoll(2), which poll(2) is with two things more: timeouts to the nanosecond, and a mask of signals.
+"""A backend on ppoll(2), which adds two things to poll(2): timeouts in nanoseconds, and a mask of signals.
 
-The mask is in force while it waits, and only then. A thread that blocks signals (`signal.pthread_sigmask`) and gives
+The mask is in force only while the backend waits. A thread that blocks signals (`signal.pthread_sigmask`) and passes
 them to `PpollBackend(deliver=...)` is interrupted by them in its waits and nowhere else: no other system call of the
-thread ever sees EINTR of theirs, and none comes between the last look and the wait, because the kernel exchanges the
-mask and begins to wait in one step. Made by its name, without arguments, it changes no signal.
+thread returns EINTR for them, and none is lost between the last check and the wait, because the kernel exchanges the
+mask and begins to wait in one step. Without arguments, as when it is chosen by name, the backend changes no signal.
 
 The call comes from the C library through ctypes, which lets other threads run meanwhile. Threads: `wake` may be called
-from any, and from a signal handler; all else is the loop's.
+from any thread and from a signal handler; all other methods belong to the loop's thread.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from loopcore.ports.interest import ERROR, HANGUP, READ, WRITE
 from loopcore.ports.readiness import Capability, ProbeResult, ReadyEvent
 
 LONGEST = 2.0**31
-"""Seconds that every time_t can say."""
+"""Seconds that fit in every time_t."""
 LARGEST_FD = 2**31 - 1
 NANOSECONDS = 1_000_000_000
 SIGNALS_BYTES = 128
@@ -51,7 +51,7 @@ def _library() -> Any:
 class _Wakes:
     """A pipe whose bytes end waits, closed with the last reference.
 
-    So a wake that is under way in another thread, which holds one, never writes into the file that got the number next.
+    A concurrent wake in another thread holds a reference, so it never writes into a file that reuses the number.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class _Wakes:
         try:
             os.write(self.writer, b"\0")
         except BlockingIOError:
-            pass  # full: a wake is on its way
+            pass  # full: a wake is pending
 
     def absorb(self) -> None:
         try:
@@ -90,7 +90,7 @@ class PpollBackend:
         return ProbeResult(available, "" if available else "this platform has no ppoll(2); use poll")
 
     def __init__(self, deliver: Iterable[int] = ()) -> None:
-        """Deliver these signals, which the thread has blocked, while it waits."""
+        """Deliver these signals, which the thread has blocked, during waits."""
         self._library = _library()
         self._deliver = frozenset(deliver)
         self._interests: dict[int, int] = {}
@@ -147,8 +147,7 @@ class PpollBackend:
         entries = self._entries()
         remaining = None if timeout is None else min(timeout, LONGEST)
         while self._ppoll(entries, remaining) < 0:
-            # A signal. Its Python handler has run by now; if that raised, this line is not come to. The rest of the
-            # time is waited for (PEP 475).
+            # A signal, whose Python handler has run by now without raising. Wait for the remaining time (PEP 475).
             if deadline is not None:
                 remaining = max(0.0, deadline - monotonic())
         return entries
@@ -161,8 +160,8 @@ class PpollBackend:
     def close(self) -> None:
         self._interests.clear()
         self._is_closed = True
-        if self._is_waiting and os.getpid() == self._owner:  # in a forked child nobody waits
-            self.wake()  # the wait lets go of the pipe when it has ended
+        if self._is_waiting and os.getpid() == self._owner:  # a forked child has no waiting thread
+            self.wake()  # the wait releases the pipe when it ends
         else:
             self._wakes = None
 
@@ -171,7 +170,7 @@ class PpollBackend:
             raise BackendClosedError("the backend 'ppoll' is closed")
 
     def _entries(self) -> "ctypes.Array[_PollFd]":
-        """Return what is waited for, as the C library wants it; the wakes come first."""
+        """Return the descriptors to wait for, as an array for the C library; the wakes come first."""
         while self._list is None:
             interests = self._interests.copy()
             entries = [_PollFd(self._wake_fd, select.POLLIN, 0)]
@@ -194,7 +193,7 @@ class PpollBackend:
         return found
 
     def _mask(self) -> Any:
-        """Return the signals to block while waiting: those that the thread blocks, but for what is to be delivered."""
+        """Return the signals to block while waiting: those that the thread blocks, except those to deliver."""
         if not self._deliver:
             return None
         blocked = ctypes.create_string_buffer(SIGNALS_BYTES)

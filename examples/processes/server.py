@@ -1,7 +1,7 @@
 """One port, several processes, a loop in each: `python server.py PORT PROCESSES`.
 
-Every process listens by itself, with SO_REUSEPORT, and the kernel spreads the connections over them. The parent waits,
-hands SIGTERM and Ctrl-C on, and ends when its children have ended.
+Every process has a listening socket with SO_REUSEPORT, and the kernel distributes the connections. The parent waits,
+passes SIGTERM and Ctrl-C on, and ends when its children have ended.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import loopcore
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Echo lines, and say who answers."""
+    """Echo lines, each after the ID of this process."""
     while line := await reader.readline():
         writer.write(b"%d %s" % (os.getpid(), line))
         await writer.drain()
@@ -23,41 +23,41 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def serve(port: int) -> None:
     """Serve until SIGTERM or SIGINT."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, stopping.set)
     async with await asyncio.start_server(answer, "127.0.0.1", port, reuse_port=True):
         print(f"{os.getpid()} serves on {type(loop).__module__}", flush=True)
-        await told.wait()
+        await stopping.wait()
 
 
 def worker(port: int) -> None:
-    """What a process runs. The loop is made here, in the process that runs it."""
+    """Run a loop in this process. It is also made here, not in the parent."""
     loopcore.run(serve(port))
 
 
 def main(port: int, count: int) -> None:
     """Start the processes, and wait for them."""
     processes = [multiprocessing.get_context("spawn").Process(target=worker, args=(port,)) for _ in range(count)]
-    told = False
+    stopped = False
 
-    def hand_on(number: int, frame: object) -> None:
-        nonlocal told
-        told = True
+    def pass_on(number: int, frame: object) -> None:
+        nonlocal stopped
+        stopped = True
         for process in processes:
             if process.pid is not None:
                 process.terminate()
 
-    # Before the first of them starts, or else a signal that comes in between would end the parent alone.
+    # Before the first process starts: a signal that comes in between would otherwise end the parent alone.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, hand_on)
+        signal.signal(number, pass_on)
     for process in processes:
         process.start()
-        if told:
+        if stopped:
             process.terminate()
     for process in processes:
         process.join()
-    # A process that was told before it listens has no handler yet, and ends by the signal itself.
+    # A process that gets SIGTERM before it listens has no handler yet, and is ended by the signal.
     sys.exit(any(process.exitcode not in (0, -signal.SIGTERM) for process in processes))
 
 

@@ -33,7 +33,7 @@ class Store:
             while (line := await reader.readline()).strip() not in (b"", b"quit"):
                 await self._answer(line.split(), reader, writer)
                 await writer.drain()
-        except (Refused, ValueError) as error:  # ValueError: a line that is too long, or a length that is no number
+        except (Refused, ValueError) as error:  # ValueError: the line is too long, or the length is not a number
             writer.write(b"error %s\n" % str(error).encode())
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client has gone

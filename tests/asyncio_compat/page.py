@@ -1,4 +1,4 @@
-"""Writes docs/reference/cpython-tests.md from results of run.py.
+"""Writes docs/evidence/cpython-tests.md from results of run.py.
 
     python -m tests.asyncio_compat.run --json 311.json
     python -m tests.asyncio_compat.run --python .../3.13/bin/python --json 313.json
@@ -22,12 +22,14 @@ from tests.asyncio_compat.exclusions import EVERY_TEST, Exclusion, read_exclusio
 
 Row = tuple[Any, ...]
 
-PAGE = Path("docs/reference/cpython-tests.md")
+PAGE = Path("docs/evidence/cpython-tests.md")
 
 INTRODUCTION = """\
-# CPython's tests of asyncio
+# CPython's tests of asyncio: runs and exclusions
 
 <!-- Written by tests/asyncio_compat/page.py; edits are lost. -->
+
+[The verdict](../reference/cpython-tests.md) is in the reference.
 
 CPython's own tests of asyncio (`test.test_asyncio` of each Python) run on loopcore: its loop is installed through
 asyncio's policy and replaces `asyncio.SelectorEventLoop`, and the tests that CPython generates for each

@@ -1,4 +1,4 @@
-"""System calls a request of every transport over one connection (strace), for docs/explanation/performance.md.
+"""System calls a request of every transport over one connection (strace), for docs/evidence/performance.md.
 
     python tests/benchmarks/counts.py --python 3.14=/a/bin/python
     python tests/benchmarks/figures.py draw

@@ -34,21 +34,26 @@ from tests.benchmarks.targets import (
     medians_of,
 )
 
-PAGE = ROOT / "docs" / "explanation" / "performance.md"
-README = ROOT / "README.md"
-REFERENCE = ROOT / "docs" / "reference" / "environment.md"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "explanation" / "performance.md",
+    ROOT / "docs" / "evidence" / "performance.md",
+    ROOT / "docs" / "evidence" / "measurements.md",
+]
 IMAGES = ROOT / "docs" / "images"
 
 CHARTS = {
     "inside": (
         "Inside the loop",
-        ("call_soon", "sleep0", "pingpong", "spawn", "taskgroup", "timer_insert", "threadsafe"),
+        ("call_soon", "sleep0", "pingpong", "spawn", "taskgroup", "timer_insert", "timer_fire"),
     ),
     "network": (
         "Over the network",
         ("tcp-1k-10", "tcp-100k-10", "split-1k-10", "streams-1k-10", "tls-1k-10", "uvicorn-100"),
     ),
 }
+SERVERS = ("tcp-1k-10", "tls-1k-10", "uvicorn-100", "aiohttp-100")
+"""The rows of the chart in README.md."""
 RATES = ("tcp-1k-10", "uvicorn-100", "aiohttp-100", "churn-10", "process")
 FEW = 5
 BUSY = "**Few rounds, or a machine that had other work: a single figure may be off by half.**"
@@ -160,6 +165,21 @@ def behind(documents: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def verdicts(documents: dict[str, dict[str, Any]]) -> str:
+    """For each Python, on how many rows loopcore is ahead of every peer, level with the best one, and behind."""
+    lines = []
+    for version, document in documents.items():
+        found = {row: against(loops) for row, loops in medians_of(document).items()}
+        ratios = {row: ratio for row, (ratio, _) in found.items() if ratio}
+        last = sorted((row for row in ratios if ratios[row] < LEVEL), key=ratios.__getitem__)
+        ahead = sum(ratio > 1 / LEVEL for ratio in ratios.values())
+        worst = ", ".join(f"`{row}` {ratios[row]:.2f} x {found[row][1]}" for row in last[:FEW])
+        counts = [str(len(ratios)), str(ahead), str(len(ratios) - ahead - len(last)), str(len(last))]
+        lines.append([version, *counts, worst])
+    heads = ["rows", "ahead of every other loop", f"level, within {1 - LEVEL:.0%}", "behind"]
+    return table(["Python"], [*heads, "furthest behind"], lines)
+
+
 def conditions(documents: dict[str, dict[str, Any]]) -> str:
     """The machine, and for each Python the loops with their versions and the number of rounds."""
     lines = []
@@ -175,7 +195,7 @@ def conditions(documents: dict[str, dict[str, Any]]) -> str:
             f"{machine['cpu']}, {machine['cpus']} CPUs, "
             f"{machine['system']}, {machine['libc']}, {machine['compiler']}; "
             f"tree at commit {commits}; rounds: {least if least == most else f'{least} to {most}'}; "
-            f"load at the start: {load}. [Data](performance/{version}.json)"
+            f"load at the start: {load}. [Data](../explanation/performance/{version}.json)"
         )
         if least < FEW or load > machine["cpus"]:
             lines.append(BUSY)
@@ -198,12 +218,21 @@ def spread(series: list[Medians]) -> list[str]:
     return [f"{said} {low} to {high} times those in the second."]
 
 
+def claim(document: dict[str, Any], version: str) -> str:
+    """The first claim of README.md: uvicorn's CPU time a request, against asyncio and uvloop."""
+    costs = {loop: values["primary"] for loop, values in medians_of(document)["uvicorn-100"].items()}
+    shares = [(peer, 1 - costs["loopcore"] / costs[peer]) for peer in ("asyncio", "uvloop")]
+    less = " and ".join(f"{abs(share):.0%} {'less' if share > 0 else 'more'} than on {peer}" for peer, share in shares)
+    return f"- **Fast.** CPU time of a uvicorn request: {less} (Python {version}; [figures](#how-fast))."
+
+
 def parts(documents: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What is drawn, by name."""
     newest = next(iter(documents))
     short = markdown_table(groups_of(only(documents[newest], README_ROWS, ("asyncio", *PEERS, "loopcore"))))
     short += f"\n\nPython {newest}."
     made = {"conditions": conditions(documents), "behind": behind(documents), "short": short}
+    made |= {"claim": claim(documents[newest], newest), "verdicts": verdicts(documents)}
     made |= {"targets": target_table(documents), "rates": rate_table(documents)}
     made |= {"syscalls": syscall_table(DATA), "settings": settings_table(DATA)}
     made["charts"] = "\n\n".join(
@@ -227,12 +256,15 @@ def put(text: str, made: dict[str, str]) -> str:
 def drawings(documents: dict[str, dict[str, Any]]) -> dict[Path, str]:
     """Every file that is drawn, with its text."""
     made = parts(documents)
-    files = {path: put(path.read_text(encoding="utf-8"), made) for path in (PAGE, README, REFERENCE)}
-    for version, document in documents.items():
-        for name, (title, rows) in CHARTS.items():
-            chosen = only(document, rows, [loop for loop in document["loops"] if loop != FLOOR])
-            chart = svg(groups_of(chosen), f"{title}: times faster than asyncio, Python {version}")
-            files[IMAGES / f"performance-{name}-{version}.svg"] = chart
+    files = {path: put(path.read_text(encoding="utf-8"), made) for path in PAGES}
+    charts = [
+        (f"{name}-{version}", title, rows, version) for version in documents for name, (title, rows) in CHARTS.items()
+    ]
+    for name, title, rows, version in [*charts, ("servers", "Servers", SERVERS, next(iter(documents)))]:
+        document = documents[version]
+        chosen = only(document, rows, [loop for loop in document["loops"] if loop != FLOOR])
+        chart = svg(groups_of(chosen), f"{title}: times faster than asyncio, Python {version}")
+        files[IMAGES / f"performance-{name}.svg"] = chart
     return files
 
 

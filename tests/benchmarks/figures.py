@@ -1,4 +1,4 @@
-"""The figures of docs/explanation/performance.md: measure them, and draw the page from them.
+"""The figures of docs/evidence/performance.md: measure them, and draw the page from them.
 
     python tests/benchmarks/figures.py measure --minutes 20 --python 3.14=/a/bin/python --python 3.13=/b/bin/python
     python tests/benchmarks/figures.py draw

@@ -69,6 +69,14 @@ def test_a_drawing_is_well_formed_and_its_bars_are_in_proportion() -> None:
     assert "prefers-color-scheme: dark" in (style.text or "")
 
 
+def test_all_groups_of_a_drawing_have_one_scale() -> None:
+    slow, fast = (groups_of(document(asyncio=2000.0, loopcore=cost))[0] for cost in (1000.0, 500.0))
+    root = ET.fromstring(svg([slow, fast], "two workloads"))
+    widths = [float(rect.get("width", "0")) for rect in root.iter(f"{SVG}rect") if rect.get("rx")]
+    assert widths[0] == widths[2]  # asyncio's
+    assert widths[3] == pytest.approx(2 * widths[1], abs=0.5)
+
+
 def test_all_of_a_drawing_is_inside_of_it() -> None:
     root = ET.fromstring(svg(groups_of(document(asyncio=2000.0, loopcore=5.0)), "far ahead"))
     _, _, width, height = (float(word) for word in root.get("viewBox", "").split())

@@ -66,6 +66,13 @@ def test_a_peer_that_is_ahead_is_named_and_one_that_is_level_beside_it() -> None
     ]
 
 
+def test_rows_are_counted_as_ahead_level_and_behind() -> None:
+    found = document(asyncio=200.0, uvloop=100.0, loopcore=200.0)
+    for row, cost in (("ahead", 50.0), ("level", 99.0)):
+        found["figures"] += document(row=row, uvloop=100.0, loopcore=cost)["figures"]
+    assert drawing.verdicts({"3.14": found}).splitlines()[-1] == "| 3.14 | 3 | 1 | 1 | 1 | `reader` 0.50 x uvloop |"
+
+
 def test_the_better_of_the_backends_counts_and_the_c_server_is_no_peer() -> None:
     found = document(asyncio=100.0, c=10.0, **{"loopcore": 200.0, "loopcore:uring": 50.0})
     assert drawing.behind({"3.14": found}) == "- Python 3.14, a peer ahead: on no row."
@@ -102,6 +109,11 @@ def test_how_far_the_same_program_is_apart_is_told() -> None:
     assert drawing.conditions({"3.13": first, "3.11": second}).endswith("are 1.10 to 1.10 times those in the second.")
     assert "same program" not in drawing.conditions({"3.13": first})
     assert "same program" not in drawing.conditions({"3.13": first, "3.11": document(asyncio=1.0)})
+
+
+def test_the_claim_of_the_readme_says_less_or_more_as_measured() -> None:
+    found = document(row="uvicorn-100", asyncio=200.0, uvloop=80.0, loopcore=100.0)
+    assert "50% less than on asyncio and 25% more than on uvloop (Python 3.14;" in drawing.claim(found, "3.14")
 
 
 def test_what_stands_between_marks_is_replaced_and_the_rest_is_kept() -> None:

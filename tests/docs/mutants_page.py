@@ -1,13 +1,15 @@
-"""The list of broken backends in the page on ports, written from the mutants themselves.
+"""The list of broken backends in docs/evidence/conformance.md, written from the mutants themselves.
 
 python -m tests.docs.mutants_page
 """
 
 import inspect
 import re
+from pathlib import Path
 
-from tests.docs.guarantees_page import PAGE
 from tests.testing.mutants.contracts import mutants
+
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "conformance.md"
 
 LIST = re.compile(r"(<!-- mutants: [^\n]* -->\n).*?(<!-- end of mutants -->)", re.DOTALL)
 

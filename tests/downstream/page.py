@@ -1,4 +1,4 @@
-"""The page of the manual: docs/reference/downstream.md, and the results that it is made of, as JSON."""
+"""The page of the manual: docs/evidence/downstream.md, and the results that it is made of, as JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,9 +9,11 @@ from tests.downstream.projects import Listed, Project
 from tests.downstream.results import SUBJECT, LoopRun, Outcome, ProjectRun, expected_failures
 
 INTRODUCTION = """\
-# Real projects on loopcore
+# Real projects on loopcore: every failure
 
 <!-- Written by tests/downstream/run.py; edits are lost. -->
+
+[The verdicts](../reference/downstream.md) are in the reference.
 
 The suites of real projects, from their sdists on PyPI, run on loopcore, asyncio and uvloop in the same session. If an
 sdist holds no tests, a test program exercises the project instead. loopcore is installed through asyncio's policy and

@@ -2,7 +2,7 @@
 
     python tests/downstream/run.py --list
     python tests/downstream/run.py --project anyio --project httpx
-    python tests/downstream/run.py --wheel dist/loopcore-*.whl --markdown docs/reference/downstream.md
+    python tests/downstream/run.py --wheel dist/loopcore-*.whl --markdown docs/evidence/downstream.md
 
 Each project is unpacked and installed from its PyPI sdist, in a virtual environment of its own (with the Python that
 runs this), with loopcore from this checkout, compiled as LOOPCORE_COMPILE says, or from --wheel. With --work the
@@ -94,7 +94,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, help="keep environments, outputs and reports in this folder")
     parser.add_argument("--wheel", type=Path, help="loopcore's wheel; default: one is built from this checkout")
     parser.add_argument("--json", type=Path, help="keep the results in this file")
-    parser.add_argument("--markdown", type=Path, help=f"write a page, such as {ROOT.name}/docs/reference/downstream.md")
+    parser.add_argument("--markdown", type=Path, help=f"write a page, such as {ROOT.name}/docs/evidence/downstream.md")
     parser.add_argument("--report-only", action="store_true", help="run nothing: write the page from --json")
     parser.add_argument("--list", action="store_true", help="print the projects")
     return parser.parse_args()

@@ -68,7 +68,7 @@ def test_sdist_has_the_sources_and_nothing_else(sdist: Path):
     top = {name.split("/")[0] for name in names}
     assert top == {
         *(".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "PKG-INFO", "README.md"),
-        "SECURITY.md",
+        *("CODE_OF_CONDUCT.md", "SECURITY.md"),
         *("backends", "core", "docs", "examples", "plugins", "pyproject.toml", "tests", "tox.ini"),
     }
     assert {"core/build_ext.py", "core/loopcore/kernel/handle.pxd", "core/loopcore/py.typed"} <= set(names)

@@ -1,21 +1,23 @@
 """The hooks of loopcore: which events a plugin can observe, when, in which thread, and what it may do.
 
-A plugin is any object (or module) with functions marked `@loopcore.hookimpl` and named as here; it may
-take any subset of a hook's arguments, by name. There are four kinds:
+A plugin is any object or module with functions marked `@loopcore.hookimpl` and named as here. A function takes any
+subset of its hook's arguments, by name. There are four kinds of hooks:
 
-- **cold** hooks are ordinary pluggy calls: a loop is created, run, closed; something went wrong.
-- **tick** hooks are called a few times per tick, **hot** hooks for every callback or task step, or for every transport
-  or job. pluggy orders them (`tryfirst`, `trylast`), but they are called straight from a tuple of bound methods that
-  is rebuilt when the set of plugins changes; with none registered the loop executes the same instructions as if they
-  did not exist. They are watched in groups (`GROUPS`): a plugin without a hook in a group costs nothing there.
-  They must be quick, must not block and must not raise.
+- **Cold** hooks are called when a loop is created, run or closed, and when something goes wrong. They are ordinary
+  pluggy calls.
+- **Tick** hooks are called a few times per tick.
+- **Hot** hooks are called for every callback, task step, transport or job.
+- **Policy** hooks decide. Each has at most one owner, the plugin that implements it; a second one is refused. A plugin
+  may own policies and observe as well.
 
-- **policy** hooks decide. Each has at most one owner, the plugin that implements it; a second one is refused.
-  A plugin may own policies and observe as well. A plugin without a policy costs nothing there.
+Cold, tick and hot hooks observe: their return values are ignored. Unless a hook says otherwise, it is called in the
+loop's own thread. If a hook raises, the error is logged once on `loopcore.plugin`, its plugin is removed from the loop
+and counted, and the loop continues. Wrappers are refused.
 
-All others observe: their return values are ignored. Wrappers are refused. If a hook raises, the error is logged once
-on `loopcore.plugin`, its plugin is removed from the loop and counted, and the loop continues. Unless a hook says
-otherwise it is called in the loop's own thread.
+Tick and hot hooks must be quick, and must not block. pluggy orders them (`tryfirst`, `trylast`), but the loop calls
+them from a tuple of bound methods, which is rebuilt when the set of plugins changes. They are enabled in groups
+(`GROUPS`). A group that no plugin uses costs nothing: the loop executes the same instructions as if its hooks did not
+exist.
 """
 
 from typing import TYPE_CHECKING, Any

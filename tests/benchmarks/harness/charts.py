@@ -12,13 +12,13 @@ _WIDTH = _LABEL + _BAR + _TEXT
 
 
 def svg(groups: Sequence[Group], title: str) -> str:
-    """A drawing of the groups, with the colours in it."""
+    """A drawing of the groups, all bars on one scale, with the colours in it."""
     lines, y = [_text(0, 22, title, "ink head")], 38
+    longest = longest_ratio(groups)
     for group in groups:
         lines.append(_text(0, y + 14, group.name, "ink head"))
         lines.append(_text(0, y + 31, group.operation, "soft"))
         y += 40
-        longest = longest_ratio([group])
         for bar in group.bars:
             length = round((bar.ratio or 0.0) / longest * _BAR, 1)
             kind = "ours" if bar.ours else "other"

@@ -118,7 +118,7 @@ def _run(
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
-    description = "Compare event loops; see docs/explanation/benchmarks.md"
+    description = "Compare event loops; see docs/evidence/benchmarks.md"
     parser = argparse.ArgumentParser(prog="run.py", description=description)
     parser.add_argument("--loops", default="asyncio,uvloop,rloop,loopcore", help="[label=]name[:backend][@python],...")
     parser.add_argument("--work", default="all", help="micro, net, wide, all, names or patterns, separated by commas")
