@@ -39,7 +39,7 @@ async def price(article: str) -> int:
 
 
 async def main(metering: MeterProvider) -> None:
-    """Two tasks, and a callback that is slow enough for a span of its own."""
+    """Two tasks, and a callback that is slow enough to have a span."""
     async with asyncio.TaskGroup() as group:
         for article in ("apple", "pear"):
             group.create_task(price(article), name=f"price-of-{article}")

@@ -2,7 +2,7 @@
 
 Start it with `DATABASE=db.example.org:5432 uvicorn --loop loopcore:new_event_loop probes:app`.
 
-kubernetes.yaml, beside this file, has the probes and the times that belong together.
+kubernetes.yaml has the probes, and the times that must fit together.
 """
 
 import asyncio

@@ -29,7 +29,7 @@ class StallsToSentry:
 
 
 def make_task(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Future[Any]:
-    """Make loopcore's tasks. Sentry's integration makes asyncio's if there is no factory before it."""
+    """Make loopcore's tasks. Without a factory, Sentry's integration makes asyncio's."""
     return loopcore.Task(coro, loop=loop, **options)
 
 

@@ -1,4 +1,4 @@
-"""Server-sent events and WebSockets that end when the server is told to stop.
+"""Server-sent events and WebSockets that end when the server shuts down.
 
 Start it with `python sse_websocket.py 8000`.
 

@@ -45,7 +45,7 @@ class RequestTimeout:
 
 
 async def slow(request: Request) -> JSONResponse:
-    """Never ends by itself: the middleware cancels it."""
+    """Never ends: the middleware cancels it."""
     await asyncio.Event().wait()
     return JSONResponse({})
 
@@ -61,7 +61,7 @@ async def call(request: Request) -> JSONResponse:
 
 
 async def thread(request: Request) -> JSONResponse:
-    """A timeout ends the wait for a thread, not the thread: give blocking calls a timeout of their own."""
+    """A timeout ends the wait for a thread, not the thread: set a timeout in the blocking call too."""
     try:
         async with asyncio.timeout(CALL):
             await asyncio.to_thread(time.sleep, 2)
