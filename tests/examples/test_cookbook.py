@@ -207,7 +207,7 @@ def sentry() -> Iterator[SentryServer]:
 def test_sentry_gets_errors_of_tasks_and_stalls(sentry: SentryServer) -> None:
     dsn = f"http://key@127.0.0.1:{sentry.server_port}/1"
     with recipe(str(COOKBOOK / "sentry_app.py"), needs=("sentry_sdk",), SENTRY_DSN=dsn) as child:
-        assert child.end()[:2] == (0, "loopcore.kernel.task a task failed\n")
+        assert child.end()[:2] == (0, "True a task failed\n")
     (error,) = [event for event in sentry.events if "exception" in event]
     assert error["exception"]["values"][0]["type"] == "ValueError"
     line = next(
