@@ -85,7 +85,7 @@ def rules() -> list[str]:
 
 
 EXPRESSIONS = [expression for _, expression, _ in panels()] + rules()
-VARIABLES = [variable["definition"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"]
+VARIABLES = [variable["query"]["query"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"]
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS + VARIABLES)
