@@ -1,10 +1,11 @@
 """Timeouts: of a request, of each call that it makes, and of work in a thread.
 
-Start it with `uvicorn --loop loopcore:new_event_loop timeouts:app`.
+Start it with `REQUEST_TIMEOUT=10 uvicorn --loop loopcore:new_event_loop timeouts:app`.
 """
 
 import asyncio
-import time
+import os
+import threading
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -12,7 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-REQUEST = 2.0
+REQUEST = float(os.environ.get("REQUEST_TIMEOUT", "30"))
 """Seconds that a request may take altogether."""
 
 CALL = 0.2
@@ -61,12 +62,14 @@ async def call(request: Request) -> JSONResponse:
 
 
 async def thread(request: Request) -> JSONResponse:
-    """A timeout ends the wait for a thread, not the thread: set a timeout in the blocking call too."""
+    """A timeout ends the wait for a thread, not the thread. Tell it to end, or let it time out by its own call."""
+    end = threading.Event()
     try:
         async with asyncio.timeout(CALL):
-            await asyncio.to_thread(time.sleep, 2)
+            await asyncio.to_thread(end.wait)
     except TimeoutError:
-        return JSONResponse({"thread": "still runs"})
+        end.set()
+        return JSONResponse({"thread": "was told to end"})
     return JSONResponse({"thread": "has ended"})
 
 
