@@ -71,13 +71,14 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
+            process_group=None if sys.platform == "win32" else 0,  # `_kill` ends its children with it
         )
         self._out: Lines = queue.SimpleQueue()
         self._err: Lines = queue.SimpleQueue()
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         # A test that waits for the child ends with the child.
-        self._watchdog = threading.Timer(life, self.process.kill)
+        self._watchdog = threading.Timer(life, self._kill)
         self._threads = [
             self._watchdog,
             threading.Thread(target=collect, args=(self.process.stdout, self._out)),
@@ -89,8 +90,15 @@ class Child:
     def __enter__(self) -> "Child":
         return self
 
+    def _kill(self) -> None:
+        if sys.platform == "win32":
+            self.process.kill()
+        else:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
+        self._kill()
         self.process.wait()
         self._watchdog.cancel()
         for thread in self._threads:
@@ -111,6 +119,15 @@ class Child:
     def port_in_log(self) -> int:
         """As `port`, for a program that says so on standard error."""
         return self._find_port(self._err)
+
+    def wait_for(self, text: str) -> None:
+        """Read its standard output up to a line with `text`."""
+        seen = []
+        while line := self.line():
+            if text in line:
+                return
+            seen.append(line)
+        raise AssertionError(f"it ended without {text!r}; it printed {seen}, and {self.end()}")
 
     def _find_port(self, lines: "Lines") -> int:
         seen = []
