@@ -90,11 +90,11 @@ def foreign_names(base: type) -> set[str]:
 
 
 def imported(source: Source) -> ModuleType | None:
-    """Return the module; None if it belongs to another platform, and says so in its first statement."""
+    """Return the module; None if it says that it belongs to another platform, or which packages to install for it."""
     try:
         return importlib.import_module(source.module)
-    except ImportError:
-        if "if sys.platform != " in source.text:
+    except ImportError as exc:
+        if "if sys.platform != " in source.text or "install them: python -m pip install" in str(exc):
             return None
         raise
 
