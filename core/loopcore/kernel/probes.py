@@ -76,8 +76,10 @@ class Probes:
             self._manager = pluggy.PluginManager(hookspecs.PROJECT)
             self._manager.add_hookspecs(hookspecs)
         manager = self._manager
-        if plugin is None or isinstance(plugin, type):
-            raise UsageError(f"plugin {name or plugin!r} must be an object with hooks, not a class or None; make one")
+        if isinstance(plugin, type):
+            raise UsageError(f"{plugin.__qualname__} is a class: pass an instance, {plugin.__name__}()")
+        if plugin is None:
+            raise UsageError("None is not a plugin: pass an object with hooks")
         if manager.is_registered(plugin):
             raise UsageError(f"plugin {name or plugin!r} is registered already")
         if name is not None and manager.has_plugin(name):

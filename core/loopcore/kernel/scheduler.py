@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.kernel import flags, phases
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
@@ -71,6 +71,9 @@ else:
         run_phase_callbacks,
         run_phases,
     )
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _CLOSED, _IDLE, _DEBUG = flags.CLOSED, flags.IDLE, flags.DEBUG
 _WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
@@ -175,9 +178,9 @@ class Scheduler:
     # State and settings
 
     @property
-    def backend(self) -> Any:
-        """The ReadinessBackend or CompletionBackend in which the loop waits."""
-        return self.poller.backend
+    def backend(self) -> "ReadinessBackend | CompletionBackend":
+        """The backend in which the loop waits."""
+        return self.poller.backend  # type: ignore[no-any-return]
 
     @property
     def clock(self) -> Clock:
@@ -233,13 +236,15 @@ class Scheduler:
         """Report an error that cannot be raised in a caller. Subclasses override this; here it is only logged."""
         logger.error(context.get("message"), exc_info=context.get("exception"))
 
-    # Scheduling, as in asyncio
+    # Scheduling, as in asyncio. For type checkers handles, futures and tasks are asyncio's: `isinstance` says so, too.
 
     def time(self) -> float:
         """Return the loop's time, in seconds of its clock. Thread: any."""
         return self._clock.now()
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` in the next tick, after the callbacks that were scheduled before.
 
         `context` is the context to run in, by default a copy of the current one. Raises RuntimeError if the loop is
@@ -250,27 +255,35 @@ class Scheduler:
         else:
             handle = make_handle(callback, args, self, context)
         self.ready.push(handle)
-        return handle
+        return handle  # type: ignore[return-value]
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> TimerHandle:
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
         """Call `callback(*args)` in `delay` seconds, at the earliest. Raises as `call_soon`."""
         if delay is None:
             raise TypeError("delay must not be None")
-        return self._set_timer(self._clock.now() + delay, callback, args, context, "call_later")
+        return self._set_timer(self._clock.now() + delay, callback, args, context, "call_later")  # type: ignore[return-value]
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> TimerHandle:
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
         """Call `callback(*args)` at `when`, in seconds of `time()`. Equal deadlines fire in the order they were set."""
         if when is None:
             raise TypeError("when cannot be None")
-        return self._set_timer(when, callback, args, context, "call_at")
+        return self._set_timer(when, callback, args, context, "call_at")  # type: ignore[return-value]
 
     def call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> Handle:
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` soon in the loop's thread. Thread: any; also from a signal handler.
 
         Callbacks of one thread run in the order in which it posted them. Raises RuntimeError if the loop is closed. A
@@ -286,7 +299,7 @@ class Scheduler:
             # In one order with `call_soon`, as in asyncio for a program on the loop's own thread.
             self.ready.push(handle)
             self.inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
-            return handle
+            return handle  # type: ignore[return-value]
         if self._sampler is not None:
             self._sampler.stamp(handle, _THREADSAFE)
         self.inbox.post(handle, not self._slow_path_flags & _IDLE)
@@ -295,60 +308,66 @@ class Scheduler:
             self.inbox.discard()
             if handle.cancelled():
                 self._check_closed()
-        return handle
+        return handle  # type: ignore[return-value]
 
     # Scheduling, as in Node
 
-    def call_immediate(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def call_immediate(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` in the check phase: of this tick if that is still to come, else of the next."""
         handle = self._make(callback, args, context, "immediate", "call_immediate")
         self._immediates.append(handle)
-        return handle
+        return handle  # type: ignore[return-value]
 
-    def next_tick(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def next_tick(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` right after the current callback, before any other."""
         handle = self._make(callback, args, context, "next_tick", "next_tick")
         self.microtasks.push_next_tick(handle)
-        return handle
+        return handle  # type: ignore[return-value]
 
-    def queue_microtask(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def queue_microtask(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` right after the current callback and all next-ticks."""
         handle = self._make(callback, args, context, "microtask", "queue_microtask")
         self.microtasks.push_microtask(handle)
-        return handle
+        return handle  # type: ignore[return-value]
 
     def add_phase_callback(
         self,
         phase: str,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
         context: Context | None = None,
         once: bool = False,
-    ) -> Handle:
+    ) -> asyncio.Handle:
         """Call `callback(*args)` in each tick's `phase` (idle, prepare, check) until cancelled, or `once`."""
         check_callback(callback, "add_phase_callback")  # one that is not callable would fail in every tick
         handle = self._make(callback, args, context, "phase", "add_phase_callback")
         self.phase_callbacks.add(phase, handle, once)
         self._has_phase_callbacks = True
-        return handle
+        return handle  # type: ignore[return-value]
 
     # Futures and tasks
 
-    def create_future(self) -> Any:
+    def create_future(self) -> asyncio.Future[Any]:
         """Return a new pending future of this loop."""
-        return self.tasks.make_future(self)
+        return self.tasks.make_future(self)  # type: ignore[no-any-return]
 
     def create_task(
-        self, coro: Coroutine[Any, Any, Any], *, name: Any = None, context: Context | None = None, **kwargs: Any
-    ) -> Any:
+        self, coro: Coroutine[Any, Any, T], *, name: Any = None, context: Context | None = None, **kwargs: Any
+    ) -> asyncio.Task[T]:
         """Return a new task that runs `coro`, made by the task factory if there is one.
 
         `kwargs` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is closed, TypeError
         if `coro` is not a coroutine.
         """
         if self._slow_path_flags or kwargs or self._task_factory is not None:
-            return self._create_by_rule(coro, name, context, kwargs)
-        return self.tasks.make_task(self, coro, name, context)
+            return self._create_by_rule(coro, name, context, kwargs)  # type: ignore[no-any-return]
+        return self.tasks.make_task(self, coro, name, context)  # type: ignore[no-any-return]
 
     def _create_by_rule(self, coro: Any, name: Any, context: Context | None, options: dict[str, Any]) -> Any:
         self._check_closed()

@@ -97,6 +97,10 @@ class Server(Clients, asyncio.AbstractServer):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} sockets={self.sockets!r}>"
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.Server  # for isinstance (docs/adr/0007)
+
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop that the server runs on."""
         return cast(asyncio.AbstractEventLoop, self._loop)
