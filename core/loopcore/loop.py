@@ -106,7 +106,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             for name, plugin in named_plugins:
                 self.probes.register(plugin, name)
         except BaseException:
-            self.close_scheduler()
+            self._close_scheduler()
             raise
         self.probes.cold("loopcore_loop_created", loop=self, backend=taken)
 
@@ -152,7 +152,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             asyncio_events._set_running_loop(self)
             if RUNS_LISTEN:
                 self._signals.begin_run()
-            self.run_ticks()
+            self._run_ticks()
         finally:
             leave_running_loop()
             if RUNS_LISTEN:
@@ -182,7 +182,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return future.result()
 
     def stop(self) -> None:
-        self.stop_ticks()
+        self._stop_ticks()
 
     def is_running(self) -> bool:
         return self._thread_id is not None
@@ -196,7 +196,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             logger.debug("Close %r", self)
         self.probes.cold("loopcore_loop_closing", loop=self)
         close_parts(self)
-        self.close_scheduler()
+        self._close_scheduler()
         let_go_of_parts(self)
 
     async def shutdown_asyncgens(self) -> None:

@@ -46,7 +46,7 @@ class FileHost(Protocol):
     """The loop as this module uses it."""
 
     backend: Any
-    completions: Completions | None
+    _completions: Completions | None
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
 
@@ -88,7 +88,7 @@ class SendFiles:
         note: Note | None = None,
     ) -> int:
         """Send by the kernel. Raises SendfileNotAvailableError if it cannot; no byte was sent then."""
-        port = self._host.completions
+        port = self._host._completions
         if port is not None and Capability.SEND_FILE not in self._host.backend.capabilities:
             port = None
         if port is None and not hasattr(os, "sendfile"):

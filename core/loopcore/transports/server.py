@@ -34,9 +34,9 @@ CLOSES_CLIENTS: Final = sys.version_info >= (3, 14)
 class ServingLoop(Protocol):
     """The parts of a loop that a server needs."""
 
-    readiness: Readiness
-    completions: Any
-    stats: LoopStats
+    _readiness: Readiness
+    _completions: Any
+    _stats: LoopStats
     probes: Probes
     _slow_path_flags: int
     """0 in the ordinary case, without debug mode or anything else that needs extra work."""
