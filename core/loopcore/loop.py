@@ -54,6 +54,9 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 Factory: TypeAlias = Callable[[], P]
 SSLOption: TypeAlias = "SSLContext | bool | None"
 
+CLEANS_UP = sys.version_info >= (3, 13)
+"""Whether a Unix server removes its socket's file by default, as asyncio's does."""
+
 
 def leave_running_loop() -> None:
     """Note that no loop runs in this thread any more. Up to 3.13 this allocates memory, which may fail."""
@@ -359,7 +362,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         self, protocol_factory: Factory[asyncio.BaseProtocol], path: Any = None, *,
         sock: socket.socket | None = None, backlog: int = 100, ssl: SSLOption = None,
         ssl_handshake_timeout: float | None = None, ssl_shutdown_timeout: float | None = None,
-        start_serving: bool = True, cleanup_socket: bool = sys.version_info >= (3, 13),
+        start_serving: bool = True, cleanup_socket: bool = CLEANS_UP,
     ) -> asyncio.Server:
         return await self._endpoints.unix.create_unix_server(  # type: ignore[return-value]
             protocol_factory, path, sock=sock, backlog=backlog, ssl=ssl, ssl_handshake_timeout=ssl_handshake_timeout,

@@ -111,6 +111,7 @@ class Scheduler:
         self._microtasks: MicrotaskQueues = MicrotaskQueues(MICROTASK_BUDGET)
         self._phase_callbacks: PhaseCallbacks = PhaseCallbacks()
         self.probes: Probes = Probes() if probes is None else probes
+        """The plugins of the loop: `register`, `unregister`, `plugins`, `reorder`."""
         self._stats: LoopStats = LoopStats()
         self._clock: LoopClock = LoopClock(MonotonicClock() if clock is None else clock)
         self._poller: Poller = Poller(backend, self._clock)
@@ -124,7 +125,7 @@ class Scheduler:
         self.flush_limit: int = FLUSH_LIMIT
         """Bytes that may be held back until the end of the tick, over all transports."""
         self.receive_limit: int = RECEIVE_LIMIT
-        """Bytes that one receive of a stream over a readiness port takes at most; RECEIVE_LIMIT if out of range."""
+        """Bytes that one receive of a stream over a readiness port takes at most; 120 KiB if out of range."""
         self._bytes_received: int = 0
         """Bytes that all transports have received from the kernel."""
         self._bytes_sent: int = 0
