@@ -97,5 +97,7 @@ def test_type_checkers_see_the_methods_that_there_are(shown: type, real: type) -
     public = {name for name in dir(shown) if not name.startswith("_")}
     assert public <= set(dir(real))
     for name, method in vars(shown).items():
+        if name == "__init__" and not inspect.isfunction(getattr(real, name)):
+            continue  # compiled: it has no signature
         if inspect.isfunction(method):
             assert parameters(method) == parameters(getattr(real, name)), name

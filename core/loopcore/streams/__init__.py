@@ -12,6 +12,7 @@ docs/reference/streams.md lists the differences.
 from typing import TYPE_CHECKING
 
 from loopcore.streams.opening import open_connection, open_unix_connection, start_server, start_unix_server
+from loopcore.tracebacks import show_sources
 
 if TYPE_CHECKING:
     from loopcore.streams.declared import StreamReader, StreamReaderProtocol, StreamWriter
@@ -29,3 +30,5 @@ __all__ = [
     "start_server",
     "start_unix_server",
 ]
+
+show_sources(__name__, __path__)

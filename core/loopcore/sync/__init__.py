@@ -24,6 +24,7 @@ from loopcore.sync.joining import JoinSet
 from loopcore.sync.mutex import Guard, Mutex
 from loopcore.sync.selecting import Selected, select
 from loopcore.sync.wakers import Waker, park
+from loopcore.tracebacks import show_sources
 
 __all__ = [
     "ChannelError",
@@ -47,3 +48,5 @@ __all__ = [
     "spawn_blocking",
     "watch",
 ]
+
+show_sources(__name__, __path__)
