@@ -77,7 +77,7 @@ class Probes:
             self._manager.add_hookspecs(hookspecs)
         manager = self._manager
         if isinstance(plugin, type):
-            raise UsageError(f"{plugin.__qualname__} is a class: pass an instance, {plugin.__name__}()")
+            raise UsageError(f"plugin {plugin.__qualname__} is a class; pass an instance: {plugin.__name__}()")
         if plugin is None:
             raise UsageError("None is not a plugin: pass an object with hooks")
         if manager.is_registered(plugin):

@@ -77,7 +77,7 @@ def test_a_plugin_that_is_given_without_a_list_is_a_mistake_that_is_named():
 
 
 def test_a_plugin_class_is_refused_with_what_to_write_instead():
-    with pytest.raises(UsageError, match=r"^Plugin is a class: pass an instance, Plugin\(\)$"):
+    with pytest.raises(UsageError, match=r"^plugin Plugin is a class; pass an instance: Plugin\(\)$"):
         loopcore.new_event_loop(plugins=[Plugin])
     with pytest.raises(UsageError, match="None is not a plugin"):
         loopcore.new_event_loop(plugins=[None])
