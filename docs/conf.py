@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # directives.py
 project = "loopcore"
 copyright = "the contributors of loopcore"  # noqa: A001 - Sphinx's name
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "directives"]
-autodoc_inherit_docstrings = False  # directives.py refers to what asyncio documents
+autodoc_inherit_docstrings = False  # directives.py adds references to asyncio's documentation
 nitpick_ignore_regex = [
     ("py:class", r"([\w.]+\.)?(T\d?|Ts|P|P\.(kw)?args)"),  # type variables
     ("py:class", r"opentelemetry\..*"),

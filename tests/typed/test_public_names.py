@@ -51,7 +51,7 @@ def test_the_methods_of_a_loop_return_what_their_types_say() -> None:
         loop.close()
 
 
-def test_a_loop_is_asyncios_for_whoever_takes_one() -> None:
+def test_a_loop_fits_where_asyncios_is_annotated() -> None:
     def is_closed(loop: asyncio.AbstractEventLoop) -> bool:
         return loop.is_closed()
 
