@@ -7,9 +7,17 @@ sys.path.insert(0, str(Path(__file__).parent))  # directives.py
 
 project = "loopcore"
 copyright = "the contributors of loopcore"  # noqa: A001 - Sphinx's name
-extensions = ["myst_parser", "sphinx.ext.autodoc", "directives"]
-autodoc_typehints = "none"  # they are in the sources; here the words count
-autodoc_inherit_docstrings = False  # what asyncio documents is not repeated
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "directives"]
+autodoc_inherit_docstrings = False  # directives.py adds references to asyncio's documentation
+nitpick_ignore_regex = [
+    ("py:class", r"([\w.]+\.)?(T\d?|Ts|P|P\.(kw)?args)"),  # type variables
+    ("py:class", r"opentelemetry\..*"),
+]
+autodoc_preserve_defaults = True  # `socket.AF_UNSPEC`, and not what its repr() is
+python_maximum_signature_line_length = 100
+# The names of Python that the pages refer to are in a file here, so a build needs no network. Add a name there if the
+# build does not find it: NAME KIND PAGE.
+intersphinx_mapping = {"python": ("https://docs.python.org/3", "python-names.txt")}
 exclude_patterns = ["_build", "changes/*"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from loopcore.tracebacks import show_sources
+
 DECLARED: Final = {
     "select": "loopcore_backends.select_:SelectBackend",
     "poll": "loopcore_backends.poll_:PollBackend",
@@ -12,3 +14,5 @@ DECLARED: Final = {
     "uring": "loopcore_backends.uring:UringBackend",
 }
 """The entry points again, for a copy of loopcore without its metadata: frozen, vendored, or on PYTHONPATH."""
+
+show_sources(__name__, __path__)

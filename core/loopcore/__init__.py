@@ -17,21 +17,27 @@ from loopcore.errors import (
     UsageError,
 )
 from loopcore.hooks.types import ReadyOrder, TickBudget
-from loopcore.kernel.future import Future
-from loopcore.kernel.handle import Handle, TimerHandle
 from loopcore.kernel.histogram import Histogram, HistogramSnapshot
 from loopcore.kernel.loop_stats import LoopStatsSnapshot
 from loopcore.kernel.meter import Measurements, Meter
-from loopcore.kernel.task import Task
 from loopcore.kernel.visible import IN_USE
 from loopcore.loop import EventLoop
 from loopcore.policy import EventLoopPolicy, install
 from loopcore.ports.completion import CompletionBackend
 from loopcore.ports.readiness import BACKEND_API, Capability, ProbeResult, ReadinessBackend
 from loopcore.runner import Runner, new_event_loop, run
-from loopcore.selection.discovery import list_backends, list_plugins, register_backend, unregister_backend
+from loopcore.selection.discovery import (
+    Extension,
+    list_backends,
+    list_plugins,
+    register_backend,
+    unregister_backend,
+)
 
 if TYPE_CHECKING:
+    # `isinstance` takes loopcore's futures, tasks and handles for asyncio's, and so do type checkers (docs/adr/0007).
+    from asyncio import Future, Handle, Task, TimerHandle
+
     from loopcore import files, sync
     from loopcore.hooks.specs import hookimpl
     from loopcore.streams import (
@@ -43,8 +49,14 @@ if TYPE_CHECKING:
         start_server,
         start_unix_server,
     )
-elif IN_USE:
-    from loopcore.kernel.visible import Task
+else:
+    from loopcore.kernel.future import Future
+    from loopcore.kernel.handle import Handle, TimerHandle
+
+    if IN_USE:
+        from loopcore.kernel.visible import Task
+    else:
+        from loopcore.kernel.task import Task
 
 __version__ = "0.1.0"
 
@@ -57,6 +69,7 @@ __all__ = [
     "CompletionBackend",
     "EventLoop",
     "EventLoopPolicy",
+    "Extension",
     "Future",
     "Handle",
     "Histogram",

@@ -15,10 +15,10 @@ import socket
 import sys
 import warnings
 from asyncio import events as asyncio_events
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from concurrent.futures import Executor
 from subprocess import PIPE
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.kernel.faults import ExceptionHandler, FaultContext, Faults
 from loopcore.kernel.own_tasks import OwnTasks
@@ -39,6 +39,8 @@ from loopcore.services.socket_future import SocketFuture
 from loopcore.services.sockops import SockOps
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from loopcore.endpoints.assembly import Endpoints
     from loopcore.services.children import Children
     from loopcore.services.executor import Executors
@@ -47,6 +49,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+Factory: TypeAlias = Callable[[], P]
+SSLOption: TypeAlias = "SSLContext | bool | None"
+
+CLEANS_UP = sys.version_info >= (3, 13)
+"""Whether a Unix server removes its socket's file by default, as asyncio's does."""
 
 
 def leave_running_loop() -> None:
@@ -123,7 +132,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             for name, plugin in named_plugins:
                 self.probes.register(plugin, name)
         except BaseException:
-            self.close_scheduler()
+            self._close_scheduler()
             raise
         self.probes.cold("loopcore_loop_created", loop=self, backend=taken)
 
@@ -169,7 +178,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             asyncio_events._set_running_loop(self)
             if RUNS_LISTEN:
                 self._signals.begin_run()
-            self.run_ticks()
+            self._run_ticks()
         finally:
             leave_running_loop()
             if RUNS_LISTEN:
@@ -178,12 +187,13 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
                 self._origins.track(False)
             asyncgens.restore()
 
-    def run_until_complete(self, future: Any) -> Any:
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
         self._check_can_run()
         is_new = not asyncio.isfuture(future)
-        future = asyncio.ensure_future(future, loop=self)
+        future = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]
         if is_new:
-            future._log_destroy_pending = False  # if the run ends early, the exception below is report enough
+            # If the run ends early, the exception below is report enough.
+            future._log_destroy_pending = False  # type: ignore[attr-defined]
         future.add_done_callback(_stop_loop_of)
         try:
             self.run_forever()
@@ -198,7 +208,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         return future.result()
 
     def stop(self) -> None:
-        self.stop_ticks()
+        self._stop_ticks()
 
     def is_running(self) -> bool:
         return self._thread_id is not None
@@ -212,7 +222,7 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
             logger.debug("Close %r", self)
         self.probes.cold("loopcore_loop_closing", loop=self)
         close_parts(self)
-        self.close_scheduler()
+        self._close_scheduler()
         let_go_of_parts(self)
 
     async def shutdown_asyncgens(self) -> None:
@@ -334,12 +344,12 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
     # fmt: off
 
     async def create_connection(
-        self, protocol_factory: Any, host: Any = None, port: Any = None, *, ssl: Any = None, family: int = 0,
-        proto: int = 0, flags: int = 0, sock: socket.socket | None = None, local_addr: Any = None,
+        self, protocol_factory: Factory[P], host: Any = None, port: Any = None, *, ssl: SSLOption = None,
+        family: int = 0, proto: int = 0, flags: int = 0, sock: socket.socket | None = None, local_addr: Any = None,
         server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None, happy_eyeballs_delay: float | None = None,
         interleave: int | None = None, all_errors: bool = False,
-    ) -> Any:
+    ) -> tuple[asyncio.Transport, P]:
         return await self._endpoints.connector.create_connection(
             protocol_factory, host, port, ssl=ssl, family=family, proto=proto, flags=flags, sock=sock,
             local_addr=local_addr, server_hostname=server_hostname, ssl_handshake_timeout=ssl_handshake_timeout,
@@ -348,13 +358,13 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     async def create_server(
-        self, protocol_factory: Any, host: Any = None, port: Any = None, *, family: int = socket.AF_UNSPEC,
-        flags: int = socket.AI_PASSIVE, sock: socket.socket | None = None, backlog: int = 100, ssl: Any = None,
-        reuse_address: bool | None = None, reuse_port: bool | None = None, keep_alive: bool | None = None,
-        ssl_handshake_timeout: float | None = None, ssl_shutdown_timeout: float | None = None,
-        start_serving: bool = True,
-    ) -> Any:
-        return await self._endpoints.listener.create_server(
+        self, protocol_factory: Factory[asyncio.BaseProtocol], host: Any = None, port: Any = None, *,
+        family: int = socket.AF_UNSPEC, flags: int = socket.AI_PASSIVE, sock: socket.socket | None = None,
+        backlog: int = 100, ssl: SSLOption = None, reuse_address: bool | None = None, reuse_port: bool | None = None,
+        keep_alive: bool | None = None, ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None, start_serving: bool = True,
+    ) -> asyncio.Server:
+        return await self._endpoints.listener.create_server(  # type: ignore[return-value]
             protocol_factory, host, port, family=family, flags=flags, sock=sock, backlog=backlog, ssl=ssl,
             reuse_address=reuse_address, reuse_port=reuse_port, keep_alive=keep_alive,
             ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,
@@ -362,75 +372,76 @@ class EventLoop(Scheduler, asyncio.AbstractEventLoop):  # type: ignore[misc]
         )
 
     async def create_unix_connection(
-        self, protocol_factory: Any, path: Any = None, *, ssl: Any = None, sock: socket.socket | None = None,
-        server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
-        ssl_shutdown_timeout: float | None = None,
-    ) -> Any:
+        self, protocol_factory: Factory[P], path: Any = None, *, ssl: SSLOption = None,
+        sock: socket.socket | None = None, server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None, ssl_shutdown_timeout: float | None = None,
+    ) -> tuple[asyncio.Transport, P]:
         return await self._endpoints.unix.create_unix_connection(
             protocol_factory, path, ssl=ssl, sock=sock, server_hostname=server_hostname,
             ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
 
     async def create_unix_server(
-        self, protocol_factory: Any, path: Any = None, *, sock: socket.socket | None = None, backlog: int = 100,
-        ssl: Any = None, ssl_handshake_timeout: float | None = None, ssl_shutdown_timeout: float | None = None,
-        start_serving: bool = True, cleanup_socket: bool = sys.version_info >= (3, 13),
-    ) -> Any:
-        return await self._endpoints.unix.create_unix_server(
+        self, protocol_factory: Factory[asyncio.BaseProtocol], path: Any = None, *,
+        sock: socket.socket | None = None, backlog: int = 100, ssl: SSLOption = None,
+        ssl_handshake_timeout: float | None = None, ssl_shutdown_timeout: float | None = None,
+        start_serving: bool = True, cleanup_socket: bool = CLEANS_UP,
+    ) -> asyncio.Server:
+        return await self._endpoints.unix.create_unix_server(  # type: ignore[return-value]
             protocol_factory, path, sock=sock, backlog=backlog, ssl=ssl, ssl_handshake_timeout=ssl_handshake_timeout,
             ssl_shutdown_timeout=ssl_shutdown_timeout, start_serving=start_serving, cleanup_socket=cleanup_socket,
         )
 
     async def create_datagram_endpoint(  # type: ignore[override]  # asyncio removed reuse_address in 3.11
-        self, protocol_factory: Any, local_addr: Any = None, remote_addr: Any = None, *, family: int = 0,
+        self, protocol_factory: Factory[P], local_addr: Any = None, remote_addr: Any = None, *, family: int = 0,
         proto: int = 0, flags: int = 0, reuse_port: bool | None = None, allow_broadcast: bool | None = None,
         sock: socket.socket | None = None,
-    ) -> Any:
+    ) -> tuple[asyncio.DatagramTransport, P]:
         return await self._endpoints.datagrams.create_datagram_endpoint(
             protocol_factory, local_addr, remote_addr, family=family, proto=proto, flags=flags, reuse_port=reuse_port,
             allow_broadcast=allow_broadcast, sock=sock,
         )
 
     async def connect_accepted_socket(
-        self, protocol_factory: Any, sock: Any, *, ssl: Any = None, ssl_handshake_timeout: float | None = None,
-        ssl_shutdown_timeout: float | None = None,
-    ) -> Any:
+        self, protocol_factory: Factory[P], sock: socket.socket, *, ssl: SSLOption = None,
+        ssl_handshake_timeout: float | None = None, ssl_shutdown_timeout: float | None = None,
+    ) -> tuple[asyncio.Transport, P]:
         return await self._endpoints.opener.connect_accepted_socket(
             protocol_factory, sock, ssl=ssl, ssl_handshake_timeout=ssl_handshake_timeout,
             ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
 
-    async def connect_read_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
+    async def connect_read_pipe(self, protocol_factory: Factory[P], pipe: Any) -> tuple[asyncio.ReadTransport, P]:
         return await self._endpoints.pipes.connect_read_pipe(protocol_factory, pipe)
 
-    async def connect_write_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
+    async def connect_write_pipe(self, protocol_factory: Factory[P], pipe: Any) -> tuple[asyncio.WriteTransport, P]:
         return await self._endpoints.pipes.connect_write_pipe(protocol_factory, pipe)
 
     async def subprocess_exec(
-        self, protocol_factory: Any, program: Any, *args: Any, stdin: Any = PIPE, stdout: Any = PIPE,
+        self, protocol_factory: Factory[P], program: Any, *args: Any, stdin: Any = PIPE, stdout: Any = PIPE,
         stderr: Any = PIPE, universal_newlines: bool = False, shell: bool = False, bufsize: int = 0,
         encoding: str | None = None, errors: str | None = None, text: bool | None = None, **kwargs: Any,
-    ) -> Any:
+    ) -> tuple[asyncio.SubprocessTransport, P]:
         return await self._endpoints.processes.subprocess_exec(
             protocol_factory, (program, *args), (stdin, stdout, stderr), shell,
             (bufsize, universal_newlines, text, encoding, errors), kwargs,
         )
 
     async def subprocess_shell(
-        self, protocol_factory: Any, cmd: Any, *, stdin: Any = PIPE, stdout: Any = PIPE, stderr: Any = PIPE,
+        self, protocol_factory: Factory[P], cmd: Any, *, stdin: Any = PIPE, stdout: Any = PIPE, stderr: Any = PIPE,
         universal_newlines: bool = False, shell: bool = True, bufsize: int = 0, encoding: str | None = None,
         errors: str | None = None, text: bool | None = None, **kwargs: Any,
-    ) -> Any:
+    ) -> tuple[asyncio.SubprocessTransport, P]:
         return await self._endpoints.processes.subprocess_shell(
             protocol_factory, cmd, (stdin, stdout, stderr), shell,
             (bufsize, universal_newlines, text, encoding, errors), kwargs,
         )
 
     async def start_tls(
-        self, transport: Any, protocol: Any, sslcontext: Any, *, server_side: bool = False,
+        self, transport: Any, protocol: Any, sslcontext: "SSLContext", *, server_side: bool = False,
         server_hostname: str | None = None, ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
-    ) -> Any:
+    ) -> asyncio.Transport | None:
         return await self._endpoints.tls.start_tls(
             transport, protocol, sslcontext, server_side=server_side, server_hostname=server_hostname,
             ssl_handshake_timeout=ssl_handshake_timeout, ssl_shutdown_timeout=ssl_shutdown_timeout,

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from messages import Bye, Error, Event, Join, Joined, Leave, Left, List, Members, Missed, Post, Posted, Request
 
-from loopcore.sync import Closed, block_on, mpsc
+from loopcore.sync import Closed, block_on, mpmc
 
 COMMANDS = """\
   /join GROUP [NAME]   enter a group; plain text goes there from now on
@@ -78,13 +78,13 @@ def _describe(event: Event) -> str:
             return f"* {reason}"
 
 
-def standard_input() -> mpsc.Receiver[str]:
+def standard_input() -> mpmc.Receiver[str]:
     """Return the lines of standard input, read by a separate thread: not every loop can wait for a file.
 
     The thread is a daemon, because nothing can end its read(2) when the server goes away. It reads the descriptor and
     not `sys.stdin`, whose lock the interpreter takes when it exits.
     """
-    sender, receiver = mpsc.Channel[str](16, threadsafe=True)  # a large file must not end up in memory
+    sender, receiver = mpmc.Channel[str](16, threadsafe=True)  # a large file must not end up in memory
 
     def read() -> None:
         # Nothing else runs in this thread, so `read(2)` may block its loop.

@@ -55,7 +55,7 @@ def install(backend: str) -> None:
 
         def _run_once(self) -> None:
             self.call_soon(self.stop)
-            self.run_ticks()
+            self._run_ticks()
 
         def _stop_serving(self, sock: Any) -> None:
             self.remove_reader(sock)

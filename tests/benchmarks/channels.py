@@ -4,7 +4,7 @@
 
 Each row is the time for one value from one task to another, in ns of CPU time, the least and the median of several
 rounds that take turns. anyio's memory streams and the queues of aiologic and culsans are left out, with a word, where
-they are not installed; these two queues are for tasks and threads alike, as `mpsc` is with `threadsafe=True`.
+they are not installed; these two queues are for tasks and threads alike, as `mpmc` is with `threadsafe=True`.
 
 `ready` fills a channel and empties it, so nobody waits; `taking turns` has room for one value, so each side waits for
 the other each time; `stream` has room for 100. `to 50` is broadcast to 50 receivers, per value received; beside it 50
@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import loopcore
-from loopcore.sync import broadcast, mpsc
+from loopcore.sync import broadcast, mpmc
 
 
 class Pipe(NamedTuple):
@@ -32,13 +32,13 @@ class Pipe(NamedTuple):
     get: Callable[[], Awaitable[Any]]
 
 
-def over_mpsc(capacity: int) -> Pipe:
-    sender, receiver = mpsc.Channel[int](capacity)
+def over_mpmc(capacity: int) -> Pipe:
+    sender, receiver = mpmc.Channel[int](capacity)
     return Pipe(sender.send, sender.try_send, receiver.recv)
 
 
-def over_mpsc_threadsafe(capacity: int) -> Pipe:
-    sender, receiver = mpsc.Channel[int](capacity, threadsafe=True)
+def over_mpmc_threadsafe(capacity: int) -> Pipe:
+    sender, receiver = mpmc.Channel[int](capacity, threadsafe=True)
     return Pipe(sender.send, sender.try_send, receiver.recv)
 
 
@@ -148,7 +148,7 @@ def is_installed(name: str) -> bool:
 
 
 def rows() -> dict[str, Callable[[int], Any]]:
-    pipes = {"mpsc": over_mpsc, "mpsc threadsafe": over_mpsc_threadsafe, "asyncio.Queue": over_queue}
+    pipes = {"mpmc": over_mpmc, "mpmc threadsafe": over_mpmc_threadsafe, "asyncio.Queue": over_queue}
     pipes.update({name: pipe for name, pipe in OTHERS.items() if is_installed(name)})
     made: dict[str, Callable[[int], Any]] = {}
     for kind in (ready, taking_turns, stream):

@@ -34,7 +34,7 @@ NOTES = {
     "Hot: transports": """
 `transport.get_extra_info("loopcore.bytes")` is a pair: the bytes that the transport has received and sent so far, on
 the wire. For a TLS transport they are those of the socket below; a child process's transport counts nothing, because
-its pipes do. `loop.bytes_received` and `loop.bytes_sent` are the sums over all transports of a loop. They are always
+its pipes do. `bytes_received` and `bytes_sent` of `loop.counters()` are the sums over all transports of a loop, always
 kept.
 """,
     "Hot: jobs of executors": """

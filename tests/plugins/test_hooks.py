@@ -75,7 +75,7 @@ def run_everything(loop: Any) -> None:
     loop.run_until_complete(connections(loop))
     loop.run_until_complete(interrupted(loop))
     loop.call_exception_handler({"message": "reported"})
-    loop.microtasks.budget = 1
+    loop._microtasks.budget = 1
     loop.next_tick(loop.next_tick, int)
     loop.set_debug(True)
     loop.slow_callback_duration = 0.0
@@ -186,7 +186,7 @@ class BoundsPoll:
         (lambda loop: loop.next_tick(int), 0.0, 0.0),
         (lambda loop: loop.call_at(loop.time() + 0.25, int), 0.25, 0.25),
         (lambda loop: loop.call_at(loop.time() + 2.0, int), 2.0, 1.0),
-        (lambda loop: loop.stop_ticks(), 0.0, 0.0),
+        (lambda loop: loop._stop_ticks(), 0.0, 0.0),
         (lambda loop: None, None, 1.0),
     ],
 )
@@ -205,7 +205,7 @@ def test_what_a_hook_schedules_before_the_wait_bounds_it(
     reactor.probes.register(hooks)
     reactor.tick()
     assert backend.timeouts == [beside_a_timer if has_timer else alone]
-    reactor.close_scheduler()
+    reactor._close_scheduler()
 
 
 def test_scheduling_says_from_where(loop: Any, recorder: Recorder) -> None:

@@ -181,7 +181,7 @@ def test_a_plugin_that_raises_is_logged_once_counted_and_out_and_the_loop_goes_o
     for number in range(3):
         reactor.call_soon(log.append, number)
     reactor.tick()
-    reactor.close_scheduler()
+    reactor._close_scheduler()
     assert log.count("failed") == 1
     assert [entry for entry in log if isinstance(entry, int)] == [0, 1, 2]
     assert log.count("other") == 3
@@ -205,7 +205,7 @@ def test_a_plugin_that_exits_ends_the_run_and_loses_nothing(reactor: Scheduler, 
     reactor.call_soon(log.append, 2)
     reactor.call_later(0, log.append, 3)
     with pytest.raises(SystemExit):
-        reactor.run_ticks()
+        reactor._run_ticks()
     reactor.probes.unregister(leaving)
     reactor.tick()
     assert log == [1, 2, 3]
@@ -246,10 +246,10 @@ def test_without_plugins_no_hook_code_runs_in_a_tick(reactor: Scheduler, monkeyp
     for schedule in (reactor.call_soon, reactor.call_immediate, reactor.next_tick, reactor.queue_microtask):
         schedule(ran.append, schedule.__name__)
     reactor.call_later(0, ran.append, "timer")
-    reactor.call_soon(reactor.stop_ticks)
-    reactor.run_ticks()
+    reactor.call_soon(reactor._stop_ticks)
+    reactor._run_ticks()
     assert len(ran) == 6
-    assert not reactor.watching
+    assert not reactor._watching
 
 
 def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Scheduler) -> None:
@@ -258,7 +258,7 @@ def test_a_plugin_of_cold_hooks_only_leaves_the_tick_unwatched(reactor: Schedule
         def loopcore_run_started(self) -> None: ...
 
     reactor.probes.register(Cold())
-    assert not reactor.watching
+    assert not reactor._watching
     assert not reactor.probes.watching_ticks
 
 

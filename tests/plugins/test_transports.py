@@ -206,14 +206,14 @@ def test_a_failed_handshake_opens_no_tls_transport(loop: Any, watch: Watch) -> N
 async def test_bytes_are_counted_each_way_for_a_connection_and_in_all(loop: Any) -> None:
     transport, protocol, far = await connect(loop)
     with far:
-        before = (loop.bytes_received, loop.bytes_sent)
+        before = (loop.counters().bytes_received, loop.counters().bytes_sent)
         await loop.sock_sendall(far, b"12345")
         await protocol.seen("data")
         transport.write(b"123")
         transport.writelines([b"1", b"22"])
         assert await loop.sock_recv(far, 100) == b"123122"
         assert transport.get_extra_info("loopcore.bytes") == (5, 6)
-        assert (loop.bytes_received - before[0], loop.bytes_sent - before[1]) == (5, 6)
+        assert (loop.counters().bytes_received - before[0], loop.counters().bytes_sent - before[1]) == (5, 6)
         transport.close()
         await protocol.seen("lost")
         assert transport.get_extra_info("loopcore.bytes") == (5, 6)
@@ -268,8 +268,8 @@ async def test_files_are_counted_whoever_reads_them(loop: Any, tmp_path: Path) -
 async def test_tls_counts_what_is_on_the_wire(loop: Any) -> None:
     async with secured(Protocol()) as (transport, _):
         received, sent = transport.get_extra_info("loopcore.bytes")
-        assert 100 < received < loop.bytes_received + 1
-        assert 100 < sent < loop.bytes_sent + 1
+        assert 100 < received < loop.counters().bytes_received + 1
+        assert 100 < sent < loop.counters().bytes_sent + 1
 
 
 async def test_datagrams_are_counted_by_what_is_in_them(loop: Any) -> None:
@@ -311,8 +311,8 @@ def test_a_hook_of_transports_has_nothing_else_watched(loop: Any) -> None:
 
     other = Other()
     loop.probes.register(other)
-    assert loop.watching_transports
-    others = (loop.watching, loop.probes.watching_ticks, loop.probes.watching_jobs)
+    assert loop._watching_transports
+    others = (loop._watching, loop.probes.watching_ticks, loop.probes.watching_jobs)
     assert not any(others)
     loop.probes.unregister(other)
-    assert not loop.watching_transports
+    assert not loop._watching_transports

@@ -85,7 +85,7 @@ def test_connection_in_the_hands_of_a_loop_that_closes_is_closed() -> None:
     loop, port = scripted_loop()
     listening = loop.run_until_complete(loop.create_server(Recorder, "127.0.0.1", 0))
     fd, peer = accepted(port)
-    loop.completions.submitted = True
+    loop._completions.submitted = True
     loop.close()
     listening.close()
     with peer, pytest.raises(OSError, match="Bad file descriptor"):
@@ -270,11 +270,11 @@ def test_child_submits_again_what_was_in_flight_and_ends_what_it_cancels_first()
 def test_loop_that_closes_closes_what_no_close_has_closed_and_nothing_twice() -> None:
     loop, port = scripted_loop()
     done, undone = os.pipe()
-    loop.completions.submit(Close(done))
-    loop.completions.submit(Close(undone))
+    loop._completions.submit(Close(done))
+    loop._completions.submit(Close(undone))
     os.close(done)
     port.complete(port.in_flight[0], None)
-    loop.completions.begin()
+    loop._completions.begin()
     reused = os.dup2(0, done)
     loop.close()
     os.close(reused)  # still ours

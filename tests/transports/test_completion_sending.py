@@ -242,10 +242,10 @@ def test_flush_before_the_turn_of_a_send_that_came_back_sends_nothing_twice() ->
     with far:
         send = port.only(Send)
         port.complete(send, 12)
-        loop.completions.submitted = True
-        loop.completions.begin()  # it has come back, and nobody was told
+        loop._completions.submitted = True
+        loop._completions.begin()  # it has come back, and nobody was told
         transport.write(b"behind it")
-        loop.flush_soon(transport)
+        loop._flush_this_tick(transport)
         loop.call_soon(loop.flush)
         loop.run_until_complete(settle())
         assert content(port.only(Send)) == b"behind it"

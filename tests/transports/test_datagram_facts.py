@@ -247,6 +247,6 @@ async def test_five_hundred_cycles_leave_nothing_behind(loop: Any) -> None:
             for _ in range(500):
                 await cycle(peer.getsockname())
             assert len(gc.get_objects()) < before + 250
-            assert len(loop.readiness.watched()) <= 1
+            assert len(loop._readiness.watched()) <= 1
         finally:
             gc.enable()

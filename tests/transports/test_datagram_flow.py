@@ -170,15 +170,15 @@ async def test_without_a_peer_a_full_receiver_does_not_make_the_loop_spin(loop: 
             transport.pause_reading()
             fill(transport, path)
             fd = transport._sock_fd
-            assert fd in loop.readiness.watched()
+            assert fd in loop._readiness.watched()
             for _ in range(2):  # rests, and tries again
-                while fd in loop.readiness.watched():
+                while fd in loop._readiness.watched():
                     await asyncio.sleep(0)
                 assert "write=<polling" in repr(transport)
-                while fd not in loop.readiness.watched():
+                while fd not in loop._readiness.watched():
                     await asyncio.sleep(0)
             transport.abort()
-            assert fd not in loop.readiness.watched()
+            assert fd not in loop._readiness.watched()
 
 
 @pytest.mark.covers(

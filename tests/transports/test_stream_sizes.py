@@ -102,7 +102,7 @@ def test_no_more_than_the_limit_comes_at_once(loop: Loop) -> None:
             await running.sock_sendall(peer, message(2, 60_000))
             await until_received(protocol, 90_000)
             assert protocol.received() == message(1, 30_000) + message(2, 60_000)
-            if running.completions is None:
+            if running._completions is None:
                 assert max(len(event[1]) for event in protocol.events[begun:]) == 16_384
 
     if hasattr(loop, "receive_limit"):
@@ -111,7 +111,7 @@ def test_no_more_than_the_limit_comes_at_once(loop: Loop) -> None:
 
 async def test_large_messages_come_in_one_receive_each_once_some_have_come(loop: Loop) -> None:
     running: Any = asyncio.get_running_loop()
-    if getattr(running, "completions", True) is not None:
+    if getattr(running, "_completions", True) is not None:
         pytest.skip("the sizes of readiness ports")
     protocol = Recorder()
     async with opened(protocol) as (_, peer):

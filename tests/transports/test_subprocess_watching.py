@@ -23,7 +23,7 @@ pytestmark = pytest.mark.loopcore_only
 
 def knows_processes(loop: Any) -> bool:
     """Tell whether a completion port stands below `loop` that knows WaitProcess."""
-    return loop.completions is not None and Capability.PROCESSES in loop.backend.capabilities
+    return loop._completions is not None and Capability.PROCESSES in loop.backend.capabilities
 
 
 @pytest.fixture(params=["port", "pidfd", "thread", "thread that reaps"])
@@ -208,7 +208,7 @@ class Between:
 
     def __init__(self, loop: Any, refusal: OSError | None) -> None:
         self.loop = loop
-        self.completions = self
+        self._completions = self
         self.asked: list[Any] = []
         self._refusal = refusal
 
@@ -219,7 +219,7 @@ class Between:
         self.asked.append(operation)
         if self._refusal is not None:
             raise self._refusal
-        self.loop.completions.submit(operation)
+        self.loop._completions.submit(operation)
 
 
 @pytest.mark.parametrize("end", ["given up", "refused"])
@@ -232,7 +232,7 @@ async def test_child_that_the_port_gives_up_is_watched_otherwise(loop: Any, end:
         Children(between).watch(process, ends.append)
         (asked,) = between.asked
         if end == "given up":
-            loop.completions.cancel(asked)
+            loop._completions.cancel(asked)
         while asked.pending:
             await asyncio.sleep(0)
         assert not ends
@@ -258,7 +258,7 @@ class Full:
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop
-        self.readiness = self
+        self._readiness = self
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.loop, name)

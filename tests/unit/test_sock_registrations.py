@@ -103,7 +103,7 @@ async def test_it_ends_when_nobody_reads_on(loop: loopcore.EventLoop, told: Told
     await receive_late(left, right)
     await sweeps()
     assert told.calls == [("register", left.fileno()), ("unregister", left.fileno())]
-    assert loop.readiness.watched() == []
+    assert loop._readiness.watched() == []
 
 
 async def test_the_end_of_the_stream_ends_it_at_once(loop: loopcore.EventLoop, told: Told, pair: Pair) -> None:
@@ -171,7 +171,7 @@ async def test_a_writer_beside_it_is_served(loop: loopcore.EventLoop, pair: Pair
     assert await receive_late(left, right) == b"data"
     await sweeps()
     assert loop.remove_writer(left) is True
-    assert loop.readiness.watched() == []
+    assert loop._readiness.watched() == []
 
 
 async def test_a_read_that_got_all_it_asked_for_is_followed_by_a_try(loop: loopcore.EventLoop, pair: Pair) -> None:
@@ -286,4 +286,4 @@ async def test_registrations_for_writing_are_told_as_before(loop: loopcore.Event
         left_to_come -= len(await loop.sock_recv(right, 1 << 20))
     await sending
     assert told.calls.count(("register", left.fileno())) == told.calls.count(("unregister", left.fileno()))
-    assert loop.readiness.lookup(left.fileno()) is None
+    assert loop._readiness.lookup(left.fileno()) is None

@@ -198,7 +198,7 @@ class Between:
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop
-        self.completions = self
+        self._completions = self
         self.asked: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -206,15 +206,15 @@ class Between:
 
     def submit(self, operation: Any) -> None:
         self.asked.append(operation)
-        self.loop.completions.submit(operation)
+        self.loop._completions.submit(operation)
 
     def begin(self) -> None:
-        self.loop.completions.begin()
+        self.loop._completions.begin()
 
 
 @pytest.mark.loopcore_only
 def test_connect_over_a_completion_port_is_an_operation(loop: Any, listener: socket.socket) -> None:
-    if loop.completions is None:
+    if loop._completions is None:
         pytest.skip("a readiness backend")
     between = Between(loop)
     with socket.socket() as sock:

@@ -21,7 +21,7 @@ def test_connect_in_a_coroutine_that_is_closed_ends(loop: Any, full_address: tup
             await asyncio.sleep(0.01)
             connecting.close()
             await asyncio.sleep(0.01)
-            assert waited.done() or loop.completions is None  # over a completion port the operation would hold the file
+            assert waited.done() or loop._completions is None  # an operation would hold the file
             assert loop.remove_writer(sock) is False
 
         loop.run_until_complete(main())

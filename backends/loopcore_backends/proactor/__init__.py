@@ -14,6 +14,7 @@ from loopcore.errors import BackendUnavailableError
 from loopcore.ports.completion import Completion
 from loopcore.ports.operations import Operation
 from loopcore.ports.readiness import Capability, ProbeResult, ReadinessBackend
+from loopcore.tracebacks import show_sources
 from loopcore_backends.proactor._calls import CAPABILITIES
 from loopcore_backends.proactor._multiplexers import choose
 from loopcore_backends.proactor._port import CompletionPort
@@ -64,3 +65,6 @@ class ProactorBackend:
 
     def close(self) -> Sequence[Operation]:
         return self._port.close()
+
+
+show_sources(__name__, __path__)

@@ -18,8 +18,9 @@ AddressInfo: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
 """Family, type, protocol, canonical name and address: one row of getaddrinfo(3)."""
 
 ProtocolFactory: TypeAlias = Callable[[], asyncio.BaseProtocol]
-Connection: TypeAlias = tuple[asyncio.Transport, asyncio.BaseProtocol]
-DatagramConnection: TypeAlias = tuple[asyncio.DatagramTransport, asyncio.BaseProtocol]
+Connection: TypeAlias = tuple[asyncio.Transport, Any]
+DatagramConnection: TypeAlias = tuple[asyncio.DatagramTransport, Any]
+"""A transport, and the protocol that the factory returned."""
 CreateFuture: TypeAlias = Callable[[], asyncio.Future[Any]]
 
 

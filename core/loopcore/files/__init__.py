@@ -96,7 +96,7 @@ async def write_bytes(path: Path, data: Any) -> int:
 
 
 def _port_of(loop: asyncio.AbstractEventLoop) -> Port:
-    completions = getattr(loop, "completions", None)
+    completions = getattr(loop, "_completions", None)
     if completions is not None and Capability.FILES in completions.backend.capabilities:
         return Operated(loop, completions)
     return Threads(loop)

@@ -287,10 +287,10 @@ class Future(Runnable):
             return 0
         if self._scheduler._slow_path_flags & _CLOSED:
             self._scheduler._check_closed()  # raises, because the waiting task would never be woken
-        self._scheduler.ready.push(callback)  # a task: this is how one task hands over to another
+        self._scheduler._ready.push(callback)  # a task: this is how one task hands over to another
         if self._shown is not None:
             unlink(self._shown, seen(callback))
-        if self._scheduler.watching:
+        if self._scheduler._watching:
             self._scheduler.probes.fire("loopcore_task_woken", self._loop, seen(callback), seen(self))
         return 0
 

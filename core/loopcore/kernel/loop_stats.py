@@ -119,13 +119,13 @@ class LoopStatsSnapshot(NamedTuple):
 
 def take_loop_stats(loop: "Scheduler") -> LoopStatsSnapshot:
     """Return the present counters of `loop`. Thread: any."""
-    stats = loop.stats
+    stats = loop._stats
     # Ends before beginnings, see the module's docstring.
     destroyed = stats.tasks_destroyed
     cancelled, failed, finished = stats.tasks_cancelled, stats.tasks_failed, stats.tasks_finished
-    polls, polls_skipped = loop.readiness.tick, stats.polls_skipped
-    timers_cancelled = loop.timers.cancelled_count
-    timers = len(loop.timers)
+    polls, polls_skipped = loop._readiness.tick, stats.polls_skipped
+    timers_cancelled = loop._timers.cancelled_count
+    timers = len(loop._timers)
     return LoopStatsSnapshot(
         ticks=polls + polls_skipped,
         polls=polls,
@@ -134,7 +134,7 @@ def take_loop_stats(loop: "Scheduler") -> LoopStatsSnapshot:
         callbacks=stats.callbacks,
         timers_fired=stats.timers_fired,
         threadsafe_posts=stats.threadsafe_posts,
-        threadsafe_wakes=loop.inbox.wakes,
+        threadsafe_wakes=loop._inbox.wakes,
         starvations=stats.starvations,
         budget_yields=stats.budget_yields,
         task_steps=stats.task_steps,
@@ -145,9 +145,9 @@ def take_loop_stats(loop: "Scheduler") -> LoopStatsSnapshot:
         tasks_destroyed=destroyed,
         connections_accepted=stats.connections_accepted,
         connections_refused=stats.connections_refused,
-        bytes_received=loop.bytes_received,
-        bytes_sent=loop.bytes_sent,
-        ready=loop.count_ready(),
+        bytes_received=loop._bytes_received,
+        bytes_sent=loop._bytes_sent,
+        ready=loop._count_ready(),
         timers=timers,
         timers_cancelled=min(timers_cancelled, timers),
     )

@@ -100,7 +100,7 @@ def run_watched(loop: "Scheduler", runnable: Runnable) -> None:
         return
     if isinstance(runnable, Handle) and runnable.cancelled():
         return  # skipped silently
-    announced = loop.watching
+    announced = loop._watching
     what = "task_step" if hasattr(runnable, "get_coro") else "handle"
     shown = runnable._as_seen()
     if announced:
@@ -247,13 +247,13 @@ def _as_it_is_now(loop: "Scheduler", timeout: float) -> float:
 def _wait_measured(loop: "Scheduler", timeout: float) -> list[Any]:
     sampler = loop._sampler
     if sampler is None:
-        return loop.poller.wait(timeout)
+        return loop._poller.wait(timeout)
     # A window may open before the wait, so that posts of other threads during the wait are stamped; or after it,
     # because the wait may have been longer than the pause between two windows, and its callbacks would never be
     # measured.
     sampler.wait_begins(timeout != 0.0)
     _open_window_if_due(loop)
-    events = loop.poller.wait(timeout)
+    events = loop._poller.wait(timeout)
     if loop._sampler is sampler:  # otherwise a signal handler has stopped the meter during the wait
         sampler.wait_ends()
         _open_window_if_due(loop)

@@ -52,19 +52,19 @@ class PendingPolicy:
 
     def run_pending(self, loop: "Scheduler") -> int:
         """Run the pending phase; return how many callbacks ran."""
-        if loop.inbox._woken:
+        if loop._inbox._woken:
             loop._empty_inbox()
-        if loop.microtasks.pending:
+        if loop._microtasks.pending:
             loop._runner.run_microtasks()
         count = self._begin(loop)
         order, allowance = self._order, self._allowance
         ran = 0
         while ran < count and self._order is order:  # otherwise a callback has removed the plugin
             if allowance is not None and ran > 0 and allowance.is_spent(ran):
-                loop.stats.budget_yields += 1
-                loop.poller.poll_next()
+                loop._stats.budget_yields += 1
+                loop._poller.poll_next()
                 break
-            runnable = loop.ready.pop() if order is None else self._pop(loop, order)
+            runnable = loop._ready.pop() if order is None else self._pop(loop, order)
             if runnable is None:
                 break
             loop._runner.run(runnable)
@@ -85,23 +85,23 @@ class PendingPolicy:
                 loop.probes.remove_failed("loopcore_make_tick_budget", self._allowance_owner)
         order = self._order
         if order is None:
-            return len(loop.ready)
-        arrived = loop.ready.take()
+            return len(loop._ready)
+        arrived = loop._ready.take()
         position = 0
         try:
             for runnable in arrived:
                 if not order.lend(runnable):
-                    loop.ready.push(runnable)  # the same entry twice: the second waits for the next tick
+                    loop._ready.push(runnable)  # the same entry twice: the second waits for the next tick
                 position += 1
         except BaseException as exc:
             # Before newer entries: the order may have scheduled callbacks meanwhile.
             rest = [runnable for runnable in arrived[position:] if not order.holds(runnable)]
-            for runnable in rest + loop.ready.take():
-                loop.ready.push(runnable)
+            for runnable in rest + loop._ready.take():
+                loop._ready.push(runnable)
             if not isinstance(exc, Exception):
                 raise
             loop.probes.remove_failed("loopcore_make_ready_queue", self._order_owner)
-        return loop.count_ready() if self._order is None else len(order)
+        return loop._count_ready() if self._order is None else len(order)
 
     def _pop(self, loop: "Scheduler", order: OrderedQueue) -> Runnable | None:
         try:
@@ -114,5 +114,5 @@ class PendingPolicy:
         order, self._order = self._order, None
         if order is not None:
             back: list[Any] = order.take_back()
-            for runnable in back + loop.ready.take():  # which may include entries that arrived just now
-                loop.ready.push(runnable)
+            for runnable in back + loop._ready.take():  # which may include entries that arrived just now
+                loop._ready.push(runnable)

@@ -68,8 +68,10 @@ class Probes:
         return registered
 
     def _register(self, plugin: object, name: str | None) -> str:
-        if plugin is None or isinstance(plugin, type):
-            raise UsageError(f"plugin {name or plugin!r} must be an object with hooks, not a class or None; make one")
+        if isinstance(plugin, type):
+            raise UsageError(f"plugin {plugin.__qualname__} is a class; pass an instance: {plugin.__name__}()")
+        if plugin is None:
+            raise UsageError("None is not a plugin: pass an object with hooks")
         if self._plugins is None:
             from loopcore.kernel.plugins import Plugins
 

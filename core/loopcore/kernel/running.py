@@ -24,8 +24,8 @@ class CallbackRunner:
     __slots__ = ("_stats", "_microtasks", "_probes")
 
     def __init__(self, loop: "Scheduler") -> None:
-        self._stats: LoopStats = loop.stats
-        self._microtasks: MicrotaskQueues = loop.microtasks
+        self._stats: LoopStats = loop._stats
+        self._microtasks: MicrotaskQueues = loop._microtasks
         self._probes: Probes = loop.probes
 
     def run(self, runnable: Runnable) -> None:
@@ -66,7 +66,7 @@ class CallbackRunner:
         if self._stats.starvations == 1:
             own_logger.warning(
                 "next_tick or queue_microtask ran %d callbacks in a row and %d wait; others go first now. "
-                "Further cases are counted in loop.starvations.",
+                "Further cases are counted in loop.counters().starvations.",
                 self._microtasks.budget,
                 len(self._microtasks),
             )

@@ -28,25 +28,25 @@ cdef list _NO_EVENTS
 # The methods of the tick are `cdef`, not `cpdef`: a loop is an instance of a Python class, and each cpdef call would
 # first check whether that class overrides the method.
 cdef class Scheduler:
-    cdef readonly ReadyQueue ready
-    cdef readonly TimerHeap timers
-    cdef readonly Inbox inbox
-    cdef readonly MicrotaskQueues microtasks
-    cdef readonly object phase_callbacks
+    cdef readonly ReadyQueue _ready
+    cdef readonly TimerHeap _timers
+    cdef readonly Inbox _inbox
+    cdef readonly MicrotaskQueues _microtasks
+    cdef readonly object _phase_callbacks
     cdef readonly object probes
-    cdef readonly LoopStats stats
-    cdef readonly Poller poller
-    cdef readonly Readiness readiness
-    cdef readonly Completions completions
-    cdef public ClassTasks tasks
+    cdef readonly LoopStats _stats
+    cdef readonly Poller _poller
+    cdef readonly Readiness _readiness
+    cdef readonly Completions _completions
+    cdef public ClassTasks _tasks
     cdef public double slow_callback_duration
     cdef public Py_ssize_t flush_limit
     cdef public Py_ssize_t receive_limit
-    cdef public long long bytes_received
-    cdef public long long bytes_sent
-    cdef public Py_ssize_t unflushed
-    cdef readonly bint watching
-    cdef readonly bint watching_transports
+    cdef public long long _bytes_received
+    cdef public long long _bytes_sent
+    cdef public Py_ssize_t _unflushed
+    cdef readonly bint _watching
+    cdef readonly bint _watching_transports
     cdef int _slow_path_flags
     cdef bint _observed
     cdef bint _tick_observed
@@ -71,10 +71,10 @@ cdef class Scheduler:
     cdef object __weakref__
 
     cpdef bint _is_elsewhere(self)
-    cdef int schedule(self, object callback, tuple args, object context) except -1
+    cdef int _schedule(self, object callback, tuple args, object context) except -1
     cdef int _flush_soon(self, Runnable runnable) except -1
     cdef bint _take_flush(self, Runnable runnable) except -1
-    cpdef object close_soon(self, object resource)
+    cpdef object _close_soon(self, object resource)
     cdef TimerHandle _set_timer(self, double when, object callback, tuple args, object context, str method)
     cdef Handle _make(self, object callback, tuple args, object context, str source, str method)
     cdef Handle _make_watched(self, object callback, tuple args, object context, str source, str method)

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from loopcore.kernel import flags, phases
 from loopcore.kernel.handle import Handle, TimerHandle, check_callback
@@ -72,6 +72,9 @@ else:
         run_phases,
     )
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 _CLOSED, _NOT_RUNNING, _DEBUG = flags.CLOSED, flags.NOT_RUNNING, flags.DEBUG
 _WATCHING_HANDLES, _WATCHING_TICKS = flags.WATCHING_HANDLES, flags.WATCHING_TICKS
 _THREADSAFE, _READY = THREADSAFE, READY
@@ -85,9 +88,9 @@ class Scheduler:
     """Schedules callbacks, futures and tasks over a backend. Thread: its own, except where a method says otherwise."""
 
     __slots__ = (
-        "ready", "timers", "inbox", "microtasks", "phase_callbacks", "probes", "stats", "poller", "readiness",
-        "completions", "tasks", "slow_callback_duration", "flush_limit", "receive_limit", "bytes_received",
-        "bytes_sent", "unflushed", "watching", "watching_transports", "_slow_path_flags", "_observed",
+        "_ready", "_timers", "_inbox", "_microtasks", "_phase_callbacks", "probes", "_stats", "_poller", "_readiness",
+        "_completions", "_tasks", "slow_callback_duration", "flush_limit", "receive_limit", "_bytes_received",
+        "_bytes_sent", "_unflushed", "_watching", "_watching_transports", "_slow_path_flags", "_observed",
         "_tick_observed", "_has_phase_callbacks", "_stopping", "_waiting", "_thread_id",
         "_owner", "_clock", "_runner", "_sampler", "_policy", "_task_factory", "_immediates",
         "_flushes", "_closing", "_events", "_deferred_events", "_due", "_source", "_current_handle",
@@ -102,35 +105,36 @@ class Scheduler:
         probes: Probes | None = None,
         tasks: ClassTasks | None = None,
     ) -> None:
-        self.ready: ReadyQueue = ReadyQueue()
-        self.timers: TimerHeap = TimerHeap()
-        self.inbox: Inbox = Inbox(backend.wake)
-        self.microtasks: MicrotaskQueues = MicrotaskQueues(MICROTASK_BUDGET)
-        self.phase_callbacks: PhaseCallbacks = PhaseCallbacks()
+        self._ready: ReadyQueue = ReadyQueue()
+        self._timers: TimerHeap = TimerHeap()
+        self._inbox: Inbox = Inbox(backend.wake)
+        self._microtasks: MicrotaskQueues = MicrotaskQueues(MICROTASK_BUDGET)
+        self._phase_callbacks: PhaseCallbacks = PhaseCallbacks()
         self.probes: Probes = Probes() if probes is None else probes
-        self.stats: LoopStats = LoopStats()
+        """The plugins of the loop: `register`, `unregister`, `plugins`, `reorder`."""
+        self._stats: LoopStats = LoopStats()
         self._clock: LoopClock = LoopClock(MonotonicClock() if clock is None else clock)
-        self.poller: Poller = Poller(backend, self._clock)
-        self.readiness: Any = self.poller.readiness
-        self.completions: Any = self.poller.completions
+        self._poller: Poller = Poller(backend, self._clock)
+        self._readiness: Any = self._poller.readiness
+        self._completions: Any = self._poller.completions
         """The Completions of a completion port; None over a readiness port."""
-        self.tasks: ClassTasks = ClassTasks(asyncio.Future, asyncio.Task) if tasks is None else tasks
+        self._tasks: ClassTasks = ClassTasks(asyncio.Future, asyncio.Task) if tasks is None else tasks
         """What makes the futures and tasks of `create_future` and `create_task`."""
         self.slow_callback_duration: float = 0.1
         """Seconds from which a callback is reported as slow, in debug mode or by a meter."""
         self.flush_limit: int = FLUSH_LIMIT
         """Bytes that may be held back until the end of the tick, over all transports."""
         self.receive_limit: int = RECEIVE_LIMIT
-        """Bytes that one receive of a stream over a readiness port takes at most; RECEIVE_LIMIT if out of range."""
-        self.bytes_received: int = 0
+        """Bytes that one receive of a stream over a readiness port takes at most; 120 KiB if out of range."""
+        self._bytes_received: int = 0
         """Bytes that all transports have received from the kernel."""
-        self.bytes_sent: int = 0
+        self._bytes_sent: int = 0
         """Bytes that the kernel has accepted from all transports."""
-        self.unflushed: int = 0
+        self._unflushed: int = 0
         """Bytes that transports have queued since the last flush, or a little more."""
-        self.watching: bool = False
+        self._watching: bool = False
         """Whether a plugin watches handles and tasks."""
-        self.watching_transports: bool = False
+        self._watching_transports: bool = False
         self._slow_path_flags: int = _NOT_RUNNING
         self._observed: bool = False  # callbacks are; the runner is an ObservedRunner
         self._tick_observed: bool = False
@@ -160,11 +164,11 @@ class Scheduler:
         # Only called compiled, where attributes are C's: a loop whose `__init__` never ran counts as closed. The parts
         # of the loop use the objects made here without a check for None.
         self._slow_path_flags = _CLOSED
-        self.ready = ReadyQueue()
-        self.timers = TimerHeap()
-        self.inbox = Inbox.__new__(Inbox)
-        self.microtasks = MicrotaskQueues(MICROTASK_BUDGET)
-        self.stats = LoopStats()
+        self._ready = ReadyQueue()
+        self._timers = TimerHeap()
+        self._inbox = Inbox.__new__(Inbox)
+        self._microtasks = MicrotaskQueues(MICROTASK_BUDGET)
+        self._stats = LoopStats()
         self._flushes = ReadyQueue()
 
     def __reduce__(self) -> Any:
@@ -175,9 +179,9 @@ class Scheduler:
     # State and settings
 
     @property
-    def backend(self) -> Any:
-        """The ReadinessBackend or CompletionBackend in which the loop waits."""
-        return self.poller.backend
+    def backend(self) -> "ReadinessBackend | CompletionBackend":
+        """The backend in which the loop waits."""
+        return self._poller.backend  # type: ignore[no-any-return]
 
     @property
     def clock(self) -> Clock:
@@ -187,25 +191,20 @@ class Scheduler:
     @property
     def poll_skip_ticks(self) -> int:
         """Ticks in a row that may skip the poll while callbacks are ready and nothing is watched."""
-        return self.poller.skip_ticks
+        return self._poller.skip_ticks
 
     @poll_skip_ticks.setter
     def poll_skip_ticks(self, ticks: int) -> None:
-        self.poller.skip_ticks = ticks
+        self._poller.skip_ticks = ticks
 
     @property
     def poll_skip_time(self) -> float:
         """Seconds for which a poll may be put off then."""
-        return self.poller.skip_time
+        return self._poller.skip_time
 
     @poll_skip_time.setter
     def poll_skip_time(self, seconds: float) -> None:
-        self.poller.skip_time = seconds
-
-    @property
-    def starvations(self) -> int:
-        """How often the next-tick and microtask queues used up their budget."""
-        return self.stats.starvations
+        self._poller.skip_time = seconds
 
     def get_debug(self) -> bool:
         """Return whether debug mode is on."""
@@ -214,7 +213,7 @@ class Scheduler:
     def set_debug(self, enabled: bool) -> None:
         """Turn debug mode on or off: creation tracebacks, slow callbacks, calls from the wrong thread."""
         self._set_slow_path_flag(_DEBUG, bool(enabled))
-        self.timers.debug = self.get_debug()
+        self._timers.debug = self.get_debug()
 
     def is_closed(self) -> bool:
         """Return whether the loop was closed."""
@@ -224,22 +223,24 @@ class Scheduler:
         """Return whether the loop is in its backend's wait (or a hook around it), not in a callback. Thread: any."""
         return self._waiting and self._thread_id is not None
 
-    def count_ready(self) -> int:
+    def _count_ready(self) -> int:
         """Return how many callbacks are ready. Thread: any."""
         policy = self._policy
-        return len(self.ready) + (0 if policy is None else policy.holds_callbacks())
+        return len(self._ready) + (0 if policy is None else policy.holds_callbacks())
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Report an error that cannot be raised in a caller. Subclasses override this; here it is only logged."""
         logger.error(context.get("message"), exc_info=context.get("exception"))
 
-    # Scheduling, as in asyncio
+    # Scheduling, as in asyncio. For type checkers handles, futures and tasks are asyncio's: `isinstance` says so, too.
 
     def time(self) -> float:
         """Return the loop's time, in seconds of its clock. Thread: any."""
         return self._clock.now()
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` in the next tick, after the callbacks that were scheduled before.
 
         `context` is the context to run in, by default a copy of the current one. Raises RuntimeError if the loop is
@@ -249,28 +250,36 @@ class Scheduler:
             handle = self._make_watched(callback, args, context, "soon", "call_soon")
         else:
             handle = make_handle(callback, args, self, context)
-        self.ready.push(handle)
-        return handle
+        self._ready.push(handle)
+        return handle  # type: ignore[return-value]
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> TimerHandle:
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
         """Call `callback(*args)` in `delay` seconds, at the earliest. Raises as `call_soon`."""
         if delay is None:
             raise TypeError("delay must not be None")
-        return self._set_timer(self._clock.now() + delay, callback, args, context, "call_later")
+        return self._set_timer(self._clock.now() + delay, callback, args, context, "call_later")  # type: ignore[return-value]
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> TimerHandle:
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
         """Call `callback(*args)` at `when`, in seconds of `time()`. Equal deadlines fire in the order they were set."""
         if when is None:
             raise TypeError("when cannot be None")
-        return self._set_timer(when, callback, args, context, "call_at")
+        return self._set_timer(when, callback, args, context, "call_at")  # type: ignore[return-value]
 
     def call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> Handle:
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` soon in the loop's thread. Thread: any; also from a signal handler.
 
         Callbacks of one thread run in the order in which it posted them. Raises RuntimeError if the loop is closed. A
@@ -284,78 +293,84 @@ class Scheduler:
         allow_cancel_in_threads(handle)
         if self._owner == get_ident():
             # In one order with `call_soon`, as in asyncio for a program on the loop's own thread.
-            self.ready.push(handle)
-            self.inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
-            return handle
+            self._ready.push(handle)
+            self._inbox.interrupt()  # this may be a signal handler inside the wait, which would resume (PEP 475)
+            return handle  # type: ignore[return-value]
         if self._sampler is not None:
             self._sampler.stamp(handle, _THREADSAFE)
-        self.inbox.post(handle, not self._slow_path_flags & _NOT_RUNNING)
+        self._inbox.post(handle, not self._slow_path_flags & _NOT_RUNNING)
         if self._slow_path_flags & _CLOSED:
             # Callbacks in the inbox of a closed loop are never drained: raise, unless the handle has already run.
-            self.inbox.discard()
+            self._inbox.discard()
             if handle.cancelled():
                 self._check_closed()
-        return handle
+        return handle  # type: ignore[return-value]
 
     # Scheduling, as in Node
 
-    def call_immediate(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def call_immediate(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` in the check phase: of this tick if that is still to come, else of the next."""
         handle = self._make(callback, args, context, "immediate", "call_immediate")
         self._immediates.append(handle)
-        return handle
+        return handle  # type: ignore[return-value]
 
-    def next_tick(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def next_tick(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` right after the current callback, before any other."""
         handle = self._make(callback, args, context, "next_tick", "next_tick")
-        self.microtasks.push_next_tick(handle)
-        return handle
+        self._microtasks.push_next_tick(handle)
+        return handle  # type: ignore[return-value]
 
-    def queue_microtask(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def queue_microtask(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.Handle:
         """Call `callback(*args)` right after the current callback and all next-ticks."""
         handle = self._make(callback, args, context, "microtask", "queue_microtask")
-        self.microtasks.push_microtask(handle)
-        return handle
+        self._microtasks.push_microtask(handle)
+        return handle  # type: ignore[return-value]
 
     def add_phase_callback(
         self,
         phase: str,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
         context: Context | None = None,
         once: bool = False,
-    ) -> Handle:
+    ) -> asyncio.Handle:
         """Call `callback(*args)` in each tick's `phase` (idle, prepare, check) until cancelled, or `once`."""
         check_callback(callback, "add_phase_callback")  # one that is not callable would fail in every tick
         handle = self._make(callback, args, context, "phase", "add_phase_callback")
-        self.phase_callbacks.add(phase, handle, once)
+        self._phase_callbacks.add(phase, handle, once)
         self._has_phase_callbacks = True
-        return handle
+        return handle  # type: ignore[return-value]
 
     # Futures and tasks
 
-    def create_future(self) -> Any:
+    def create_future(self) -> asyncio.Future[Any]:
         """Return a new pending future of this loop."""
-        return self.tasks.make_future(self)
+        return self._tasks.make_future(self)  # type: ignore[no-any-return]
 
     def create_task(
-        self, coro: Coroutine[Any, Any, Any], *, name: Any = None, context: Context | None = None, **kwargs: Any
-    ) -> Any:
+        self, coro: Coroutine[Any, Any, T], *, name: Any = None, context: Context | None = None, **kwargs: Any
+    ) -> asyncio.Task[T]:
         """Return a new task that runs `coro`, made by the task factory if there is one.
 
         `kwargs` go to the task or to the factory (`eager_start`). Raises RuntimeError if the loop is closed, TypeError
         if `coro` is not a coroutine.
         """
         if self._slow_path_flags or kwargs or self._task_factory is not None:
-            return self._create_by_rule(coro, name, context, kwargs)
-        return self.tasks.make_task(self, coro, name, context)
+            return self._create_by_rule(coro, name, context, kwargs)  # type: ignore[no-any-return]
+        return self._tasks.make_task(self, coro, name, context)  # type: ignore[no-any-return]
 
     def _create_by_rule(self, coro: Any, name: Any, context: Context | None, options: dict[str, Any]) -> Any:
         self._check_closed()
         self._check_caller()
         self._empty_inbox_while_idle()
         if self._task_factory is None:
-            return self.tasks.task_class(coro, loop=self, name=name, context=context, **options)
+            return self._tasks.task_class(coro, loop=self, name=name, context=context, **options)
         if context is not None:
             options["context"] = context  # left out otherwise: factories need not accept it
         if name is None:
@@ -378,18 +393,18 @@ class Scheduler:
 
     # For the parts of the loop
 
-    def schedule(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
+    def _schedule(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
         """Do as `call_soon`, for the parts of the loop: compiled code calls it without unpacking arguments."""
         if self._slow_path_flags:
             self.call_soon(callback, *args, context=context)
         else:
-            self.ready.push(make_handle(callback, args, self, context))
+            self._ready.push(make_handle(callback, args, self, context))
 
-    def push(self, runnable: Runnable) -> None:
+    def _push(self, runnable: Runnable) -> None:
         """Put `runnable` itself on the ready queue: a task that is due, a step of a transport."""
-        self.ready.push(runnable)
+        self._ready.push(runnable)
 
-    def flush_soon(self, runnable: Runnable) -> None:
+    def _flush_this_tick(self, runnable: Runnable) -> None:
         """Run `runnable` at the end of this tick, when no more data is added to its write."""
         self._flush_soon(runnable)
 
@@ -400,11 +415,11 @@ class Scheduler:
         """Take `runnable` out of the flushes if it is the only one: its caller flushes now. Not in an observed loop."""
         if self._observed or not self._flushes.take_only(runnable):
             return False
-        self.stats.callbacks += 1
-        self.unflushed = 0
+        self._stats.callbacks += 1
+        self._unflushed = 0
         return True
 
-    def close_soon(self, resource: Closeable) -> None:
+    def _close_soon(self, resource: Closeable) -> None:
         """Close `resource` in the close phase of this tick, or when the loop is closed."""
         self._closing.append(resource)
 
@@ -412,11 +427,11 @@ class Scheduler:
         """Send the data written in this tick now, not at its end."""
         if len(self._flushes):
             run_flushes(self)
-        if self.completions is not None:
-            self.completions.begin()
+        if self._completions is not None:
+            self._completions.begin()
 
     def _timer_handle_cancelled(self, timer: TimerHandle) -> None:
-        self.timers.note_cancelled(timer)
+        self._timers.note_cancelled(timer)
 
     def _is_elsewhere(self) -> bool:
         """Return whether another thread runs the loop now: its state must be left to that thread. Thread: any."""
@@ -433,11 +448,11 @@ class Scheduler:
         if self._slow_path_flags:
             self._check(callback, method)
             timer = TimerHandle(when, callback, args, self, context)
-            if self.watching:
+            if self._watching:
                 announce_handle(self, timer, "timer")
         else:
             timer = make_timer(when, callback, args, self, context)
-        self.timers.push(timer)
+        self._timers.push(timer)
         return timer
 
     def _make(
@@ -456,7 +471,7 @@ class Scheduler:
     ) -> Handle:
         self._check(callback, method)
         handle = Handle(callback, args, self, context)
-        if self.watching:
+        if self._watching:
             announce_handle(self, handle, source)
         return handle
 
@@ -485,17 +500,17 @@ class Scheduler:
 
     def _empty_inbox(self) -> None:
         if self._sampler is None or not self._sampler.is_open:
-            self.stats.threadsafe_posts += self.inbox.drain_into(self.ready)
+            self._stats.threadsafe_posts += self._inbox.drain_into(self._ready)
             return
-        handles = self.inbox.take()
-        self.stats.threadsafe_posts += len(handles)
+        handles = self._inbox.take()
+        self._stats.threadsafe_posts += len(handles)
         for handle in handles:
             self._sampler.stamp_posted(handle)
-            self.ready.push(handle)
+            self._ready.push(handle)
 
     # Life
 
-    def run_ticks(self) -> None:
+    def _run_ticks(self) -> None:
         """Tick until `stop_ticks` is called. Raises what a callback raised if that was SystemExit or KeyboardInterrupt.
 
         No callback is lost then: those that have not run yet stay in the queue. The first tick polls.
@@ -504,7 +519,7 @@ class Scheduler:
             self._thread_id = threading.get_ident()
             self._owner = get_ident()
             self._slow_path_flags &= ~_NOT_RUNNING
-            self.poller.poll_next()
+            self._poller.poll_next()
             if self._sampler is not None:
                 self._sampler.resume()
             self.probes.cold("loopcore_run_started", loop=self)
@@ -514,11 +529,11 @@ class Scheduler:
                     self._finish_tick()
                     if self._stopping:
                         break
-            if self.completions is not None:
-                self.completions.begin()
+            if self._completions is not None:
+                self._completions.begin()
         except BaseException:
-            if self.completions is not None:
-                self.completions.begin_at_once(self.call_exception_handler)
+            if self._completions is not None:
+                self._completions.begin_at_once(self.call_exception_handler)
             raise
         finally:
             self._stopping = False
@@ -530,11 +545,11 @@ class Scheduler:
                 self._sampler.pause()
             self.probes.cold("loopcore_run_stopped", loop=self)
 
-    def stop_ticks(self) -> None:
+    def _stop_ticks(self) -> None:
         """Make the current tick the last of this run; between two ticks, the next one."""
         self._stopping = True
 
-    def close_scheduler(self) -> None:
+    def _close_scheduler(self) -> None:
         """Drop the queued callbacks, close the resources of `close_soon`, release the backend. Idempotent."""
         if self._slow_path_flags & _CLOSED:
             return
@@ -551,24 +566,24 @@ class Scheduler:
     def _drop_all(self) -> None:
         if self._policy is not None:
             self._policy.drop()
-        self.inbox.discard()
-        self.ready.clear()
-        self.timers.clear()
-        self.microtasks.clear()
+        self._inbox.discard()
+        self._ready.clear()
+        self._timers.clear()
+        self._microtasks.clear()
         if self._has_phase_callbacks:
-            self.phase_callbacks.clear()
+            self._phase_callbacks.clear()
         self._immediates.clear()
         self._flushes.clear()
         self._due.clear()
         if self._sampler is not None:
             self._stop_measuring()
-        self.poller.close()
+        self._poller.close()
         self.probes.cold("loopcore_loop_closed", loop=self)
 
-    def use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:
+    def _use_backend(self, backend: "ReadinessBackend | CompletionBackend") -> None:
         """Wait in `backend`, which has the same kind of port as the previous one; that one is closed."""
-        self.poller.use(backend)
-        self.inbox.use(backend.wake)
+        self._poller.use(backend)
+        self._inbox.use(backend.wake)
 
     # The tick
 
@@ -609,7 +624,7 @@ class Scheduler:
     def _wait(self, timeout: float) -> list[Any]:
         if self._tick_observed or self._sampler is not None:
             return wait_observed(self, timeout)  # type: ignore[no-any-return]
-        return self.poller.wait(timeout)
+        return self._poller.wait(timeout)
 
     def _finish_tick(self) -> None:
         try:
@@ -644,7 +659,7 @@ class Scheduler:
             self._sampler = sampler
             if self._thread_id is not None:
                 sampler.resume()
-                self.poller.poll_next()  # that poll opens the first window
+                self._poller.poll_next()  # that poll opens the first window
         return meter
 
     def _give_back(self, meter: Meter) -> None:
@@ -659,7 +674,7 @@ class Scheduler:
         self._sampler = None
 
     def _set_window(self, is_open: bool) -> None:
-        self.ready.report_to(self._sampler if is_open else None)
+        self._ready.report_to(self._sampler if is_open else None)
         self._note_observers()
 
     def _note_plugins(self) -> None:
@@ -667,8 +682,8 @@ class Scheduler:
         if self._thread_id is not None and self._thread_id != threading.get_ident():
             self.call_soon_threadsafe(self._note_plugins)  # a plugin has raised in a thread of a pool
             return
-        self.watching = self.probes.watching_handles
-        self.watching_transports = self.probes.watching_transports
+        self._watching = self.probes.watching_handles
+        self._watching_transports = self.probes.watching_transports
         self._set_slow_path_flag(_WATCHING_HANDLES, self.probes.watching_handles)
         self._set_slow_path_flag(_WATCHING_TICKS, self.probes.watching_ticks)
         if self._policy is None and self.probes.deciding:

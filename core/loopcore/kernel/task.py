@@ -101,7 +101,7 @@ class Task(Future):
         self._num_cancels_requested: int = 0
         enlist(self)
         if self._scheduler is not None:
-            self._scheduler.stats.tasks_created += 1
+            self._scheduler._stats.tasks_created += 1
         self._announce("loopcore_task_spawned")
         try:
             if eager_start and self._loop.is_running():
@@ -198,8 +198,8 @@ class Task(Future):
 
     def _schedule_step(self) -> None:
         if self._scheduler is not None:
-            self._scheduler.ready.push(self)
-            if self._scheduler.watching:
+            self._scheduler._ready.push(self)
+            if self._scheduler._watching:
                 self._announce_woken(None)
         else:
             self._loop.call_soon(self._wakeup, None, context=self._context)
@@ -221,7 +221,7 @@ class Task(Future):
             raise asyncio.InvalidStateError(f"step(): already done: {self!r}")
         thrown = self._take_thrown()
         if self._scheduler is not None:
-            self._scheduler.stats.task_steps = self._scheduler.stats.task_steps + 1  # `+=` would take a reference
+            self._scheduler._stats.task_steps = self._scheduler._stats.task_steps + 1  # `+=` would take a reference
         previous = enter_task(self._loop, seen(self))
         try:
             self._advance(thrown, context)
@@ -323,18 +323,18 @@ class Task(Future):
             delist(self)
         if self._scheduler is not None:
             if self._status == _CANCELLED:
-                self._scheduler.stats.tasks_cancelled += 1
+                self._scheduler._stats.tasks_cancelled += 1
             elif self._exception is not None:
-                self._scheduler.stats.tasks_failed += 1
+                self._scheduler._stats.tasks_failed += 1
             else:
-                self._scheduler.stats.tasks_finished += 1
-            if self._scheduler.watching:
+                self._scheduler._stats.tasks_finished += 1
+            if self._scheduler._watching:
                 self._announce("loopcore_task_done")
         Future._schedule_callbacks(self)
         self._shown = None
 
     def _announce(self, hook: str) -> None:
-        if self._scheduler is not None and self._scheduler.watching:
+        if self._scheduler is not None and self._scheduler._watching:
             self._scheduler.probes.fire(hook, self._loop, seen(self))
 
     def _announce_woken(self, future: Any) -> None:
@@ -356,7 +356,7 @@ class Task(Future):
         if self._registration:
             delist(self)
             if self._status == _PENDING and self._scheduler is not None:
-                self._scheduler.stats.tasks_destroyed += 1
+                self._scheduler._stats.tasks_destroyed += 1
         if self._is_seen:
             return
         if self._status == _PENDING and self._log_destroy_pending:
@@ -378,8 +378,8 @@ def make_step(loop: Scheduler, coro: Any, context: Context, shown: Any) -> Task:
     step._shown = shown
     step._is_seen = step._log_destroy_pending = True
     step._registration = 1
-    loop.stats.tasks_created += 1
-    loop.ready.push(step)
+    loop._stats.tasks_created += 1
+    loop._ready.push(step)
     return step
 
 
@@ -399,8 +399,8 @@ def make_task(loop: Scheduler, coro: Any, name: Any, context: Context | None) ->
         task._name = str(name)
     task._log_destroy_pending = True
     enlist(task)
-    loop.stats.tasks_created += 1
-    loop.ready.push(task)
+    loop._stats.tasks_created += 1
+    loop._ready.push(task)
     return task
 
 

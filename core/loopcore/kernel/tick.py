@@ -40,10 +40,10 @@ def begin_tick(loop: "Scheduler") -> list[Any]:
         # Both may drop the last reference to an object, whose finalizer may schedule work.
         return poll(loop, 0.0 if has_work(loop) else timeout)
     events, loop._deferred_events = loop._deferred_events, None
-    if loop._stopping or (events is None and loop.poller.must_poll()):
+    if loop._stopping or (events is None and loop._poller.must_poll()):
         return poll(loop, 0.0)
-    loop.stats.polls_skipped += 1
-    if loop.timers.earliest != _NEVER:  # a timer without delay is due by the time that was read when it was set
+    loop._stats.polls_skipped += 1
+    if loop._timers.earliest != _NEVER:  # a timer without delay is due by the time that was read when it was set
         collect_due(loop, loop._clock.last)
     return _NO_EVENTS if events is None else events
 
@@ -51,14 +51,14 @@ def begin_tick(loop: "Scheduler") -> list[Any]:
 def has_work(loop: "Scheduler") -> bool:
     """Return whether there is work to do now, so that a wait must not block."""
     # First the calls that run Python code, in which a signal handler or a finalizer may schedule work.
-    if loop._has_phase_callbacks and loop.phase_callbacks.has(_IDLE):
+    if loop._has_phase_callbacks and loop._phase_callbacks.has(_IDLE):
         return True
     if loop._policy is not None and loop._policy.holds_callbacks():
         return True
     return bool(
-        loop.ready._count
-        or loop.inbox._woken
-        or loop.microtasks.pending
+        loop._ready._count
+        or loop._inbox._woken
+        or loop._microtasks.pending
         or loop._immediates
         or loop._flushes._count
         or loop._closing
@@ -70,7 +70,7 @@ def time_to_deadline(loop: "Scheduler") -> float:
     """Return how long the wait may take, in seconds; negative for no limit."""
     if loop._stopping:
         return 0.0
-    deadline = loop.timers.next_deadline()
+    deadline = loop._timers.next_deadline()
     if deadline == _NEVER:
         return -1.0
     return min(max(deadline - loop._clock.now(), 0.0), LONGEST_WAIT)
@@ -81,8 +81,8 @@ def poll(loop: "Scheduler", timeout: float) -> list[Any]:
     loop._waiting = True  # for other threads; an interruption leaves it set until the next wait, which is soon
     events = loop._wait(timeout)
     loop._waiting = False
-    loop.stats.events += len(events)
-    if loop.timers.earliest != _NEVER:
+    loop._stats.events += len(events)
+    if loop._timers.earliest != _NEVER:
         collect_due(loop, loop._clock.now())
     return events
 
@@ -90,9 +90,9 @@ def poll(loop: "Scheduler", timeout: float) -> list[Any]:
 def collect_due(loop: "Scheduler", now: float) -> None:
     """Collect the timers that are due at `now`; one that is due within one step of the clock is due now."""
     limit = now + loop._clock.resolution
-    if loop.timers.earliest < limit:
-        due = loop.timers.pop_due(limit)
-        loop.stats.timers_fired += len(due)
+    if loop._timers.earliest < limit:
+        due = loop._timers.pop_due(limit)
+        loop._stats.timers_fired += len(due)
         if loop._sampler is not None:
             for timer in due:
                 loop._sampler.note_late(now - timer._when)
@@ -121,20 +121,20 @@ def run_phases(loop: "Scheduler") -> None:
 def run_pending(loop: "Scheduler") -> int:
     """Run the callbacks that were ready when the wait returned."""
     # May be spurious: the previous tick may have drained this post before the poster set the flag.
-    if loop.inbox._woken:
+    if loop._inbox._woken:
         loop._empty_inbox()
-    if loop.microtasks.pending:
+    if loop._microtasks.pending:
         loop._runner.run_microtasks()
-    count = loop.ready._count
+    count = loop._ready._count
     for _ in range(count):
-        runnable = loop.ready.pop()
+        runnable = loop._ready.pop()
         if runnable is None:
             break  # a callback has run the loop itself, or closed it
         loop._runner.run_alone(runnable)
         runnable = None  # what goes with it may schedule
-        if loop.microtasks.pending:
+        if loop._microtasks.pending:
             loop._runner.run_microtasks()
-        if loop.unflushed > loop.flush_limit:
+        if loop._unflushed > loop.flush_limit:
             flush_early(loop)
     return count
 
@@ -142,17 +142,17 @@ def run_pending(loop: "Scheduler") -> int:
 def run_io(loop: "Scheduler") -> int:
     """Dispatch the events of the wait."""
     events, loop._events = loop._events, _NO_EVENTS
-    if loop.completions is not None:
+    if loop._completions is not None:
         return run_completions(loop, events)
-    tick = loop.readiness.tick
+    tick = loop._readiness.tick
     # While callbacks are ready, a tick that has received much defers the rest of its events: see RECEIVE_BUDGET.
-    enough = _NO_BUDGET if loop.ready._count else loop.bytes_received + _RECEIVE_BUDGET
+    enough = _NO_BUDGET if loop._ready._count else loop._bytes_received + _RECEIVE_BUDGET
     count = 0
     for position, (fd, bits) in enumerate(events, 1):
         count += run_ready(loop, fd, bits, tick)
-        if loop.unflushed > loop.flush_limit:
+        if loop._unflushed > loop.flush_limit:
             flush_early(loop)
-        if loop.bytes_received >= enough and loop.ready._count:
+        if loop._bytes_received >= enough and loop._ready._count:
             count += defer_events(loop, events, position, tick)
             break
     return count
@@ -160,7 +160,7 @@ def run_io(loop: "Scheduler") -> int:
 
 def run_ready(loop: "Scheduler", fd: int, bits: int, tick: int) -> int:
     """Run the reader and the writer that an event is for, unless they were registered after the wait."""
-    entry = loop.readiness.lookup(fd)
+    entry = loop._readiness.lookup(fd)
     if entry is None:
         return 0
     count = 0
@@ -182,7 +182,7 @@ def defer_events(loop: "Scheduler", events: list[Any], position: int, tick: int)
     later = []
     kept = []
     for event in events[position:]:
-        entry = loop.readiness.lookup(event[0])
+        entry = loop._readiness.lookup(event[0])
         if entry is not None and (isinstance(entry.reader, Handle) or isinstance(entry.writer, Handle)):
             kept.append(event)
         else:
@@ -196,19 +196,19 @@ def defer_events(loop: "Scheduler", events: list[Any], position: int, tick: int)
 
 def run_completions(loop: "Scheduler", events: list[Any]) -> int:
     """Dispatch the completions of the wait."""
-    tick = loop.readiness.tick
+    tick = loop._readiness.tick
     count = position = 0
     if events:  # else this tick did not wait, and the last wait's completions are still due
-        loop.completions.handed = None
+        loop._completions.handed = None
     try:
         for operation, result, more in events:
             position += 1
             count += run_completion(loop, operation, result, more, tick)
-            if loop.unflushed > loop.flush_limit:
+            if loop._unflushed > loop.flush_limit:
                 flush_early(loop)
     except BaseException:
         # Unlike readiness, a completion is reported only once.
-        loop.completions.late.extend(events[position:])
+        loop._completions.late.extend(events[position:])
         raise
     return count
 
@@ -219,7 +219,7 @@ def run_completion(loop: "Scheduler", operation: Operation, result: Any, more: b
     if operation.target is not None:
         loop._runner.run(operation.target)
         return 1
-    return run_ready(loop, operation.fd, loop.completions.polls.take(operation), tick)
+    return run_ready(loop, operation.fd, loop._completions.polls.take(operation), tick)
 
 
 def run_check(loop: "Scheduler") -> int:
@@ -232,7 +232,7 @@ def run_check(loop: "Scheduler") -> int:
             loop._runner.run(runnable)
     except BaseException:
         for runnable in immediates[position:]:
-            loop.ready.push(runnable)
+            loop._ready.push(runnable)
         raise
     return position + run_phase_callbacks(loop, _CHECK)
 
@@ -241,8 +241,8 @@ def run_phase_callbacks(loop: "Scheduler", phase: str) -> int:
     """Run the callbacks that the program has attached to a phase."""
     if not loop._has_phase_callbacks:
         return 0
-    handles = loop.phase_callbacks.live(phase)
-    loop._has_phase_callbacks = bool(loop.phase_callbacks)
+    handles = loop._phase_callbacks.live(phase)
+    loop._has_phase_callbacks = bool(loop._phase_callbacks)
     outer, loop._source = loop._source, _PHASE
     for handle in handles:
         loop._runner.run(handle)
@@ -262,7 +262,7 @@ def run_timers(loop: "Scheduler") -> int:
     except BaseException:
         for runnable in due:
             if runnable is not None:
-                loop.ready.push(runnable)
+                loop._ready.push(runnable)
         raise
     runnable = None  # or a traceback keeps what ran
     return len(due)
@@ -270,7 +270,7 @@ def run_timers(loop: "Scheduler") -> int:
 
 def run_flushes(loop: "Scheduler") -> None:
     """Send what transports have held back until the end of the tick."""
-    loop.unflushed = 0
+    loop._unflushed = 0
     runnable = None
     try:
         for _ in range(loop._flushes._count):
@@ -310,5 +310,5 @@ def run_closing(loop: "Scheduler") -> int:
 def defer_timers(loop: "Scheduler") -> None:
     """Keep the due timers of a tick that ends early: they would not become due again, as events are reported again."""
     for timer in loop._due:
-        loop.ready.push(timer)
+        loop._ready.push(timer)
     loop._due = []

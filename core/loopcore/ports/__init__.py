@@ -5,3 +5,7 @@ base for `wait`, `clock` the time. `check` tells whether an object has what its 
 
 Imports errors only: a backend imports this folder, and nothing else of loopcore.
 """
+
+from loopcore.tracebacks import show_sources
+
+show_sources(__name__, __path__)

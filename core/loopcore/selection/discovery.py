@@ -60,13 +60,17 @@ class Choice(NamedTuple):
             raise
 
 
-class Row(NamedTuple):
-    """A line of `loopcore backends` or `loopcore plugins`; `reason` is empty if `available`."""
+class Extension(NamedTuple):
+    """A backend or plugin that is installed or registered: an item of `list_backends()` or `list_plugins()`."""
 
     name: str
+    """The name that `backend=`, `plugins=` and the environment variables take."""
     available: bool
+    """Whether it can be used in this process."""
     reason: str
+    """Why it cannot be used; empty if it can."""
     distribution: str
+    """The distribution that declares it, with its version, or "register_backend()"."""
 
 
 class BackendFacts(NamedTuple):
@@ -159,7 +163,7 @@ def take_backend(backend: Any) -> tuple[Any, Any]:
     return choice.make(), choice.make
 
 
-def list_backends() -> list[Row]:
+def list_backends() -> list[Extension]:
     """Return every backend that is installed or registered, and whether it can run here. Imports all of them."""
 
     def rank(name: str) -> tuple[int, str]:
@@ -184,7 +188,7 @@ def describe_backends() -> list[BackendFacts]:
     return found
 
 
-def list_plugins() -> list[Row]:
+def list_plugins() -> list[Extension]:
     """Return every plugin that is installed, and whether it can be imported. Imports all of them."""
     return [_row(PLUGINS, name, PLUGINS.load) for name in PLUGINS.names()]
 
@@ -340,7 +344,7 @@ def _available(declaration: Declaration) -> BackendFactory:
     return factory
 
 
-def _row(catalogue: Catalogue, name: str, check: Callable[[Declaration], object]) -> Row:
+def _row(catalogue: Catalogue, name: str, check: Callable[[Declaration], object]) -> Extension:
     try:
         check(catalogue.find(name))
     except LoopcoreError as exc:
@@ -348,7 +352,7 @@ def _row(catalogue: Catalogue, name: str, check: Callable[[Declaration], object]
     else:
         reason = ""
     distributions = ", ".join(declaration.distribution for declaration in catalogue.declarations(name))
-    return Row(name, not reason, reason, distributions)
+    return Extension(name, not reason, reason, distributions)
 
 
 def _reason(asked: str, tried: list[str], refusals: list[tuple[str, LoopcoreError]]) -> str:

@@ -4,3 +4,7 @@ Each is made on first use (`parts`), and gets what it needs of the loop, not the
 
 Imports the kernel, never a transport.
 """
+
+from loopcore.tracebacks import show_sources
+
+show_sources(__name__, __path__)

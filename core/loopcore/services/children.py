@@ -60,10 +60,10 @@ PIDFD: Final = "pidfd"
 class ChildHost(Protocol):
     """The loop as this module uses it."""
 
-    readiness: Readiness
-    completions: Completions | None
+    _readiness: Readiness
+    _completions: Completions | None
 
-    def close_soon(self, resource: Any) -> None: ...
+    def _close_soon(self, resource: Any) -> None: ...
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
 
@@ -255,8 +255,8 @@ class Children:
         Raises RuntimeError if a thread is needed and none can be started.
         """
         host = self._host
-        child = Child(process, exited, self._watched, host.readiness)
-        completions = host.completions
+        child = Child(process, exited, self._watched, host._readiness)
+        completions = host._completions
         if (
             completions is None
             or PORT not in self._ways
@@ -280,7 +280,7 @@ class Children:
             child.stop()
         self._watched.clear()
         for survivor in self.survivors:
-            self._host.close_soon(survivor)
+            self._host._close_soon(survivor)
 
 
 def _await_end(host: ChildHost, child: Child) -> None:

@@ -43,9 +43,9 @@ class ForkHost(Protocol):
     @property
     def backend(self) -> Any: ...
 
-    readiness: Readiness
-    completions: Any
-    inbox: Inbox
+    _readiness: Readiness
+    _completions: Any
+    _inbox: Inbox
     probes: Probes
     _signals: Signals
     _executors: "Executors"
@@ -56,7 +56,7 @@ class ForkHost(Protocol):
 
     def flush(self) -> None: ...
 
-    def use_backend(self, backend: ReadinessBackend | CompletionBackend) -> None: ...
+    def _use_backend(self, backend: ReadinessBackend | CompletionBackend) -> None: ...
 
 
 class AtForkState:
@@ -83,18 +83,18 @@ class AtForkState:
             in_flight = host.backend.close()  # changes no kernel table, as the port's contract demands
             host._signals.renew()
             host._executors.forget()
-            if host.completions is None:
-                host.use_backend(_Unmade(self, host.backend))
+            if host._completions is None:
+                host._use_backend(_Unmade(self, host.backend))
             else:
-                host.use_backend(_UnmadePort(self, host.backend, in_flight))
+                host._use_backend(_UnmadePort(self, host.backend, in_flight))
             host.probes.cold("loopcore_fork_child", loop=host)
 
     def move(self) -> Any:
         """Make a backend, and register with it every descriptor that the loop watches."""
         made = self._make_backend()
-        self._host.use_backend(made)
-        if self._host.completions is None:
-            self._host.readiness.register_all()
+        self._host._use_backend(made)
+        if self._host._completions is None:
+            self._host._readiness.register_all()
         return made
 
 

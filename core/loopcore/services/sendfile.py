@@ -45,7 +45,7 @@ Note = Callable[[int], object]
 class FileHost(Protocol):
     """The loop as this module uses it."""
 
-    completions: Completions | None
+    _completions: Completions | None
 
     @property
     def backend(self) -> Any: ...
@@ -90,7 +90,7 @@ class SendFiles:
         note: Note | None = None,
     ) -> int:
         """Send by the kernel. Raises SendfileNotAvailableError if it cannot; no byte was sent then."""
-        port = self._host.completions
+        port = self._host._completions
         if port is not None and Capability.SEND_FILE not in self._host.backend.capabilities:
             port = None
         if port is None and not hasattr(os, "sendfile"):

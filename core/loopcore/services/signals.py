@@ -43,10 +43,10 @@ _HAS_PIPES = sys.platform != "win32"
 class SignalHost(Protocol):
     """The loop as this module uses it."""
 
-    readiness: Readiness
+    _readiness: Readiness
     probes: Probes
 
-    def push(self, runnable: Runnable) -> None: ...
+    def _push(self, runnable: Runnable) -> None: ...
 
 
 class _Channel(Runnable):
@@ -205,7 +205,7 @@ class Signals:
             self.remove(number)
         else:
             self._host.probes.cold("loopcore_signal", loop=self._loop, signum=number)
-            self._host.push(handle)
+            self._host._push(handle)
 
     def _open_channel(self) -> None:
         channel = self._channel or _Channel(self._deliver)
@@ -218,14 +218,14 @@ class Signals:
             raise RuntimeError(str(exc)) from exc
         if self._channel is None:
             self._channel = channel
-            self._host.readiness.set_reader(channel.reading, channel)
+            self._host._readiness.set_reader(channel.reading, channel)
 
     def _close_channel(self) -> None:
         if self._channel is None:
             return
         self._stop_listening()
         channel, self._channel = self._channel, None
-        self._host.readiness.clear_reader(channel.reading)
+        self._host._readiness.clear_reader(channel.reading)
         channel.close()
 
     def _stop_listening(self) -> None:

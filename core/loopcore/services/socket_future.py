@@ -76,8 +76,8 @@ class Sweeper(Runnable):
         self._scheduler: Scheduler = scheduler
 
     def _run(self) -> None:
-        if self._scheduler.readiness.sweep():
-            self._scheduler.flush_soon(self)
+        if self._scheduler._readiness.sweep():
+            self._scheduler._flush_soon(self)
 
 
 class SocketFuture(Future):
@@ -131,13 +131,13 @@ class SocketFuture(Future):
             elif self._kind == _RECV_INTO:
                 with memoryview(self._argument) as view:
                     drained = result < view.nbytes
-            is_first = self._scheduler.readiness.keep_reader(self._fd, self._sock, drained)
+            is_first = self._scheduler._readiness.keep_reader(self._fd, self._sock, drained)
         except MemoryError:
             self._leave()
             return
         self._watching = False
         if is_first:
-            self._scheduler.flush_soon(self._sweeper)
+            self._scheduler._flush_soon(self._sweeper)
         self._sock = self._argument = None  # the woken task keeps this future until it waits again
 
     def displaced(self) -> None:
@@ -150,14 +150,14 @@ class SocketFuture(Future):
         if self._watching:
             self._watching = False
             # A transport that replaces this one in the table does not notify it.
-            entry = self._scheduler.readiness.lookup(self._fd)
+            entry = self._scheduler._readiness.lookup(self._fd)
             if entry is None:
                 return
             if self._direction == _READING:
                 if entry.reader is self:
-                    self._scheduler.readiness.clear_reader(self._fd)
+                    self._scheduler._readiness.clear_reader(self._fd)
             elif entry.writer is self:
-                self._scheduler.readiness.clear_writer(self._fd)
+                self._scheduler._readiness.clear_writer(self._fd)
 
     def _cancel(self, msg: Any) -> bool:
         cancelled = Future._cancel(self, msg)

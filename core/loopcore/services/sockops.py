@@ -56,9 +56,9 @@ _Socket = socket.socket
 class SockHost(Protocol):
     """The loop as this module uses it."""
 
-    readiness: Readiness
+    _readiness: Readiness
     backend: Any
-    completions: Completions | None
+    _completions: Completions | None
 
     def is_closed(self) -> bool: ...
 
@@ -82,12 +82,12 @@ class SockOps:
     def __init__(self, host: SockHost, loop: Scheduler, transports: TransportTable) -> None:
         self._host = host
         self._loop = loop  # handles and futures belong to it; it also knows the debug mode
-        self._readiness: Readiness = host.readiness
+        self._readiness: Readiness = host._readiness
         self._sweeper = Sweeper(loop)
         self._transports = transports
         # If registering costs a system call: the kernel has the table, or a port checks the number. A Poll left in
         # flight would keep a socket open after the program closes it, so over a port the interest is 0 meanwhile.
-        self._readiness.parks = host.completions is not None
+        self._readiness.parks = host._completions is not None
         self._readiness.keeps = self._readiness.parks or Capability.FLAT_COST in host.backend.capabilities
 
     # --- watching -----------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class SockOps:
         self.check_socket(sock)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             address = await self._resolved(sock, address)
-            completions = self._host.completions
+            completions = self._host._completions
             if (
                 completions is not None
                 and sock.type == socket.SOCK_STREAM

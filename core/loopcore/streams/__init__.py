@@ -9,10 +9,17 @@ Names, arguments, results and errors are those of asyncio in Python 3.13, on eve
 docs/reference/streams.md lists the differences.
 """
 
+from typing import TYPE_CHECKING
+
 from loopcore.streams.opening import open_connection, open_unix_connection, start_server, start_unix_server
-from loopcore.streams.protocol import StreamReaderProtocol
-from loopcore.streams.reader import StreamReader
-from loopcore.streams.writer import StreamWriter
+from loopcore.tracebacks import show_sources
+
+if TYPE_CHECKING:
+    from loopcore.streams.declared import StreamReader, StreamReaderProtocol, StreamWriter
+else:
+    from loopcore.streams.protocol import StreamReaderProtocol
+    from loopcore.streams.reader import StreamReader
+    from loopcore.streams.writer import StreamWriter
 
 __all__ = [
     "StreamReader",
@@ -23,3 +30,5 @@ __all__ = [
     "start_server",
     "start_unix_server",
 ]
+
+show_sources(__name__, __path__)

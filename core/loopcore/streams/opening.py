@@ -7,12 +7,16 @@ counterparts, without the protocol factory. Raises the same errors as these.
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from loopcore.streams.intake import DEFAULT_LIMIT
-from loopcore.streams.protocol import StreamReaderProtocol
-from loopcore.streams.reader import StreamReader
-from loopcore.streams.writer import StreamWriter
+
+if TYPE_CHECKING:
+    from loopcore.streams.declared import StreamReader, StreamReaderProtocol, StreamWriter
+else:
+    from loopcore.streams.protocol import StreamReaderProtocol
+    from loopcore.streams.reader import StreamReader
+    from loopcore.streams.writer import StreamWriter
 
 ClientConnected: TypeAlias = Callable[[StreamReader, StreamWriter], "Awaitable[None] | None"]
 """The callback of a server for each connection: a function, or a coroutine function, which a task runs."""
@@ -68,12 +72,11 @@ async def start_unix_server(
     return server
 
 
-def _client_protocol(limit: int, loop: Any) -> Any:
-    # Any: it is an asyncio protocol only through `__class__`, which type checkers do not see.
+def _client_protocol(limit: int, loop: Any) -> StreamReaderProtocol:
     return StreamReaderProtocol(StreamReader(limit, loop), loop=loop)
 
 
-def _server_protocol(client_connected_cb: ClientConnected, limit: int, loop: Any) -> Any:
+def _server_protocol(client_connected_cb: ClientConnected, limit: int, loop: Any) -> StreamReaderProtocol:
     return StreamReaderProtocol(StreamReader(limit, loop), client_connected_cb, loop)
 
 

@@ -1,7 +1,7 @@
 """Channels and locks between tasks, on any asyncio loop, and between threads with `threadsafe=True`.
 
     broadcast   every receiver sees every value
-    mpsc        a bounded queue: each value is received once
+    mpmc        a bounded queue: each value is received once
     oneshot     one value, once
     watch       the latest value
     Mutex       a lock that owns what it guards
@@ -16,7 +16,7 @@ docs/reference/sync.md describes the guarantees, docs/adr/0017 the reasons. The 
 are public.
 """
 
-from loopcore.sync import broadcast, mpsc, oneshot, watch
+from loopcore.sync import broadcast, mpmc, oneshot, watch
 from loopcore.sync.blocking import limit_blocking, spawn_blocking
 from loopcore.sync.errors import ChannelError, Closed, Empty, Full, Lagged
 from loopcore.sync.executors import block_on, spawn
@@ -24,6 +24,7 @@ from loopcore.sync.joining import JoinSet
 from loopcore.sync.mutex import Guard, Mutex
 from loopcore.sync.selecting import Selected, select
 from loopcore.sync.wakers import Waker, park
+from loopcore.tracebacks import show_sources
 
 __all__ = [
     "ChannelError",
@@ -39,7 +40,7 @@ __all__ = [
     "block_on",
     "broadcast",
     "limit_blocking",
-    "mpsc",
+    "mpmc",
     "oneshot",
     "park",
     "select",
@@ -47,3 +48,5 @@ __all__ = [
     "spawn_blocking",
     "watch",
 ]
+
+show_sources(__name__, __path__)

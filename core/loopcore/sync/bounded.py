@@ -1,4 +1,4 @@
-"""A bounded queue between senders and receivers: the implementation of `loopcore.sync.mpsc`.
+"""A bounded queue between senders and receivers: the implementation of `loopcore.sync.mpmc`.
 
 Two counts of permits: free room, and values present. Sending takes room, appends the value, and gives a permit for it;
 receiving takes that permit and the value, and gives the room back. Values are received in the order they were appended.

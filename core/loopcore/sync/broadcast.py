@@ -93,7 +93,7 @@ class Receiver(Handle, Generic[T]):
     """Receives the values sent since it was created; `len` is the number of unseen values that are still kept.
 
     Tasks that share a receiver share its values: each value goes to one of them, the first to take it. They
-    do not take turns, unlike receivers of `mpsc`.
+    do not take turns, unlike receivers of `mpmc`.
     """
 
     __slots__ = ("_cursor",)

@@ -9,5 +9,8 @@
 
 from loopcore.testing.clock import VirtualClock
 from loopcore.testing.scripted import ScriptedBackend, ScriptedPort
+from loopcore.tracebacks import show_sources
 
 __all__ = ["ScriptedBackend", "ScriptedPort", "VirtualClock"]
+
+show_sources(__name__, __path__)

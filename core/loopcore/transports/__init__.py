@@ -4,3 +4,7 @@ A transport is the interface and the states of a connection; a driver does its w
 
 Imports the kernel and services.
 """
+
+from loopcore.tracebacks import show_sources
+
+show_sources(__name__, __path__)

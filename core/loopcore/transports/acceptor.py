@@ -108,14 +108,14 @@ class Acceptor(Runnable):
         self.sock.close()
 
     def _listen(self) -> None:
-        self.server._loop.readiness.set_reader(self.fd, self)
+        self.server._loop._readiness.set_reader(self.fd, self)
 
     def _pause_accepting(self) -> None:
         # The socket stays readable, and the loop would spin.
-        self.server._loop.readiness.clear_reader(self.fd)
+        self.server._loop._readiness.clear_reader(self.fd)
 
     def _forget(self) -> None:
-        self.server._loop.readiness.forget(self.fd)
+        self.server._loop._readiness.forget(self.fd)
 
     def _run(self) -> None:
         server = self.server
@@ -166,9 +166,9 @@ class Acceptor(Runnable):
             or probes.owner("loopcore_admit_connection") is None
             or probes.ask("loopcore_admit_connection", loop, server, real_socket(connection)) is not False
         ):
-            loop.stats.connections_accepted += 1
+            loop._stats.connections_accepted += 1
             return True
-        loop.stats.connections_refused += 1
+        loop._stats.connections_refused += 1
         try:
             # Without lingering, close(2) resets: the kernel keeps no state, and the peer learns at once.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -227,13 +227,13 @@ class CompletionAcceptor(Acceptor):
 
     def _listen(self) -> None:
         self.operation.target = self
-        self.server._loop.completions.submit(self.operation)
+        self.server._loop._completions.submit(self.operation)
 
     def _pause_accepting(self) -> None:
         """Do nothing: the operation has ended with the error."""
 
     def _forget(self) -> None:
-        self.server._loop.completions.cancel(self.operation)
+        self.server._loop._completions.cancel(self.operation)
 
     def _run(self) -> None:
         operation, server = self.operation, self.server

@@ -123,12 +123,12 @@ class Driver(Runnable):
     def count_received(self, size: int) -> None:
         """Count `size` received bytes, here and in the loop's total."""
         self.received += size
-        self.scheduler.bytes_received += size
+        self.scheduler._bytes_received += size
 
     def count_sent(self, size: int) -> None:
         """Count `size` bytes that the kernel has taken, here and in the loop's total."""
         self.sent += size
-        self.scheduler.bytes_sent += size
+        self.scheduler._bytes_sent += size
 
     def start_reading(self) -> None:
         """Deliver incoming data to the sink. Idempotent. Raises OSError if the port refuses the socket."""

@@ -164,7 +164,7 @@ class BufferedStreamDriver(StreamDriver):
         self._peak = max(peak, self._peak - (self._peak >> 3))
         # Compiled, `+=` would first take a reference to the attribute's owner.
         self.received = self.received + nbytes
-        self.scheduler.bytes_received = self.scheduler.bytes_received + nbytes
+        self.scheduler._bytes_received = self.scheduler._bytes_received + nbytes
 
     def shut_down_writing(self) -> None:
         self.sock.shutdown(socket.SHUT_WR)
@@ -187,7 +187,7 @@ class BufferedStreamDriver(StreamDriver):
         sent = send_one(self.sock, self.fd, self._single, self._head, self._is_pipe)
         if sent > 0:
             self.sent = self.sent + sent
-            self.scheduler.bytes_sent = self.scheduler.bytes_sent + sent
+            self.scheduler._bytes_sent = self.scheduler._bytes_sent + sent
         if self._single is None:
             return  # a finalizer has dropped the queue
         if sent == self.unsent:

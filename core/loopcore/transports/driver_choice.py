@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def make_stream_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> StreamDriver:
     """Return the driver of a connected stream socket."""
     driver: StreamDriver  # avoids the cost of a constructor call
-    if scheduler.completions is not None:
+    if scheduler._completions is not None:
         driver = CompletionDriver.__new__(CompletionDriver)
     else:
         driver = ReadinessDriver.__new__(ReadinessDriver)
@@ -35,7 +35,7 @@ def make_stream_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, 
 
 def make_datagram_driver(scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> DatagramDriver:
     """Return the driver of a datagram socket."""
-    if scheduler.completions is None or scheduler.completions.polls_cheaply:
+    if scheduler._completions is None or scheduler._completions.polls_cheaply:
         return ReadinessDatagramDriver(scheduler, sink, sock, context)
     return CompletionDatagramDriver(scheduler, sink, sock, context)
 
@@ -44,13 +44,13 @@ def make_pipe_driver(
     scheduler: "Scheduler", sink: Sink, pipe: Any, context: "Context", mode: int, writes: bool
 ) -> StreamDriver:
     """Return the driver of the write end of a pipe, or of its read end; `mode` is fstat(2)'s st_mode."""
-    if scheduler.completions is None or stat.S_ISCHR(mode):
+    if scheduler._completions is None or stat.S_ISCHR(mode):
         return (PipeWriter if writes else PipeReader)(scheduler, sink, pipe, context)
     return (CompletionPipeWriter if writes else CompletionPipeReader)(scheduler, sink, pipe, context)
 
 
 def make_acceptor(server: "Server", sock: socket.socket, backlog: int) -> Acceptor:
     """Return the acceptor of a listening socket."""
-    if server._loop.completions is None:
+    if server._loop._completions is None:
         return Acceptor(server, sock, backlog)
     return CompletionAcceptor(server, sock, backlog)

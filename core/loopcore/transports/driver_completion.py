@@ -96,7 +96,7 @@ class CompletionDriver(BufferedStreamDriver):
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         BufferedStreamDriver._prepare(self, scheduler, sink, sock, context)
-        self._completions: Completions = scheduler.completions
+        self._completions: Completions = scheduler._completions
         self._receiving: Operation = Receive(self.fd, RECEIVE_LIMIT)
         self._receiver: MultishotReceiver = MultishotReceiver(scheduler, self, self._receiving)
         self._polling: Poll | None = None  # used instead of `_receiving` while messages are large
@@ -224,7 +224,7 @@ class CompletionDriver(BufferedStreamDriver):
         if self._is_sending:
             self._sending.quiet = False
             return
-        self.scheduler.unflushed += size
+        self.scheduler._unflushed += size
         self._schedule_flush()
 
     def write_some(self, item: Buffer) -> int:

@@ -80,7 +80,7 @@ class ReadinessDatagramDriver(DatagramDriver):
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         DatagramDriver._prepare(self, scheduler, sink, sock, context)
-        self._readiness: Readiness = scheduler.readiness
+        self._readiness: Readiness = scheduler._readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are Python ints
         family = int(sock.family)
         self._internet: int = family if family in (socket.AF_INET, socket.AF_INET6) else 0
@@ -119,7 +119,7 @@ class ReadinessDatagramDriver(DatagramDriver):
                 item, sender = received
                 # Here and below, compiled, `+=` would first take a reference to the attribute's owner.
                 self.received = self.received + len(item)
-                self.scheduler.bytes_received = self.scheduler.bytes_received + len(item)
+                self.scheduler._bytes_received = self.scheduler._bytes_received + len(item)
                 sink._on_datagram(item, sender)
                 continue
             if received is None:
@@ -168,7 +168,7 @@ class ReadinessDatagramDriver(DatagramDriver):
         if sent:
             size = len(item) if type(item) is bytes else memoryview(item).nbytes
             self.sent = self.sent + size
-            self.scheduler.bytes_sent = self.scheduler.bytes_sent + size
+            self.scheduler._bytes_sent = self.scheduler._bytes_sent + size
         return bool(sent)
 
     def queue(self, item: bytes, address: Any, connected: bool, size: int) -> None:

@@ -44,7 +44,7 @@ class ReadinessDriver(BufferedStreamDriver):
 
     def _prepare(self, scheduler: "Scheduler", sink: Sink, sock: socket.socket, context: "Context") -> None:
         BufferedStreamDriver._prepare(self, scheduler, sink, sock, context)
-        self._readiness: Readiness = scheduler.readiness
+        self._readiness: Readiness = scheduler._readiness
         self._fileno: int = self.fd  # a Python int, kept because the table's keys are Python ints
         self._blocked: bool = False
         self._readable: Any = self._on_readable  # bound once, not for each event
@@ -92,7 +92,7 @@ class ReadinessDriver(BufferedStreamDriver):
         self.unsent = self.unsent + size  # compiled, `+=` takes a reference first
         if self._blocked:
             return
-        self.scheduler.unflushed = self.scheduler.unflushed + size
+        self.scheduler._unflushed = self.scheduler._unflushed + size
         self._schedule_flush()
 
     def write_some(self, item: Buffer) -> int:

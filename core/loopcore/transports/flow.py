@@ -75,7 +75,7 @@ def fire_dropped_hook(transport: Any) -> None:
     so it is resurrected until then; its finalizer runs only once (PEP 442).
     """
     loop = transport._loop
-    if loop.watching_transports and not loop.is_closed():
+    if loop._watching_transports and not loop.is_closed():
         try:
             loop.call_soon_threadsafe(fire_transport_hook, transport, "closed", None)
         except RuntimeError:
@@ -150,7 +150,7 @@ class FlowControl(Sink):
             self._offer()
         if self._unsent() > self._high_water and not self._protocol_paused:
             self._protocol_paused = True
-            if self._loop.watching_transports:
+            if self._loop._watching_transports:
                 fire_transport_hook(self, "paused", "writing")
             self._call_flow(self._protocol.pause_writing, "protocol.pause_writing() failed")
 
@@ -162,7 +162,7 @@ class FlowControl(Sink):
     def _resume_protocol(self) -> None:
         """Let the paused protocol write again. Called in its context."""
         self._protocol_paused = False
-        if self._loop.watching_transports:
+        if self._loop._watching_transports:
             fire_transport_hook(self, "resumed", "writing")
         self._call_flow(self._protocol.resume_writing, "protocol.resume_writing() failed")
 

@@ -151,10 +151,10 @@ class Connection(FlowControl):
         """Register the descriptor and schedule the first calls of a connection; on failure, release the socket."""
         try:
             self._own_descriptor()
-            self._loop.schedule(connection_made, (self,), self._context)
-            self._loop.schedule(self._start_reading, (), self._context)
+            self._loop._schedule(connection_made, (self,), self._context)
+            self._loop._schedule(self._start_reading, (), self._context)
             if waiter is not None:
-                self._loop.schedule(resolve, (waiter,), self._context)
+                self._loop._schedule(resolve, (waiter,), self._context)
         except BaseException:
             self._let_go()
             raise
@@ -227,7 +227,7 @@ class Connection(FlowControl):
 
     def _start_reading(self) -> None:
         """Begin to receive, after `connection_made`, which may have paused or closed the transport."""
-        if self._loop.watching_transports:
+        if self._loop._watching_transports:
             fire_transport_hook(self, "opened")
         if self._state != _OPEN or self._paused:
             return
@@ -261,7 +261,7 @@ class Connection(FlowControl):
             self._reading_changed("resumed", "resumes")
 
     def _reading_changed(self, what: str, verb: str) -> None:
-        if self._loop.watching_transports:
+        if self._loop._watching_transports:
             fire_transport_hook(self, what, "reading")
         if self._loop.get_debug():
             logger.debug("%r %s reading", self, verb)
@@ -366,10 +366,10 @@ class Connection(FlowControl):
     def _lose(self, exc: BaseException | None) -> None:
         self._state = _LOST
         self._refuses = True
-        self._loop.schedule(self._call_connection_lost, (exc,), self._context)
+        self._loop._schedule(self._call_connection_lost, (exc,), self._context)
 
     def _call_connection_lost(self, exc: BaseException | None) -> None:
-        if self._loop.watching_transports:
+        if self._loop._watching_transports:
             fire_transport_hook(self, "closed", exc)
         try:
             self._protocol.connection_lost(exc)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ class MultishotReceiver(Runnable):
     )
 
     def __init__(self, scheduler: "Scheduler", driver: Driver, operation: Operation) -> None:
-        self._completions: Completions = scheduler.completions
+        self._completions: Completions = scheduler._completions
         self._scheduler: Scheduler = scheduler
         self._driver: Driver | None = driver
         self._operation: Operation = operation
@@ -80,7 +80,7 @@ class MultishotReceiver(Runnable):
         if self._held is not None:
             if not self._run_scheduled:
                 self._run_scheduled = True
-                self._scheduler.push(self)
+                self._scheduler._push(self)
         elif not self._operation.pending:
             self._submit()
 
@@ -90,7 +90,7 @@ class MultishotReceiver(Runnable):
             self._is_more = True
             if not self._run_scheduled:
                 self._run_scheduled = True
-                self._scheduler.push(self)
+                self._scheduler._push(self)
 
     def stop(self) -> None:
         """Deliver nothing until `start`. `driver.reading` is no longer set."""

@@ -167,7 +167,7 @@ class ReadPipeTransport(PipeTransport):
     def _end_of_file(self) -> None:
         if self._loop.get_debug():
             logger.info("%r was closed by peer", self)
-        self._loop.schedule(self._tell_end, (), self._context)
+        self._loop._schedule(self._tell_end, (), self._context)
         self._force_close(None)
 
     def _tell_end(self) -> None:

@@ -268,7 +268,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
         self._call(self._stand_back, TICKS_TO_STAND_BACK)
 
     def _call_connection_lost(self) -> None:
-        if self._loop.watching_transports:
+        if self._loop._watching_transports:
             fire_transport_hook(self, "closed", None)
         try:
             self._protocol.connection_lost(None)
@@ -288,7 +288,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._connection_made(self)
         finally:
             del self._connection_made
-            if self._loop.watching_transports:
+            if self._loop._watching_transports:
                 fire_transport_hook(self, "opened")
 
     def _stand_back(self, ticks: int) -> None:

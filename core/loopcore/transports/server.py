@@ -34,9 +34,9 @@ CLOSES_CLIENTS: Final = sys.version_info >= (3, 14)
 class ServingLoop(Protocol):
     """The parts of a loop that a server needs."""
 
-    readiness: Readiness
-    completions: Any
-    stats: LoopStats
+    _readiness: Readiness
+    _completions: Any
+    _stats: LoopStats
     probes: Probes
     _slow_path_flags: int
     """0 in the ordinary case, without debug mode or anything else that needs extra work."""
@@ -96,6 +96,10 @@ class Server(Clients, asyncio.AbstractServer):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} sockets={self.sockets!r}>"
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.Server  # for isinstance (docs/adr/0007)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop that the server runs on."""

@@ -143,7 +143,7 @@ class SSLTransport(TlsConnection):
         if self._engine.state <= _OPEN and not self._paused:
             self._paused = True
             self._limit_received()
-            if self._loop.watching_transports:
+            if self._loop._watching_transports:
                 fire_transport_hook(self, "paused", "reading")
 
     def resume_reading(self) -> None:
@@ -152,7 +152,7 @@ class SSLTransport(TlsConnection):
             self._paused = False
             if self._carrier is not None:
                 self._carrier.resume_reading()
-            if self._loop.watching_transports:
+            if self._loop._watching_transports:
                 fire_transport_hook(self, "resumed", "reading")
             # Bytes received earlier wait as ciphertext; they must not be delivered from inside this call.
             self._loop.call_soon(self._read_on, context=self._context)

@@ -118,7 +118,7 @@ class TlsConnection(TlsSending):
         protocol, self._protocol = self._protocol, None
         self._on_data = self._on_get_buffer = self._on_buffer_updated = None
         server, self._server = self._server, None
-        if self._engine.agreed and self._loop.watching_transports:
+        if self._engine.agreed and self._loop._watching_transports:
             fire_transport_hook(self, "closed", exc)
         try:
             if self._connected:
@@ -140,7 +140,7 @@ class TlsConnection(TlsSending):
             self._flush()
             return
         self._agreed()
-        if self._loop.watching_transports:
+        if self._loop._watching_transports:
             fire_transport_hook(self, "opened")
         # As in asyncio: bytes that came with the handshake are delivered first. If sending fails, the carrier's
         # `connection_lost` is scheduled, and callbacks that the protocol schedules for its data must run before that.

@@ -44,7 +44,6 @@ except ImportError:  # a Python built without OpenSSL
     ssl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from loopcore.kernel.handle import TimerHandle
     from loopcore.kernel.scheduler import Scheduler
     from loopcore.transports.driver import StreamDriver
     from loopcore.transports.server import Server
@@ -108,7 +107,7 @@ class TlsSending(FlowControl):
         """The carrier, if it is loopcore's own and open."""
         self._server: Server | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._timer: TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._handshake_timeout: float = HANDSHAKE_TIMEOUT
         self._shutdown_timeout: float = SHUTDOWN_TIMEOUT
         self._lost_with: BaseException | None = None

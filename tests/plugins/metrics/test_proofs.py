@@ -114,7 +114,7 @@ def test_ticks_polls_and_events_are_as_many_as_hooks_tell(loop: Any, reader: Rea
 
 @proves("loopcore.eventloop.starvations")
 def test_a_starvation_is_counted(loop: Any, reader: Reader) -> None:
-    loop.microtasks.budget = 1
+    loop._microtasks.budget = 1
 
     async def main() -> None:
         loop.next_tick(loop.next_tick, int)
@@ -216,7 +216,7 @@ def test_lengths_of_queues_are_those_of_now(loop: Any, reader: Reader) -> None:
         for _ in range(3):
             loop.call_soon(int)
         timers = [loop.call_later(100, int) for _ in range(5)]
-        loop.timers.next_deadline()  # one that is cancelled before the loop has looked at it leaves at once
+        loop._timers.next_deadline()  # one that is cancelled before the loop has looked at it leaves at once
         timers[0].cancel()
         read = [reader.read(f"loopcore.{name}") for name in ("ready.length", "timers.length", "timers.cancelled")]
         for timer in timers:

@@ -58,7 +58,7 @@ def test_an_attribute_is_kept_and_taken_back(owner: Any) -> None:
 @pytest.fixture
 def own_classes(loop: Any) -> None:
     """Have the loop make futures and tasks of loopcore's classes, in the pure build, too (docs/adr/0002)."""
-    loop.tasks = ClassTasks(Future, Task)
+    loop._tasks = ClassTasks(Future, Task)
 
 
 @pytest.mark.loopcore_only  # asyncio's C classes keep theirs out of sight

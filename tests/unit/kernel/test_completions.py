@@ -54,13 +54,13 @@ def receive(reactor: Scheduler, log: list[Any], each: Callable[[Any], Any] = lam
 def test_target_runs_once_for_each_completion(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
-    reactor.completions.submit(operation)
+    reactor._completions.submit(operation)
     port.script.append([(operation, b"one", True), (operation, b"two", True)])
     reactor.tick()
     assert log == [b"one", b"two"]
     assert operation.pending
     port.script.append([(operation, b"", False)])
-    reactor.completions.submitted = True
+    reactor._completions.submitted = True
     reactor.tick()
     assert log == [b"one", b"two", b""]
     assert not operation.pending
@@ -70,7 +70,7 @@ def test_operation_that_the_port_refuses_is_not_pending(reactor: Scheduler, port
     operation = receive(reactor, [])
     port.refuse = ValueError("in flight")
     with pytest.raises(ValueError, match="in flight"):
-        reactor.completions.submit(operation)
+        reactor._completions.submit(operation)
     assert not operation.pending
 
 
@@ -82,7 +82,7 @@ def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Sche
     for _ in range(POLL_SKIP_TICKS // 2):
         reactor.tick()
     before = len(port.timeouts)
-    reactor.completions.submit(receive(reactor, []))
+    reactor._completions.submit(receive(reactor, []))
     reactor.tick()
     assert before == 0, "nothing was submitted yet, so there was nothing to poll for"
     assert port.timeouts == [0.0]
@@ -92,7 +92,7 @@ def test_what_was_submitted_is_not_kept_waiting_by_ready_callbacks(reactor: Sche
 
 def test_one_tick_after_an_idle_wait_is_without_a_poll(reactor: Scheduler, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
-    reactor.completions.submit(operation)
+    reactor._completions.submit(operation)
     operation.target = Handle(reactor.call_soon, (int,), reactor)
     port.script.append([(operation, b"one", True)])
     reactor.tick()
@@ -107,18 +107,18 @@ def test_one_tick_after_an_idle_wait_is_without_a_poll(reactor: Scheduler, port:
 def test_cancel_is_not_kept_waiting_by_ready_callbacks(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
-    reactor.completions.submit(operation)
+    reactor._completions.submit(operation)
     reactor.call_soon(int)
     reactor.tick()
     reactor.call_soon(int)
-    reactor.completions.cancel(operation)
+    reactor._completions.cancel(operation)
     reactor.tick()
     assert [result.errno for result in log] == [errno.ECANCELED]
 
 
 def test_cancel_of_what_is_not_pending_does_not_reach_the_port(reactor: Scheduler, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
-    reactor.completions.cancel(operation)
+    reactor._completions.cancel(operation)
     assert port.calls == []
 
 
@@ -128,9 +128,9 @@ def test_operation_cancelled_between_wait_and_dispatch_is_told_what_it_had(
     """Its completion is collected already: it comes, and the port has nothing left to end."""
     log: list[Any] = []
     second = receive(reactor, log)
-    first = receive(reactor, log, lambda result: reactor.completions.cancel(second))
+    first = receive(reactor, log, lambda result: reactor._completions.cancel(second))
     for operation in (first, second):
-        reactor.completions.submit(operation)
+        reactor._completions.submit(operation)
     port.script.append([(first, b"", False), (second, b"", False)])
     reactor.tick()
     assert log == [b"", b""]
@@ -140,8 +140,8 @@ def test_operation_cancelled_between_wait_and_dispatch_is_told_what_it_had(
 
 def test_operation_may_be_submitted_again_by_its_own_target(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
-    operation = receive(reactor, log, lambda result: reactor.completions.submit(operation) if result else None)
-    reactor.completions.submit(operation)
+    operation = receive(reactor, log, lambda result: reactor._completions.submit(operation) if result else None)
+    reactor._completions.submit(operation)
     for result in (b"one", b"two", b""):
         port.script.append([(operation, result, False)])
         reactor.tick()
@@ -160,14 +160,14 @@ def test_completions_behind_an_interruption_come_with_the_next_tick(
 
     operations = [receive(reactor, log), receive(reactor, log, leave), receive(reactor, log), receive(reactor, log)]
     for operation in operations:
-        reactor.completions.submit(operation)
+        reactor._completions.submit(operation)
     port.script.append([(operation, b"%d" % number, False) for number, operation in enumerate(operations)])
     with pytest.raises(interruption):
         reactor.tick()
     assert log == [b"0", b"1"]
     assert [operation.pending for operation in operations] == [False, False, True, True]
     newcomer = receive(reactor, log)
-    reactor.completions.submit(newcomer)
+    reactor._completions.submit(newcomer)
     port.script.append([(newcomer, b"new", False)])
     reactor.tick()
     assert log == [b"0", b"1", b"2", b"3", b"new"]
@@ -183,7 +183,7 @@ def test_completions_of_a_tick_that_ends_before_its_io_phase_come_with_the_next(
 
     log: list[Any] = []
     operation = receive(reactor, log)
-    reactor.completions.submit(operation)
+    reactor._completions.submit(operation)
     port.script += [[(operation, b"first", True)], [(operation, b"second", True)]]
     reactor.call_soon(interrupt)
     with pytest.raises(interruption):
@@ -198,7 +198,7 @@ def test_completions_of_a_tick_in_whose_middle_another_begins_are_told_once(
 ) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
-    reactor.completions.submit(operation)
+    reactor._completions.submit(operation)
     port.script += [[(operation, b"outer", True)], [(operation, b"inner", True)]]
 
     def nested() -> None:
@@ -218,10 +218,10 @@ def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(
 ) -> None:
     one, other = socket.socketpair()
     operation = Close(one.fileno(), handle(reactor, int))
-    reactor.completions.submit(operation)
+    reactor._completions.submit(operation)
     port.script.append([(operation, None, False)])
-    reactor.completions.begin()
-    reactor.close_scheduler()
+    reactor._completions.begin()
+    reactor._close_scheduler()
     one.getsockname()  # stands for a file that has got the number since
     one.close()
     other.close()
@@ -230,14 +230,14 @@ def test_descriptor_whose_close_was_done_is_not_closed_again_with_the_loop(
 def test_wait_that_is_interrupted_keeps_what_was_left_over(reactor: Scheduler, port: ScriptedPort) -> None:
     log: list[Any] = []
     operation = receive(reactor, log)
-    reactor.completions.submit(operation)
+    reactor._completions.submit(operation)
     port.in_flight.remove(operation)
-    reactor.completions.late.append((operation, b"late", False))
+    reactor._completions.late.append((operation, b"late", False))
     port.interrupt = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         reactor.tick()
     assert log == []
-    reactor.completions.submitted = True
+    reactor._completions.submitted = True
     reactor.tick()
     assert log == [b"late"]
 
@@ -247,13 +247,13 @@ def test_port_that_fails_after_a_run_that_failed_is_told_of(
     reactor: Scheduler, port: ScriptedPort, caplog: pytest.LogCaptureFixture
 ) -> None:
     def interrupt() -> None:
-        reactor.completions.submit(receive(reactor, []))
+        reactor._completions.submit(receive(reactor, []))
         port.interrupt = OSError("the port")
         raise KeyboardInterrupt
 
     reactor.call_soon(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        reactor.run_ticks()
+        reactor._run_ticks()
     assert "OSError: the port" in caplog.text
 
 
@@ -261,10 +261,10 @@ def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Scheduler, po
     log: list[Any] = []
     operation, late = receive(reactor, log), receive(reactor, log)
     for each in (operation, late):
-        reactor.completions.submit(each)
+        reactor._completions.submit(each)
     port.in_flight.remove(late)
-    reactor.completions.late.append((late, b"late", False))
-    reactor.close_scheduler()
+    reactor._completions.late.append((late, b"late", False))
+    reactor._close_scheduler()
     assert not operation.pending
     assert not late.pending
     assert log == []
@@ -272,22 +272,22 @@ def test_close_makes_what_was_in_flight_no_longer_pending(reactor: Scheduler, po
 
 def test_close_closes_a_connection_that_nobody_was_told_of(reactor: Scheduler, port: ScriptedPort) -> None:
     accepting = Accept(7)
-    reactor.completions.submit(accepting)
+    reactor._completions.submit(accepting)
     one, other = socket.socketpair()
     with other:
         other.settimeout(30.0)
-        reactor.completions.late.append((accepting, one.detach(), True))
-        reactor.close_scheduler()
+        reactor._completions.late.append((accepting, one.detach(), True))
+        reactor._close_scheduler()
         assert other.recv(1) == b""
 
 
 def test_cancel_after_close_does_nothing(reactor: Scheduler, port: ScriptedPort) -> None:
     operation = receive(reactor, [])
-    reactor.completions.submit(operation)
-    reactor.close_scheduler()
+    reactor._completions.submit(operation)
+    reactor._close_scheduler()
     operation.pending = True
     before = len(port.calls)
-    reactor.completions.cancel(operation)
+    reactor._completions.cancel(operation)
     assert len(port.calls) == before
 
 
@@ -299,14 +299,14 @@ def watch(reactor: Scheduler, fd: int, log: list[Any], each: Callable[[], Any] =
         log.append(fd)
         each()
 
-    reactor.readiness.set_reader(fd, handle(reactor, ready))
+    reactor._readiness.set_reader(fd, handle(reactor, ready))
 
 
 def fire(reactor: Scheduler, port: ScriptedPort, fd: int, result: Any = READ) -> None:
     """Let the Poll of `fd` end with `result`, and run a tick."""
     (polling,) = port.polls(fd)
     port.script.append([(polling, result, False)])
-    reactor.completions.submitted = True
+    reactor._completions.submitted = True
     reactor.tick()
 
 
@@ -315,7 +315,7 @@ def test_descriptor_that_stays_ready_is_reported_by_every_wait(reactor: Schedule
     watch(reactor, fd, log)
     for _ in range(3):
         fire(reactor, port, fd)
-        reactor.completions.polls.rearm()
+        reactor._completions.polls.rearm()
     assert log == [fd] * 3
     assert len(port.polls(fd)) == 1
 
@@ -328,9 +328,9 @@ def test_descriptor_is_asked_for_again_only_after_its_callback(reactor: Schedule
 
 
 def test_descriptor_that_is_no_longer_watched_is_not_asked_for(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
-    watch(reactor, fd, [], lambda: reactor.readiness.clear_reader(fd))
+    watch(reactor, fd, [], lambda: reactor._readiness.clear_reader(fd))
     fire(reactor, port, fd)
-    reactor.completions.polls.rearm()
+    reactor._completions.polls.rearm()
     assert port.polls(fd) == []
 
 
@@ -339,11 +339,11 @@ def test_event_of_a_registration_that_is_gone_is_dropped(reactor: Scheduler, por
     log: list[Any] = []
     watch(reactor, fd, log)
     (stale,) = port.polls(fd)
-    reactor.readiness.clear_reader(fd)
+    reactor._readiness.clear_reader(fd)
     watch(reactor, fd, log)
     port.cancelled.clear()
     port.script.append([(stale, READ, False)])
-    reactor.completions.submitted = True
+    reactor._completions.submitted = True
     reactor.tick()
     assert log == []
     fire(reactor, port, fd)
@@ -362,7 +362,7 @@ def test_poll_that_ends_with_an_error_lets_the_callback_find_out(
 def test_error_is_for_both_directions(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     log: list[Any] = []
     watch(reactor, fd, log)
-    reactor.readiness.set_writer(fd, handle(reactor, log.append, "writer"))
+    reactor._readiness.set_writer(fd, handle(reactor, log.append, "writer"))
     port.cancelled.clear()
     port.in_flight = port.in_flight[-1:]
     fire(reactor, port, fd, ERROR)
@@ -371,7 +371,7 @@ def test_error_is_for_both_directions(reactor: Scheduler, port: ScriptedPort, fd
 
 def test_change_of_interest_replaces_the_poll(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     watch(reactor, fd, [])
-    reactor.readiness.set_writer(fd, handle(reactor, int))
+    reactor._readiness.set_writer(fd, handle(reactor, int))
     old, new = port.polls(fd)
     assert port.cancelled == [old]
     assert (old.interest, new.interest) == (READ, READ | WRITE)
@@ -393,13 +393,13 @@ def test_number_that_was_closed_and_is_in_use_again_is_watched_again(
     watch(reactor, fd, log)
     fire(reactor, port, fd, OSError(errno.EBADF, "closed without a word"))
     assert not [poll for poll in port.polls(fd) if poll.pending]
-    reactor.readiness.set_writer(fd, handle(reactor, log.append, "writer"))  # the number is somebody else's by now
+    reactor._readiness.set_writer(fd, handle(reactor, log.append, "writer"))  # the number is somebody else's by now
     (poll,) = [poll for poll in port.polls(fd) if poll.pending]
     assert poll.interest == READ | WRITE
 
 
 def test_none_is_no_operation(reactor: Scheduler, port: ScriptedPort) -> None:
-    for call in (reactor.completions.submit, reactor.completions.cancel, reactor.flush_soon):
+    for call in (reactor._completions.submit, reactor._completions.cancel, reactor._flush_this_tick):
         with pytest.raises(TypeError, match="not None"):
             call(None)  # type: ignore[arg-type]
     assert port.calls == []

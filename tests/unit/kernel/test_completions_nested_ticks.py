@@ -34,7 +34,7 @@ def host(request: pytest.FixtureRequest, kind: Any) -> Iterator[Any]:
     if request.param:
         made.probes.register(Onlooker())
     yield made
-    made.close_scheduler()
+    made._close_scheduler()
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def log(host: Any) -> list[Any]:
     told: list[Any] = []
     operation = Receive(7, 100)
     operation.target = Handle(lambda: told.append(operation.result), (), host)
-    host.completions.submit(operation)
+    host._completions.submit(operation)
     host.backend.script.append([(operation, b"one", True)])
     return told
 

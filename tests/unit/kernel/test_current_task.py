@@ -89,7 +89,7 @@ def test_whoever_drives_the_ticks_sees_no_task_between_them() -> None:
     task.cancel()
     scheduler.tick()
     assert task.cancelled()
-    scheduler.close_scheduler()
+    scheduler._close_scheduler()
 
 
 def test_a_loop_that_stops_in_the_middle_of_tasks_shows_none(loop: Loop) -> None:
@@ -141,7 +141,7 @@ def test_a_tick_inside_a_step_gives_the_current_task_back() -> None:
     scheduler.tick()
     assert outer.done()
     assert inner.done()
-    scheduler.close_scheduler()
+    scheduler._close_scheduler()
 
 
 def test_a_loop_whose_ticks_another_hosts_is_the_running_one_meanwhile(loop: Loop) -> None:

@@ -36,15 +36,15 @@ class Loop:
 
         def receive() -> None:
             self.log.append(f"read {fd}")
-            self.reactor.bytes_received += size
+            self.reactor._bytes_received += size
             if then is not None:
                 self.reactor.call_soon(then)
 
-        self.reactor.readiness.set_reader(fd, Receiver(receive))
+        self.reactor._readiness.set_reader(fd, Receiver(receive))
 
     def call(self, fd: int) -> None:
         """Have a callback of the program's called whenever `fd` is readable, as `add_reader` does."""
-        self.reactor.readiness.set_reader(fd, Handle(self.note(f"call {fd}"), (), self.reactor))
+        self.reactor._readiness.set_reader(fd, Handle(self.note(f"call {fd}"), (), self.reactor))
 
     def note(self, what: str) -> Callable[[], None]:
         return lambda: self.log.append(what)
@@ -127,7 +127,7 @@ def test_callbacks_of_the_program_are_called_while_what_they_were_told_of_is_the
 
 def test_who_comes_new_gets_nothing_that_was_put_off(loop: Loop) -> None:
     def replace() -> None:
-        loop.reactor.readiness.forget(6)
+        loop.reactor._readiness.forget(6)
         loop.read(6, 1)
 
     loop.read(5, RECEIVE_BUDGET, replace)
@@ -140,20 +140,20 @@ def test_who_comes_new_gets_nothing_that_was_put_off(loop: Loop) -> None:
 
 def test_a_run_that_stops_forgets_them_and_the_next_hears_of_them_again(loop: Loop) -> None:
     reactor = loop.reactor
-    loop.read(5, RECEIVE_BUDGET, reactor.stop_ticks)
+    loop.read(5, RECEIVE_BUDGET, reactor._stop_ticks)
     loop.read(6, RECEIVE_BUDGET, loop.note("use 6"))
-    loop.read(7, 1, reactor.stop_ticks)
+    loop.read(7, 1, reactor._stop_ticks)
     loop.backend.script.extend([[(5, READ), (6, READ), (7, READ)], [(7, READ)]])
-    reactor.run_ticks()
+    reactor._run_ticks()
     assert loop.log == ["read 5", "read 6"]
     loop.log.clear()
-    reactor.run_ticks()
+    reactor._run_ticks()
     assert loop.log == ["use 6", "read 7"]
     assert loop.polls == 3, "the last one is that of the tick that stops"
 
 
 def test_a_tick_by_hand_after_a_stop_polls_anew(loop: Loop) -> None:
-    loop.read(5, RECEIVE_BUDGET, loop.reactor.stop_ticks)
+    loop.read(5, RECEIVE_BUDGET, loop.reactor._stop_ticks)
     loop.read(6, 1)
     loop.tick(5, 6)
     loop.tick()  # runs what stops
@@ -174,4 +174,4 @@ def test_they_outlive_an_interruption(loop: Loop) -> None:
         loop.tick()
     loop.reactor.poll_skip_ticks = 0
     assert loop.tick(6) == ["read 6"]  # the tick's events went with it, and are told of again
-    loop.reactor.close_scheduler()
+    loop.reactor._close_scheduler()

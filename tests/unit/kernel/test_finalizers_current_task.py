@@ -120,7 +120,7 @@ def test_what_goes_with_a_cancelled_timer_sees_no_task() -> None:
     def cancel_one() -> None:
         variable.set(Looks(scheduler, seen))
         timer = scheduler.call_later(1.0, print)
-        scheduler.timers.next_deadline()  # now it stays, cancelled, until the loop comes across it
+        scheduler._timers.next_deadline()  # now it stays, cancelled, until the loop comes across it
         timer.cancel()
 
     async def pass_the_time() -> None:
@@ -130,13 +130,13 @@ def test_what_goes_with_a_cancelled_timer_sees_no_task() -> None:
         scheduler.time()
         for _ in range(3):
             await asyncio.sleep(0)
-        scheduler.stop_ticks()
+        scheduler._stop_ticks()
 
     Context().run(cancel_one)
     scheduler.call_later(60.0, print)
     scheduler.poll_skip_time = 100.0
     task = scheduler.create_task(pass_the_time())
-    scheduler.run_ticks()
+    scheduler._run_ticks()
     assert task.done()
     assert seen == [(None, type(None))]
-    scheduler.close_scheduler()
+    scheduler._close_scheduler()

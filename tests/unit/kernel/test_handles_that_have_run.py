@@ -24,7 +24,7 @@ def test_a_handle_that_the_program_keeps_stays_as_it_was() -> None:
     assert "append" in repr(kept)
     reactor.tick()
     assert ran == [1, 2, 3]
-    reactor.close_scheduler()
+    reactor._close_scheduler()
 
 
 def test_a_weak_reference_to_a_handle_dies_when_it_has_run() -> None:
@@ -33,7 +33,7 @@ def test_a_weak_reference_to_a_handle_dies_when_it_has_run() -> None:
     reactor.tick()
     gc.collect()
     assert watched() is None
-    reactor.close_scheduler()
+    reactor._close_scheduler()
 
 
 def test_a_handle_that_has_run_keeps_nothing_alive() -> None:
@@ -49,7 +49,7 @@ def test_a_handle_that_has_run_keeps_nothing_alive() -> None:
     del owner
     gc.collect()
     assert watched() is None
-    reactor.close_scheduler()
+    reactor._close_scheduler()
 
 
 class Silent(Task):

@@ -62,11 +62,11 @@ def test_a_loop_does_not_wait_while_the_flag_is_up() -> None:
     """An interrupted wait may have used up the wake."""
     backend = ScriptedBackend(VirtualClock())
     scheduler = Scheduler(backend, clock=backend.clock, tasks=OwnTasks())
-    scheduler.inbox.post(handle(), running=False)
+    scheduler._inbox.post(handle(), running=False)
     scheduler.tick()
     assert backend.timeouts in ([], [0.0])
-    assert not scheduler.inbox._woken
-    scheduler.close_scheduler()
+    assert not scheduler._inbox._woken
+    scheduler._close_scheduler()
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -140,8 +140,8 @@ def test_what_is_left_in_the_inbox_when_the_backend_changes_is_still_run() -> No
     """The child of a fork: nobody will wake it for what was posted before."""
     reactor = Scheduler(ScriptedBackend(), tasks=OwnTasks())
     ran: list[int] = []
-    reactor.inbox.post(Handle(ran.append, (1,), reactor), running=False)
-    reactor.inbox.use(lambda: None)
+    reactor._inbox.post(Handle(ran.append, (1,), reactor), running=False)
+    reactor._inbox.use(lambda: None)
     reactor.tick()
     assert ran == [1]
 
@@ -206,14 +206,14 @@ def test_a_handle_that_is_taken_before_its_writer_raises_the_flag_does_not_silen
             super().append(one)
             if not ran:
                 ran.append("overtaken")
-                reactor.inbox.take()
+                reactor._inbox.take()
 
-    use_queue(reactor.inbox, Overtaken())
-    reactor.inbox.post(Handle(print, (), reactor), running=False)
-    assert len(reactor.inbox) == 0
+    use_queue(reactor._inbox, Overtaken())
+    reactor._inbox.post(Handle(print, (), reactor), running=False)
+    assert len(reactor._inbox) == 0
     assert backend.wakes == 1
     reactor.tick()  # the wait that the wake ends; it must lower the flag, though there is nothing to take
-    reactor.inbox.post(Handle(ran.append, ("later",), reactor), running=False)
+    reactor._inbox.post(Handle(ran.append, ("later",), reactor), running=False)
     assert backend.wakes == 2
     reactor.tick()
     assert ran == ["overtaken", "later"]

@@ -110,7 +110,7 @@ def test_while_descriptors_are_closed_the_rest_is_closed_in_the_next_tick() -> N
                 raise self.error
 
     for resource in (Resource("a"), Resource("b", KeyboardInterrupt), Resource("c"), Resource("d")):
-        reactor.close_soon(resource)
+        reactor._close_soon(resource)
     with pytest.raises(KeyboardInterrupt):
         reactor.tick()
     reactor.tick()

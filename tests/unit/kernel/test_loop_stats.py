@@ -65,7 +65,7 @@ def test_lengths_are_those_of_now(reactor: Scheduler) -> None:
     reactor.call_soon(int)
     reactor.call_later(1.0, int)
     cancelled = reactor.call_later(2.0, int)
-    reactor.timers.next_deadline()  # one that is cancelled before the loop has looked at it leaves at once
+    reactor._timers.next_deadline()  # one that is cancelled before the loop has looked at it leaves at once
     cancelled.cancel()
     counted = reactor.counters()
     assert (counted.ready, counted.timers, counted.timers_cancelled) == (1, 2, 1)

@@ -40,7 +40,7 @@ def counts(histograms: dict[str, Any]) -> dict[str, int]:
 
 def run(reactor: Scheduler) -> None:
     """Run until what is ready, and what that makes ready, has run."""
-    while reactor.counters().ready or len(reactor.microtasks) or len(reactor.inbox):
+    while reactor.counters().ready or len(reactor._microtasks) or len(reactor._inbox):
         reactor.tick()
 
 
@@ -342,7 +342,7 @@ def test_closing_the_loop_ends_the_measuring(reactor: Scheduler) -> None:
     meter = reactor.meter(window=0)
     reactor.call_soon(int)
     reactor.tick()
-    reactor.close_scheduler()
+    reactor._close_scheduler()
     before = meter.snapshot()
     meter.stop()
     assert meter.snapshot() == before

@@ -32,7 +32,7 @@ def port() -> ScriptedPort:
 @pytest.fixture
 def reactor(port: ScriptedPort) -> Scheduler:
     made = Scheduler(port, clock=VirtualClock())
-    made.readiness.keeps = made.readiness.parks = True
+    made._readiness.keeps = made._readiness.parks = True
     return made
 
 
@@ -54,16 +54,16 @@ def pending(port: ScriptedPort, fd: int) -> list[Operation]:
 
 def leave_when_ready(reactor: Scheduler, port: ScriptedPort, fd: int, owner: Owner) -> None:
     """A reader comes, is told that `fd` is readable, and leaves its registration to the next one of `owner`."""
-    reactor.readiness.set_reader(fd, handle(reactor, lambda: reactor.readiness.keep_reader(fd, owner, True)))
+    reactor._readiness.set_reader(fd, handle(reactor, lambda: reactor._readiness.keep_reader(fd, owner, True)))
     (polling,) = pending(port, fd)
     port.script.append([(polling, READ, False)])
-    reactor.completions.submitted = True
+    reactor._completions.submitted = True
     reactor.tick()
 
 
 def test_nothing_is_in_flight_while_a_registration_is_kept(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     leave_when_ready(reactor, port, fd, Owner())
-    reactor.completions.polls.rearm()
+    reactor._completions.polls.rearm()
     assert pending(port, fd) == []
 
 
@@ -71,11 +71,11 @@ def test_a_reader_that_is_back_is_asked_for_once(reactor: Scheduler, port: Scrip
     log: list[str] = []
     owner = Owner()
     leave_when_ready(reactor, port, fd, owner)
-    assert reactor.readiness.resume_reader(fd, owner, handle(reactor, log.append, "back"))
-    reactor.completions.polls.rearm()  # it is among those that have fired twice: by its event, and as it was taken up
+    assert reactor._readiness.resume_reader(fd, owner, handle(reactor, log.append, "back"))
+    reactor._completions.polls.rearm()  # it is among those that have fired twice: by its event, and as it was taken up
     (polling,) = pending(port, fd)
     port.script.append([(polling, READ, False)])
-    reactor.completions.submitted = True
+    reactor._completions.submitted = True
     reactor.tick()
     assert log == ["back"]
 
@@ -83,38 +83,38 @@ def test_a_reader_that_is_back_is_asked_for_once(reactor: Scheduler, port: Scrip
 def test_a_reader_that_is_back_after_a_wait_is_asked_for(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     owner = Owner()
     leave_when_ready(reactor, port, fd, owner)
-    reactor.completions.polls.rearm()
-    assert reactor.readiness.resume_reader(fd, owner, handle(reactor, int))
-    reactor.completions.polls.rearm()
+    reactor._completions.polls.rearm()
+    assert reactor._readiness.resume_reader(fd, owner, handle(reactor, int))
+    reactor._completions.polls.rearm()
     assert len(pending(port, fd)) == 1
 
 
 def test_another_owner_finds_the_number_unregistered(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     owner = Owner(fd)
     leave_when_ready(reactor, port, fd, owner)
-    assert not reactor.readiness.resume_reader(fd, Owner(), handle(reactor, int))
-    reactor.readiness.set_writer(fd, handle(reactor, int))
+    assert not reactor._readiness.resume_reader(fd, Owner(), handle(reactor, int))
+    reactor._readiness.set_writer(fd, handle(reactor, int))
     (polling,) = pending(port, fd)
     assert polling.interest == WRITE  # type: ignore[attr-defined]
-    assert not reactor.readiness.is_drained(owner)
+    assert not reactor._readiness.is_drained(owner)
 
 
 def test_what_nobody_takes_up_is_forgotten(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     owner = Owner()
     leave_when_ready(reactor, port, fd, owner)
     for _ in range(SWEEPS_KEPT):
-        reactor.readiness.sweep()
-    assert reactor.readiness.lookup(fd) is None
+        reactor._readiness.sweep()
+    assert reactor._readiness.lookup(fd) is None
     assert pending(port, fd) == []
-    assert not reactor.readiness.resume_reader(fd, owner, handle(reactor, int))
+    assert not reactor._readiness.resume_reader(fd, owner, handle(reactor, int))
 
 
 def test_beside_a_writer_nothing_is_kept(reactor: Scheduler, port: ScriptedPort, fd: int) -> None:
     owner = Owner(fd)
-    reactor.readiness.set_writer(fd, handle(reactor, int))
-    reactor.readiness.set_reader(fd, handle(reactor, int))
-    assert not reactor.readiness.keep_reader(fd, owner, True)
-    assert not reactor.readiness.is_drained(owner)
+    reactor._readiness.set_writer(fd, handle(reactor, int))
+    reactor._readiness.set_reader(fd, handle(reactor, int))
+    assert not reactor._readiness.keep_reader(fd, owner, True)
+    assert not reactor._readiness.is_drained(owner)
     (polling,) = [poll for poll in pending(port, fd) if poll not in port.cancelled]
     assert polling.interest == WRITE  # type: ignore[attr-defined]
 
@@ -123,10 +123,10 @@ def test_a_reader_that_leaves_without_an_event_calls_its_poll_off(
     reactor: Scheduler, port: ScriptedPort, fd: int
 ) -> None:
     owner = Owner()
-    reactor.readiness.set_reader(fd, handle(reactor, int))
+    reactor._readiness.set_reader(fd, handle(reactor, int))
     (first,) = pending(port, fd)
-    reactor.readiness.keep_reader(fd, owner, False)
+    reactor._readiness.keep_reader(fd, owner, False)
     assert port.cancelled == [first]
-    assert reactor.readiness.resume_reader(fd, owner, handle(reactor, int))
-    reactor.completions.polls.rearm()
+    assert reactor._readiness.resume_reader(fd, owner, handle(reactor, int))
+    reactor._completions.polls.rearm()
     assert [poll for poll in pending(port, fd) if poll is not first] != []

@@ -48,12 +48,12 @@ def log() -> list[Any]:
 
 
 def watch(reactor: Scheduler, fd: int, callback: Any, *args: Any) -> None:
-    reactor.readiness.set_reader(fd, Handle(callback, args, reactor))
+    reactor._readiness.set_reader(fd, Handle(callback, args, reactor))
 
 
 def test_the_eight_phases_in_order(reactor: Scheduler, backend: ScriptedBackend, log: list[Any]) -> None:
-    reactor.close_soon(Step(log, "close"))
-    reactor.flush_soon(Step(log, "flush"))
+    reactor._close_soon(Step(log, "close"))
+    reactor._flush_this_tick(Step(log, "flush"))
     reactor.call_later(0, log.append, "timers")
     for phase in ("check", "prepare", "idle"):
         reactor.add_phase_callback(phase, log.append, phase)
@@ -196,9 +196,9 @@ def test_the_urgent_queues_are_emptied_after_callbacks_of_every_phase(
 ) -> None:
     def schedule(callback: Any, *args: Any) -> None:
         if phase == "io":
-            fd = 5 + len(reactor.readiness.watched())
+            fd = 5 + len(reactor._readiness.watched())
             watch(reactor, fd, callback, *args)
-            backend.script = type(backend.script)([[(fd, READ) for fd in reactor.readiness.watched()]])
+            backend.script = type(backend.script)([[(fd, READ) for fd in reactor._readiness.watched()]])
         elif phase == "immediate":
             reactor.call_immediate(callback, *args)
         elif phase == "timer":
@@ -237,7 +237,7 @@ def test_a_budget_that_runs_out_is_reported_once_and_io_and_timers_still_run(
             told.append(left)
 
     reactor.probes.register(Plugin())
-    reactor.microtasks.budget = 10
+    reactor._microtasks.budget = 10
     count = [0]
 
     def again() -> None:
@@ -252,7 +252,7 @@ def test_a_budget_that_runs_out_is_reported_once_and_io_and_timers_still_run(
     backend.script.append([(5, READ)])
     reactor.tick()
     assert log == ["io", "timer"]
-    assert reactor.starvations == len(told) == 4  # after `again`; at the begin of pending; after io; after timers
+    assert reactor.counters().starvations == len(told) == 4  # after `again`, pending, io and timers
     assert set(told) == {1}
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "10 callbacks in a row" in caplog.text
@@ -264,14 +264,14 @@ def test_flushes_and_closes_set_meanwhile_wait_for_the_next_tick_and_keep_nothin
     class Again(Step):
         def _run(self) -> None:
             super()._run()
-            reactor.flush_soon(Step(log, "second flush"))
+            reactor._flush_this_tick(Step(log, "second flush"))
 
         def close(self) -> None:
             super().close()
-            reactor.close_soon(Step(log, "second close"))
+            reactor._close_soon(Step(log, "second close"))
 
-    reactor.flush_soon(Again(log, "flush"))
-    reactor.close_soon(Again(log, "close"))
+    reactor._flush_this_tick(Again(log, "flush"))
+    reactor._close_soon(Again(log, "close"))
     reactor.tick()
     assert log == ["flush", "close"]
     reactor.tick()
@@ -288,8 +288,8 @@ def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it
 
     def write(size: int) -> None:
         log.append(size)
-        reactor.unflushed += size
-        reactor.flush_soon(Step(log, "flush"))
+        reactor._unflushed += size
+        reactor._flush_this_tick(Step(log, "flush"))
 
     for number, size in enumerate([limit, 1, 2], 5):
         if phase == "pending":
@@ -299,7 +299,7 @@ def test_what_waits_for_the_end_of_the_tick_leaves_between_two_callbacks_when_it
     backend.script.append([(5, READ), (6, READ), (7, READ)] if phase == "io" else [])
     reactor.tick()
     assert log == [limit, 1, "flush", "flush", 2, "flush"]
-    assert reactor.unflushed == 0
+    assert reactor._unflushed == 0
 
 
 @pytest.mark.reports_errors
@@ -310,8 +310,8 @@ def test_a_close_that_fails_is_reported_and_the_others_are_closed(
         def close(self) -> None:
             raise OSError("broken")
 
-    reactor.close_soon(Broken())
-    reactor.close_soon(Step(log, "closed"))
+    reactor._close_soon(Broken())
+    reactor._close_soon(Step(log, "closed"))
     reactor.tick()
     assert log == ["closed"]
     assert "Broken" in caplog.text
@@ -320,16 +320,16 @@ def test_a_close_that_fails_is_reported_and_the_others_are_closed(
 def test_closing_the_loop_closes_what_was_given_up_and_drops_the_rest(
     reactor: Scheduler, backend: ScriptedBackend, log: list[Any]
 ) -> None:
-    reactor.close_soon(Step(log, "closed"))
+    reactor._close_soon(Step(log, "closed"))
     for schedule in (reactor.call_soon, reactor.call_immediate, reactor.next_tick, reactor.call_soon_threadsafe):
         schedule(log.append, "never")
     reactor.call_later(1, log.append, "never")
-    reactor.close_scheduler()
-    reactor.close_scheduler()
+    reactor._close_scheduler()
+    reactor._close_scheduler()
     assert log == ["closed"]
     assert backend.is_closed
     assert reactor.is_closed()
-    assert (len(reactor.ready), len(reactor.timers), len(reactor.microtasks), len(reactor.inbox)) == (0, 0, 0, 0)
+    assert (len(reactor._ready), len(reactor._timers), len(reactor._microtasks), len(reactor._inbox)) == (0, 0, 0, 0)
 
 
 def test_a_phase_callback_may_run_once(reactor: Scheduler, log: list[Any]) -> None:

@@ -171,13 +171,13 @@ def test_stop_ends_after_the_tick_and_the_rest_is_there_in_the_next_run(reactor:
     reactor.probes.register(orders(LastFirst()))
     reactor.probes.register(budgets(Budget(callbacks=2)))
     schedule(reactor, log, "a", "b")
-    reactor.call_soon(reactor.stop_ticks)
-    reactor.run_ticks()
+    reactor.call_soon(reactor._stop_ticks)
+    reactor._run_ticks()
     assert log == ["b"]
-    reactor.call_soon(reactor.stop_ticks)
-    reactor.run_ticks()
-    reactor.stop_ticks()
-    reactor.run_ticks()
+    reactor.call_soon(reactor._stop_ticks)
+    reactor._run_ticks()
+    reactor._stop_ticks()
+    reactor._run_ticks()
     assert log == ["b", "a"]
 
 
@@ -187,7 +187,7 @@ def test_closing_lets_go_of_what_is_held(reactor: Scheduler) -> None:
     log: list[Any] = []
     schedule(reactor, log, "a", "b")
     reactor.tick()
-    reactor.close_scheduler()
+    reactor._close_scheduler()
     assert (log, reactor.counters().ready) == (["b"], 0)
 
 
@@ -247,11 +247,11 @@ def test_a_plugin_that_fails_in_another_thread_gives_back_what_its_order_holds_i
         thread.start()
         thread.join()
         schedule(reactor, log, "new")
-        reactor.call_soon(reactor.stop_ticks)
+        reactor.call_soon(reactor._stop_ticks)
 
     schedule(reactor, log, "a", "b")
     reactor.call_soon(leave_from_another_thread)
-    reactor.run_ticks()
+    reactor._run_ticks()
     assert log == ["b", "a", "new"]
     assert reactor.probes.owner("loopcore_make_ready_queue") is None
 

@@ -89,7 +89,7 @@ def test_an_idle_loop_polls_in_every_tick(reactor: Scheduler, backend: ScriptedB
 
 def test_a_busy_queue_does_not_starve_events(reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock) -> None:
     reads: list[float] = []
-    reactor.readiness.set_reader(5, Handle(lambda: reads.append(clock.at), (), reactor))
+    reactor._readiness.set_reader(5, Handle(lambda: reads.append(clock.at), (), reactor))
     backend.wait = lambda timeout: [(5, READ)]  # type: ignore[method-assign]
     keep_busy(reactor, clock, 1e-6)
     for _ in range(1000):
@@ -100,7 +100,7 @@ def test_a_busy_queue_does_not_starve_events(reactor: Scheduler, backend: Script
 
 def wake_out_of_a_wait(reactor: Scheduler, backend: ScriptedBackend, callback: Callable[[], Any]) -> None:
     """Have `callback` called by an event that ends a wait without limit."""
-    reactor.readiness.set_reader(5, Handle(callback, (), reactor))
+    reactor._readiness.set_reader(5, Handle(callback, (), reactor))
     backend.script.append([(5, READ)])
     reactor.tick()
     assert backend.timeouts == [None]
@@ -130,10 +130,10 @@ def test_a_tick_after_a_change_of_registrations_polls(
     backend: ScriptedBackend, clock: VirtualClock, change: Callable[[Any], object]
 ) -> None:
     reactor = Scheduler(backend, clock=clock)
-    reactor.readiness.set_writer(7, Handle(int, (), reactor))
+    reactor._readiness.set_writer(7, Handle(int, (), reactor))
 
     def callback() -> None:
-        change(reactor.readiness)
+        change(reactor._readiness)
         reactor.call_soon(int)
 
     wake_out_of_a_wait(reactor, backend, callback)
@@ -166,13 +166,13 @@ def test_events_and_timers_run_beside_an_endless_next_tick(
     reactor: Scheduler, backend: ScriptedBackend, clock: VirtualClock
 ) -> None:
     ran: list[str] = []
-    reactor.microtasks.budget = 10
+    reactor._microtasks.budget = 10
 
     def again() -> None:
         reactor.next_tick(again)
 
     again()
-    reactor.readiness.set_reader(5, Handle(ran.append, ("io",), reactor))
+    reactor._readiness.set_reader(5, Handle(ran.append, ("io",), reactor))
     reactor.call_later(0, ran.append, "timer")
     backend.wait = lambda timeout: [(5, READ)]  # type: ignore[method-assign]
     for _ in range(POLL_SKIP_TICKS + 1):
@@ -182,16 +182,16 @@ def test_events_and_timers_run_beside_an_endless_next_tick(
 
 def test_the_first_tick_of_a_run_polls(reactor: Scheduler, backend: ScriptedBackend) -> None:
     for run in range(1, 4):
-        reactor.call_soon(reactor.stop_ticks)
-        reactor.run_ticks()
+        reactor.call_soon(reactor._stop_ticks)
+        reactor._run_ticks()
         assert backend.timeouts == [0.0] * run
 
 
 def test_a_run_that_is_stopped_before_it_begins_polls_once_and_does_not_block(
     reactor: Scheduler, backend: ScriptedBackend
 ) -> None:
-    reactor.stop_ticks()
-    reactor.run_ticks()
+    reactor._stop_ticks()
+    reactor._run_ticks()
     assert backend.timeouts == [0.0]
 
 
@@ -228,7 +228,7 @@ def test_no_timer_fires_early_though_the_wait_ends_early(
 
 def test_the_three_steps_of_a_tick_can_be_hosted(reactor: Scheduler, backend: ScriptedBackend) -> None:
     ran: list[str] = []
-    reactor.readiness.set_reader(5, Handle(ran.append, ("io",), reactor))
+    reactor._readiness.set_reader(5, Handle(ran.append, ("io",), reactor))
     reactor.call_soon(ran.append, "soon")
     reactor.poll_skip_ticks = 0
     backend.script.append([(5, READ)])

@@ -285,7 +285,7 @@ def test_a_task_finished_from_outside_is_reported_and_does_not_end_the_run(loop:
     async def never() -> None: ...
 
     coro = never()
-    loop.tasks = ClassTasks(Future, Task)
+    loop._tasks = ClassTasks(Future, Task)
     task = loop.create_task(coro)
     Future.set_result(task, 1)
     loop.call_soon(loop.stop)

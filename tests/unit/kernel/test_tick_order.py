@@ -342,7 +342,7 @@ def test_what_goes_with_the_last_callback_may_schedule_another(loop: Any, log: l
     gc.collect()  # where references are not counted
     loop.run_until_complete(asyncio.sleep(0))
     assert log == ["called", "gone"]
-    assert len(loop.microtasks) == 0
+    assert len(loop._microtasks) == 0
 
 
 @pytest.mark.loopcore_only

@@ -379,4 +379,4 @@ def test_nan_and_what_is_no_number_are_refused_as_deadlines(loop: Any) -> None:
         loop.call_later(float("nan"), print)
     with pytest.raises(TypeError):
         loop.call_at("soon", print)
-    assert loop.timers.next_deadline() == float("inf")
+    assert loop._timers.next_deadline() == float("inf")

@@ -28,7 +28,7 @@ class Keeper:
 def reactor() -> Iterator[Scheduler]:
     reactor = Scheduler(ScriptedBackend())
     yield reactor
-    reactor.close_scheduler()
+    reactor._close_scheduler()
 
 
 class OpenReactor(Scheduler):
@@ -40,10 +40,10 @@ def run(reactor: Scheduler, first: Callable[[], object]) -> None:
 
     def begin() -> None:
         first()
-        reactor.call_soon(reactor.stop_ticks)
+        reactor.call_soon(reactor._stop_ticks)
 
     reactor.call_soon(begin)
-    reactor.run_ticks()
+    reactor._run_ticks()
 
 
 def keep_one(reactor: Scheduler, behave: Callable[[], object] = int) -> Keeper:
@@ -106,10 +106,10 @@ def run_that_leaves(keepers: list[Any], count: int) -> Scheduler:
 
     def begin() -> None:
         keepers.extend(keep_one(reactor) for _ in range(count))
-        reactor.stop_ticks()
+        reactor._stop_ticks()
 
     reactor.call_soon(begin)
-    reactor.run_ticks()
+    reactor._run_ticks()
     return reactor
 
 
@@ -143,7 +143,7 @@ def test_one_that_fails_and_is_reported_is_tracked() -> None:
     reactor.call_exception_handler = reported.append  # type: ignore[method-assign]
     run(reactor, lambda: reactor.call_soon(int, "no number"))
     assert gc.is_tracked(reported[0]["handle"])
-    reactor.close_scheduler()
+    reactor._close_scheduler()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -158,7 +158,7 @@ def test_one_whose_report_ends_the_run_is_tracked(error: type[BaseException]) ->
     with pytest.raises(error):
         run(reactor, lambda: keepers.append(keep_one(reactor, lambda: int("no number"))))
     assert_goes(keepers)
-    reactor.close_scheduler()
+    reactor._close_scheduler()
 
 
 def test_one_that_is_watched_when_it_runs_is_tracked(reactor: Scheduler) -> None:
@@ -177,8 +177,8 @@ def test_what_is_taken_out_of_the_queue_is_tracked(reactor: Scheduler) -> None:
 
     def begin() -> None:
         keepers.extend(keep_one(reactor) for _ in range(3))
-        assert reactor.ready.pop() is keepers[0].handle
-        assert reactor.ready.take() == [keeper.handle for keeper in keepers[1:]]
+        assert reactor._ready.pop() is keepers[0].handle
+        assert reactor._ready.take() == [keeper.handle for keeper in keepers[1:]]
 
     run(reactor, begin)
     assert_goes(keepers)
@@ -189,7 +189,7 @@ def test_what_is_dropped_from_the_queue_is_tracked(reactor: Scheduler) -> None:
 
     def begin() -> None:
         keepers.extend(keep_one(reactor) for _ in range(3))
-        reactor.ready.clear()
+        reactor._ready.clear()
 
     run(reactor, begin)
     assert_goes(keepers)
@@ -211,10 +211,10 @@ def test_posts_that_a_run_leaves_behind_are_tracked(reactor: Scheduler) -> None:
 
     def begin() -> None:
         post_from_a_thread(reactor, keepers)
-        reactor.stop_ticks()
+        reactor._stop_ticks()
 
     reactor.call_soon(begin)
-    reactor.run_ticks()
+    reactor._run_ticks()
     assert gc.is_tracked(keepers[0].handle)
     run(reactor, int)
     assert_goes(keepers)
@@ -230,7 +230,7 @@ def test_posts_to_a_loop_that_rests_are_tracked(reactor: Scheduler) -> None:
 
 def test_a_handle_that_outlives_its_loop_is_tracked() -> None:
     keepers: list[Any] = []
-    run_that_leaves(keepers, 1).close_scheduler()
+    run_that_leaves(keepers, 1)._close_scheduler()
     assert keepers[0].handle.cancelled()
     assert_goes(keepers)
 

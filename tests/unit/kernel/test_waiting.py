@@ -39,9 +39,9 @@ def backend() -> Asking:
 def test_a_loop_waits_in_its_wait_and_nowhere_else(backend: Asking) -> None:
     reactor, outside = backend.reactor, []
     reactor.call_later(1, lambda: outside.append(reactor.is_waiting()))
-    reactor.call_later(2, reactor.stop_ticks)
+    reactor.call_later(2, reactor._stop_ticks)
     assert not reactor.is_waiting()
-    reactor.run_ticks()
+    reactor._run_ticks()
     assert backend.answers
     assert all(backend.answers)
     assert outside == [False]
@@ -51,12 +51,12 @@ def test_a_loop_that_was_interrupted_in_its_wait_does_not_wait(backend: Asking) 
     reactor, outside = backend.reactor, []
     backend.interrupt = True
     with pytest.raises(KeyboardInterrupt):
-        reactor.run_ticks()
+        reactor._run_ticks()
     assert not reactor.is_waiting()
     backend.interrupt = False
     reactor.call_soon(lambda: outside.append(reactor.is_waiting()))
-    reactor.call_soon(reactor.stop_ticks)
-    reactor.run_ticks()
+    reactor.call_soon(reactor._stop_ticks)
+    reactor._run_ticks()
     assert outside == [False]
 
 
@@ -82,7 +82,7 @@ def test_what_goes_with_a_cancelled_timer_may_schedule_before_the_wait() -> None
     def cancel_one() -> None:
         variable.set(Schedules(scheduler, log))
         timer = scheduler.call_later(60, log.append, "never")
-        scheduler.timers.next_deadline()  # now it stays, cancelled, until the loop comes across it
+        scheduler._timers.next_deadline()  # now it stays, cancelled, until the loop comes across it
         timer.cancel()
 
     Context().run(cancel_one)
@@ -90,7 +90,7 @@ def test_what_goes_with_a_cancelled_timer_may_schedule_before_the_wait() -> None
     scheduler.tick()
     assert log == ["scheduled"]
     assert backend.timeouts == [0.0]
-    scheduler.close_scheduler()
+    scheduler._close_scheduler()
 
 
 class Forgetful:
@@ -115,7 +115,7 @@ class Stopping(Scheduler):
     """Schedules its end when it is told of something, as a program's exception handler may."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.call_soon(self.stop_ticks)
+        self.call_soon(self._stop_ticks)
 
 
 @pytest.mark.skipif(IN_USE, reason="a task refers to its step, and the step to it: the collector takes them")
@@ -127,6 +127,6 @@ def test_what_goes_with_a_task_that_nobody_knows_may_schedule_before_the_wait() 
         await Forgetful(scheduler)
 
     scheduler.create_task(wait_for_nobody())
-    scheduler.run_ticks()
+    scheduler._run_ticks()
     assert set(backend.timeouts) == {0.0}
-    scheduler.close_scheduler()
+    scheduler._close_scheduler()

@@ -15,7 +15,7 @@ from loopcore.errors import BackendUnavailableError, LoopcoreError, UsageError
 from loopcore.ports.readiness import ProbeResult
 from loopcore.selection import discovery
 from loopcore.selection.discovery import (
-    Row,
+    Extension,
     choose_backend,
     list_backends,
     register_backend,
@@ -31,7 +31,7 @@ from tests.unit.selection.fakes import Absent, Entry, Fake, Misled, refusal
 def test_own_backends_are_installed_as_entry_points():
     rows = {row.name: row for row in list_backends()}
     assert {"epoll", "poll", "select"} <= set(rows)
-    assert rows["select"] == Row("select", True, "", f"loopcore {metadata.version('loopcore')}")
+    assert rows["select"] == Extension("select", True, "", f"loopcore {metadata.version('loopcore')}")
 
 
 def test_core_does_not_import_what_nobody_asked_for():

@@ -9,7 +9,7 @@ from loopcore.errors import BackendError, BackendUnavailableError, UsageError
 from loopcore.loop import EventLoop
 from loopcore.ports.direct import DirectPort
 from loopcore.selection import discovery
-from loopcore.selection.discovery import Row, choose_backend, list_backends
+from loopcore.selection.discovery import Extension, choose_backend, list_backends
 from tests.unit.selection.fakes import Absent, Entry, Fake, NoWake, Probeless, Versioned, refusal
 
 # Declared twice
@@ -135,7 +135,7 @@ def test_registered_backend_can_be_chosen_and_taken_back(install):
     discovery.register_backend("mine", Fake)
     discovery.register_backend("mine", Fake)
     assert choose_backend("mine").factory is Fake
-    assert Row("mine", True, "", "register_backend()") in list_backends()
+    assert Extension("mine", True, "", "register_backend()") in list_backends()
     discovery.unregister_backend("mine")
     refusal(UsageError, "mine")
     with pytest.raises(UsageError, match="was not registered"):
@@ -205,4 +205,4 @@ def test_rows_say_why_not_and_come_in_the_order_of_auto(install):
 
 def test_entry_point_without_a_distribution_is_listed(install):
     install(Entry("one", Fake, distribution=None))
-    assert list_backends() == [Row("one", True, "", "an unknown distribution")]
+    assert list_backends() == [Extension("one", True, "", "an unknown distribution")]

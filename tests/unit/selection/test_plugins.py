@@ -5,6 +5,7 @@ from types import ModuleType
 
 import pytest
 
+import loopcore
 from loopcore.errors import UsageError
 from loopcore.selection.discovery import list_plugins, load_plugin, load_plugins
 from tests.unit.selection.fakes import Entry
@@ -73,3 +74,10 @@ def test_what_a_plugin_says_of_its_options_is_told_in_its_words(install):
 def test_a_plugin_that_is_given_without_a_list_is_a_mistake_that_is_named():
     with pytest.raises(UsageError, match="a list of names and objects"):
         load_plugins(Plugin())
+
+
+def test_a_plugin_class_is_refused_with_what_to_write_instead():
+    with pytest.raises(UsageError, match=r"^plugin Plugin is a class; pass an instance: Plugin\(\)$"):
+        loopcore.new_event_loop(plugins=[Plugin])
+    with pytest.raises(UsageError, match="None is not a plugin"):
+        loopcore.new_event_loop(plugins=[None])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Closed, Empty, Full, Lagged, Mutex, broadcast, mpsc, oneshot, watch
+from loopcore.sync import Closed, Empty, Full, Lagged, Mutex, broadcast, mpmc, oneshot, watch
 
 
 async def settle() -> None:
@@ -23,8 +23,8 @@ async def cancelled(task: "asyncio.Task[Any]") -> bool:
     return task.cancelled()
 
 
-async def test_a_full_mpsc_channel_holds_senders_up() -> None:
-    sender, receiver = mpsc.Channel[int](2)
+async def test_a_full_mpmc_channel_holds_senders_up() -> None:
+    sender, receiver = mpmc.Channel[int](2)
     sent: list[int] = []
 
     async def produce() -> None:
@@ -41,7 +41,7 @@ async def test_a_full_mpsc_channel_holds_senders_up() -> None:
 
 
 async def test_an_operation_is_a_coroutine_for_a_task() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     task = asyncio.create_task(receiver.recv())
     await settle()
     await asyncio.wait_for(sender.send("value"), 30)
@@ -49,7 +49,7 @@ async def test_an_operation_is_a_coroutine_for_a_task() -> None:
 
 
 async def test_an_operation_is_used_once() -> None:
-    sender, receiver = mpsc.Channel[str](2)
+    sender, receiver = mpmc.Channel[str](2)
     sender.try_send("value")
     once = receiver.recv()
     assert await once == "value"
@@ -58,7 +58,7 @@ async def test_an_operation_is_used_once() -> None:
 
 
 async def test_a_value_survives_the_task_that_it_woke() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     first, second = asyncio.create_task(receiver.recv()), asyncio.create_task(receiver.recv())
     await settle()
     sender.try_send("value")
@@ -67,7 +67,7 @@ async def test_a_value_survives_the_task_that_it_woke() -> None:
 
 
 async def test_a_value_survives_a_dropped_task() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     dropped: Any = receiver.recv()
     dropped.send(None)
     second = asyncio.create_task(receiver.recv())
@@ -79,7 +79,7 @@ async def test_a_value_survives_a_dropped_task() -> None:
 
 
 async def test_a_send_that_is_cancelled_has_sent_nothing() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     sender.try_send("first")
     waiting = asyncio.create_task(sender.send("second"))
     await settle()
@@ -91,7 +91,7 @@ async def test_a_send_that_is_cancelled_has_sent_nothing() -> None:
 
 
 async def test_who_comes_late_takes_nothing_from_who_waits() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     waiting = asyncio.create_task(receiver.recv())
     await settle()
     sender.try_send("value")
@@ -101,7 +101,7 @@ async def test_who_comes_late_takes_nothing_from_who_waits() -> None:
 
 
 async def test_a_closed_channel_gives_out_what_it_holds() -> None:
-    sender, receiver = mpsc.Channel[int](5)
+    sender, receiver = mpmc.Channel[int](5)
     another = sender.clone()
     sender.try_send(1)
     another.try_send(2)
@@ -116,7 +116,7 @@ async def test_a_closed_channel_gives_out_what_it_holds() -> None:
 
 
 async def test_a_closed_handle_takes_nothing_away_from_its_clones() -> None:
-    sender, receiver = mpsc.Channel[int](1)
+    sender, receiver = mpmc.Channel[int](1)
     closed = receiver.clone()
     closed.close()
     sender.try_send(1)
@@ -129,7 +129,7 @@ async def test_a_closed_handle_takes_nothing_away_from_its_clones() -> None:
 
 
 async def test_senders_learn_that_the_receiver_has_gone() -> None:
-    sender, receiver = mpsc.Channel[int](1)
+    sender, receiver = mpmc.Channel[int](1)
     sender.try_send(1)
     waiting = asyncio.create_task(sender.send(2))
     await settle()
@@ -244,25 +244,50 @@ async def test_a_mutex_gives_its_value_to_one_task_at_a_time() -> None:
     turns: list[str] = []
 
     async def add(name: str) -> None:
-        async with mutex.lock() as guard:
+        async with mutex as guard:
             value = guard.value
             await asyncio.sleep(0)
             guard.value = value + 1
             turns.append(name)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(RuntimeError, match="inside `async with`"):
             guard.value = 9
 
     await asyncio.gather(*(add(name) for name in "abcde"))
-    async with mutex as value:
-        assert (value, turns) == (5, list("abcde"))
+    async with mutex as guard:
+        assert (guard.value, turns) == (5, list("abcde"))
+
+
+async def test_a_write_that_misses_the_value_of_a_mutex_is_an_error() -> None:
+    mutex: Any = Mutex(0)
+    with pytest.raises(TypeError):
+        async with mutex as count:
+            count += 1
+    with pytest.raises(AttributeError):
+        async with mutex as count:
+            count.valeu = 1
+    assert not mutex.locked()
+    async with mutex as count:
+        count.value += 1
+    async with mutex as count:
+        assert count.value == 1
+
+
+async def test_the_guard_of_an_earlier_turn_gives_no_access_in_a_later_one() -> None:
+    mutex = Mutex("first")
+    async with mutex as earlier:
+        pass
+    async with mutex as later:
+        later.value = "second"
+        with pytest.raises(RuntimeError, match="inside `async with`"):
+            earlier.value
 
 
 async def test_a_turn_is_passed_on_by_who_is_cancelled() -> None:
     mutex = Mutex([1])
 
     async def use() -> int:
-        async with mutex as value:
-            return value[0]
+        async with mutex as guard:
+            return guard.value[0]
 
     async with mutex:
         first, second = asyncio.create_task(use()), asyncio.create_task(use())
@@ -278,7 +303,7 @@ def let_go(ends: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: mpsc.Channel[int](1), lambda: broadcast.Channel[int](1), lambda: oneshot.Channel[int]()]
+    "make", [lambda: mpmc.Channel[int](1), lambda: broadcast.Channel[int](1), lambda: oneshot.Channel[int]()]
 )
 async def test_a_sender_that_is_dropped_while_somebody_waits_is_warned_of(make: Callable[[], Any]) -> None:
     sender, receiver = make()
@@ -294,13 +319,13 @@ async def test_a_sender_that_is_dropped_while_somebody_waits_is_warned_of(make: 
 def test_a_channel_that_nobody_waits_for_is_dropped_silently() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mpsc.Channel[int](1)
+        mpmc.Channel[int](1)
         broadcast.Channel[int](1).sender.try_send(1)
         gc.collect()
 
 
 def test_a_local_channel_is_of_one_loop() -> None:
-    sender, receiver = mpsc.Channel[int](1)
+    sender, receiver = mpmc.Channel[int](1)
     first, second = asyncio.SelectorEventLoop(), asyncio.SelectorEventLoop()
     try:
         waiting = first.create_task(receiver.recv())
@@ -314,7 +339,7 @@ def test_a_local_channel_is_of_one_loop() -> None:
         second.close()
 
 
-@pytest.mark.parametrize("make", [mpsc.Channel, broadcast.Channel])
+@pytest.mark.parametrize("make", [mpmc.Channel, broadcast.Channel])
 def test_a_channel_holds_one_value_at_least(make: Any) -> None:
     with pytest.raises(ValueError, match="1 value or more"):
         make(0)

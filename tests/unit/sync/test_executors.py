@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Empty, JoinSet, Waker, block_on, mpsc, park, spawn
+from loopcore.sync import Empty, JoinSet, Waker, block_on, mpmc, park, spawn
 from tests.unit.sync.test_channels import cancelled, settle
 
 
@@ -151,7 +151,7 @@ def test_a_signal_handler_between_the_look_and_the_wait_is_not_lost(signalled: W
 
 
 def test_block_on_runs_in_a_thread_without_a_loop() -> None:
-    sender, receiver = mpsc.Channel[int](1, threadsafe=True)
+    sender, receiver = mpmc.Channel[int](1, threadsafe=True)
     received: list[int] = []
 
     def consume() -> None:

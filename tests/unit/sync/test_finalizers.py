@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Empty, Lagged, broadcast, mpsc
+from loopcore.sync import Empty, Lagged, broadcast, mpmc
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Value:
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="objects are not destroyed at once here")
-@pytest.mark.parametrize("make", [mpsc.Channel, broadcast.Channel])
+@pytest.mark.parametrize("make", [mpmc.Channel, broadcast.Channel])
 def test_a_channel_that_is_dropped_frees_its_values_at_once(make: Any) -> None:
     sender, receiver = make(3)
     value = Value()

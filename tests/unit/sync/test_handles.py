@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Closed, broadcast, mpsc, oneshot, watch
+from loopcore.sync import Closed, broadcast, mpmc, oneshot, watch
 
 
 class Barger:
@@ -34,7 +34,7 @@ def test_of_two_threads_that_send_a_oneshot_one_succeeds(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("module", "ends"),
     [
-        (mpsc, mpsc.Channel[int](1, threadsafe=True)),
+        (mpmc, mpmc.Channel[int](1, threadsafe=True)),
         (broadcast, broadcast.Channel[int](1, threadsafe=True)),
         (watch, watch.Channel(0, threadsafe=True)),
     ],
@@ -48,7 +48,7 @@ def test_a_handle_that_is_closed_meanwhile_has_no_clone(
             end.clone()
 
 
-@pytest.mark.parametrize("channel", [mpsc.Channel, broadcast.Channel])
+@pytest.mark.parametrize("channel", [mpmc.Channel, broadcast.Channel])
 def test_a_capacity_is_a_number_of_values(channel: Callable[[Any], object]) -> None:
     for wrong in (2.5, float("inf"), "3", None):
         with pytest.raises(TypeError, match="capacity is a number of values"):

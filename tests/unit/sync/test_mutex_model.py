@@ -22,6 +22,11 @@ class MutexMachine(RuleBasedStateMachine):
             self.stepper.cancel(step)
         self.stepper.close()
 
+    def holds(self, outcome: object) -> None:
+        assert isinstance(outcome, Done)
+        assert outcome.value.value == [0]
+        self.is_held = True
+
     @rule()
     def lock(self) -> None:
         outcome = self.stepper.begin(self.mutex.__aenter__())
@@ -29,8 +34,7 @@ class MutexMachine(RuleBasedStateMachine):
             assert isinstance(outcome, Step)
             self.waiting.append(outcome)
         else:
-            assert outcome == Done([0])
-            self.is_held = True
+            self.holds(outcome)
 
     @rule()
     def unlock(self) -> None:
@@ -41,8 +45,7 @@ class MutexMachine(RuleBasedStateMachine):
     @rule()
     def resume(self) -> None:
         if self.waiting and self.waiting[0].is_awake:
-            assert self.stepper.resume(self.waiting.pop(0)) == Done([0])
-            self.is_held = True
+            self.holds(self.stepper.resume(self.waiting.pop(0)))
 
     @rule(pick=st.integers(0, 7))
     def cancel(self, pick: int) -> None:

@@ -5,12 +5,12 @@ import gc
 
 import pytest
 
-from loopcore.sync import mpsc
+from loopcore.sync import mpmc
 from tests.unit.sync.test_channels import settle
 
 
 async def test_an_operation_that_is_never_awaited_warns() -> None:
-    sender, receiver = mpsc.Channel[int](1)
+    sender, receiver = mpmc.Channel[int](1)
 
     def forget() -> None:
         sender.send(1)
@@ -23,7 +23,7 @@ async def test_an_operation_that_is_never_awaited_warns() -> None:
 
 
 async def test_an_operation_is_awaited_by_one_task() -> None:
-    sender, receiver = mpsc.Channel[int](1)
+    sender, receiver = mpmc.Channel[int](1)
     operation = receiver.recv()
     first, second = asyncio.create_task(operation), asyncio.create_task(operation)
     await settle()

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopcore.sync import Empty, JoinSet, Lagged, Mutex, Waker, broadcast, mpsc, oneshot, select, watch
+from loopcore.sync import Empty, JoinSet, Lagged, Mutex, Waker, broadcast, mpmc, oneshot, select, watch
 from tests.unit.sync.conftest import FACTORIES
 from tests.unit.sync.test_channels import cancelled, settle
 
 
 async def test_the_first_that_is_ready_wins() -> None:
-    first, one = mpsc.Channel[str](1)
-    second, two = mpsc.Channel[str](1)
+    first, one = mpmc.Channel[str](1)
+    second, two = mpmc.Channel[str](1)
     second.try_send("two")
     assert await select(one.recv(), two.recv()) == (1, "two", ())
     waiting = asyncio.create_task(select(one.recv(), two.recv()))
@@ -38,7 +38,7 @@ async def test_an_operation_wins_against_tasks_that_end() -> None:
         finally:
             ended.append(name)
 
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     waiting = asyncio.create_task(select(work("a"), receiver.recv(), work("b")))
     await settle()
     sender.try_send("value")
@@ -64,7 +64,7 @@ async def test_what_finished_in_the_same_moment_is_handed_over() -> None:
 
 
 async def test_a_cancelled_select_has_taken_nothing() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     waiting = asyncio.create_task(select(receiver.recv(), asyncio.Event().wait()))
     await settle()
     sender.try_send("value")  # woken, and then:
@@ -73,7 +73,7 @@ async def test_a_cancelled_select_has_taken_nothing() -> None:
 
 
 async def test_a_select_cancelled_while_a_loser_ends_has_taken_nothing() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     at_end, may_end = asyncio.Event(), asyncio.Event()
 
     async def end_slowly() -> None:
@@ -101,7 +101,7 @@ async def test_a_select_cancelled_while_a_loser_ends_has_taken_nothing() -> None
 
 
 async def test_every_kind_of_operation_can_be_selected() -> None:
-    full, _ = mpsc.Channel[int](1)
+    full, _ = mpmc.Channel[int](1)
     full.try_send(1)
     news, reader = broadcast.Channel[int](1)
     state, view = watch.Channel(0)
@@ -143,7 +143,7 @@ async def test_a_lost_lock_is_not_held() -> None:
 
 
 async def test_a_select_that_is_dropped_gives_back() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     dropped: Any = select(receiver.recv(), receiver.recv())
     dropped.send(None)
     sender.try_send("value")
@@ -156,7 +156,7 @@ async def test_a_select_that_is_dropped_gives_back() -> None:
 @pytest.mark.parametrize("sent", ["after it has looked", "before it runs"])
 async def test_a_select_that_is_woken_for_nothing_keeps_its_place(sent: str) -> None:
     setting, shared = watch.Channel(0)
-    sender, receiver = mpsc.Channel[str](2)
+    sender, receiver = mpmc.Channel[str](2)
     quicker = asyncio.create_task(shared.changed())
     waiting = asyncio.create_task(select(shared.changed(), receiver.recv()))
     await settle()
@@ -287,7 +287,7 @@ def test_nothing_is_lost_whatever_is_selected_and_cancelled(data: st.DataObject,
     """Several tasks select from several channels, and are cancelled at random; in the end all values are there."""
 
     async def main() -> None:
-        channels = [mpsc.Channel[int](2) for _ in range(3)]
+        channels = [mpmc.Channel[int](2) for _ in range(3)]
         received: list[int] = []
 
         async def consume() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Closed, mpsc, select
+from loopcore.sync import Closed, mpmc, select
 from tests.unit.sync.conftest import Run
 from tests.unit.sync.test_channels import cancelled, settle
 
@@ -86,7 +86,7 @@ async def test_the_error_of_the_winner_is_raised() -> None:
     async def fail() -> None:
         raise ValueError("mine")
 
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     with pytest.raises(ValueError, match="mine"):
         await select(receiver.recv(), fail())
     sender.close()
@@ -95,7 +95,7 @@ async def test_the_error_of_the_winner_is_raised() -> None:
 
 
 async def test_an_operation_is_selected_once() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     used, twice, awaited = receiver.recv(), receiver.recv(), receiver.recv()
     sender.try_send("value")
     assert await used == "value"
@@ -109,7 +109,7 @@ async def test_an_operation_is_selected_once() -> None:
 
 
 async def test_an_operation_beside_one_that_is_refused_was_not_forgotten() -> None:
-    sender, receiver = mpsc.Channel[str](1)
+    sender, receiver = mpmc.Channel[str](1)
     used = receiver.recv()
     sender.try_send("value")
     assert await used == "value"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopcore.sync import Mutex, broadcast, mpsc, oneshot, watch
+from loopcore.sync import Mutex, broadcast, mpmc, oneshot, watch
 from tests.unit.sync.conftest import Run
 
 VALUES = 2000
@@ -23,8 +23,8 @@ def together(run: Run, *mains: Callable[[], Coroutine[Any, Any, Any]]) -> list[A
 
 
 @pytest.mark.parametrize("capacity", [1, 64])
-def test_mpsc_brings_everything_from_several_threads(run: Run, capacity: int) -> None:
-    sender, receiver = mpsc.Channel[tuple[int, int]](capacity, threadsafe=True)
+def test_mpmc_brings_everything_from_several_threads(run: Run, capacity: int) -> None:
+    sender, receiver = mpmc.Channel[tuple[int, int]](capacity, threadsafe=True)
     senders = [sender, sender.clone(), sender.clone()]
 
     def producer(name: int) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -44,7 +44,7 @@ def test_mpsc_brings_everything_from_several_threads(run: Run, capacity: int) ->
 
 
 def test_several_threads_share_the_values(run: Run) -> None:
-    sender, receiver = mpsc.Channel[int](4, threadsafe=True)
+    sender, receiver = mpmc.Channel[int](4, threadsafe=True)
 
     async def produce() -> None:
         with sender:
@@ -112,25 +112,25 @@ def test_a_mutex_excludes_other_threads(run: Run) -> None:
 
     async def add() -> None:
         for _ in range(300):
-            async with mutex as value:
+            async with mutex as guard:
                 inside.append(threading.get_ident())
-                count = value["count"]
+                count = guard.value["count"]
                 await asyncio.sleep(0)
-                value["count"] = count + 1
+                guard.value["count"] = count + 1
                 assert inside.pop() == threading.get_ident()
                 assert not inside
 
     together(run, add, add, add)
 
     async def look() -> int:
-        async with mutex as value:
-            return value["count"]
+        async with mutex as guard:
+            return guard.value["count"]
 
     assert run(look()) == 900
 
 
 def test_a_loop_that_closed_while_it_waited_passes_the_value_on(run: Run) -> None:
-    sender, receiver = mpsc.Channel[str](1, threadsafe=True)
+    sender, receiver = mpmc.Channel[str](1, threadsafe=True)
     gone = asyncio.SelectorEventLoop()
     orphan: Any = receiver.recv()
 

@@ -127,10 +127,10 @@ async def scheduling(loop: Any) -> None:
     loop.call_soon(int, "not a number")
     await asyncio.sleep(0.003)
     check.cancel()
-    loop.microtasks.budget = 1
+    loop._microtasks.budget = 1
     loop.next_tick(loop.next_tick, int)
     await asyncio.sleep(0)
-    loop.microtasks.budget = 100
+    loop._microtasks.budget = 100
 
 
 async def tasks(loop: Any) -> None:

@@ -48,9 +48,13 @@ class Surface(LoopLevel):
         async def work() -> list[tuple[float, float]]:
             came: list[tuple[float, float]] = []
             last = loop.create_future()
+
+            def note(due: float) -> None:
+                came.append((due, loop.time()))
+
             for delay in (0.02, 0.0, 0.01, 0.005, 0.001):
                 due = loop.time() + delay
-                loop.call_at(due, lambda due=due: came.append((due, loop.time())))
+                loop.call_at(due, note, due)
             loop.call_later(0.03, last.set_result, None)
             await last
             return came

@@ -1,4 +1,4 @@
-"""mpsc against a naive model: a list of values, a list of senders and one of receivers, in order of their calls.
+"""mpmc against a naive model: a list of values, a list of senders and one of receivers, in order of their calls.
 
 The model's law: of those that wait to receive, as many are awake as there are values, the first ones; of those that
 wait to send, as many as there is room. Whatever is done, in whatever order, that must hold; it is what "first come,
@@ -10,18 +10,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from loopcore.sync import Closed, Empty, Full, mpsc
+from loopcore.sync import Closed, Empty, Full, mpmc
 from tests.unit.sync.stepping import Done, Step, Stepper
 
 picks = st.integers(0, 11)
 
 
-class MpscMachine(RuleBasedStateMachine):
+class MpmcMachine(RuleBasedStateMachine):
     def __init__(self, capacity: int, threadsafe: bool) -> None:
         super().__init__()
         self.stepper = Stepper()
         self.capacity = capacity
-        self.sender, self.receiver = mpsc.Channel[int](capacity, threadsafe=threadsafe)
+        self.sender, self.receiver = mpmc.Channel[int](capacity, threadsafe=threadsafe)
         self.values: list[int] = []
         self.senders: list[Step] = []
         self.receivers: list[Step] = []
@@ -141,8 +141,8 @@ class MpscMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("threadsafe", [False, True], ids=["local", "threadsafe"])
 @pytest.mark.parametrize("capacity", [1, 3])
-def test_mpsc_agrees_with_the_model(capacity: int, threadsafe: bool) -> None:
+def test_mpmc_agrees_with_the_model(capacity: int, threadsafe: bool) -> None:
     run_state_machine_as_test(
-        lambda: MpscMachine(capacity, threadsafe),
+        lambda: MpmcMachine(capacity, threadsafe),
         settings=settings(max_examples=60, stateful_step_count=50, deadline=None),
     )

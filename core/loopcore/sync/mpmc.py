@@ -1,14 +1,14 @@
-"""mpsc: a bounded queue with many senders. Each value is received once.
+"""mpmc: a bounded queue with many producers and many consumers. Each value is received once.
 
-    sender, receiver = mpsc.Channel[str](100)
+    sender, receiver = mpmc.Channel[str](100)
     await sender.send(value)              waits while 100 values are in the channel
     value = await receiver.recv()         or: async for value in receiver
 
-Several tasks may receive too, first come first served. Both ends are handles: `clone` returns another handle to the
-same end, and the channel is closed when all handles of one end are closed. After its senders are closed, receivers
-still get the values that it holds; then `recv` raises Closed and `async for` ends. After its receivers are closed, it
-accepts no more values, and those that it holds are lost: a closed handle receives nothing. A `recv` that was called
-before continues.
+Several tasks may send and several may receive, first come, first served. Both ends are handles: `clone` returns
+another handle to the same end, and the channel is closed when all handles of one end are closed. After its senders
+are closed, receivers still get the values that it holds; then `recv` raises Closed and `async for` ends. After its
+receivers are closed, it accepts no more values, and those that it holds are lost: a closed handle receives nothing. A
+`recv` that was called before continues.
 
 A `send` or `recv` that is cancelled has sent or received nothing. `send` returns when the value is queued, not when it
 is received.
@@ -41,7 +41,7 @@ class Sender(Handle, Generic[T]):
         self._sending = sending
 
     def __repr__(self) -> str:
-        return f"<mpsc.Sender {self._queue.describe()}>"
+        return f"<mpmc.Sender {self._queue.describe()}>"
 
     def send(self, value: T) -> Coroutine[Any, Any, None]:
         """Queue `value`; wait for room if necessary. Senders take turns. Raises Closed, also while it waits."""
@@ -74,7 +74,7 @@ class Receiver(Handle, Generic[T]):
         self._queue = queue
 
     def __repr__(self) -> str:
-        return f"<mpsc.Receiver {self._queue.describe()}>"
+        return f"<mpmc.Receiver {self._queue.describe()}>"
 
     def __len__(self) -> int:
         return len(self._queue.values)

@@ -1,0 +1,66 @@
+"""The types of loopcore's public names. `mypy` checks this module, pytest runs it."""
+
+import asyncio
+from typing import assert_type
+
+import loopcore
+from loopcore import CompletionBackend, ReadinessBackend
+
+
+async def three() -> int:
+    await asyncio.sleep(0)
+    return 3
+
+
+class Echo(asyncio.Protocol):
+    pass
+
+
+async def main(loop: loopcore.EventLoop) -> int:
+    task = loop.create_task(three())
+    assert_type(task, asyncio.Task[int])
+    assert isinstance(task, asyncio.Task)
+    same: loopcore.Task[int] = task
+    future: loopcore.Future[str] = loop.create_future()
+    assert isinstance(future, asyncio.Future)
+    handle: loopcore.Handle = loop.call_soon(future.set_result, "done")
+    assert_type(handle, asyncio.Handle)
+    assert isinstance(handle, asyncio.Handle)
+    assert_type(await future, str)
+    timer: loopcore.TimerHandle = loop.call_later(60, print, "never")
+    assert isinstance(timer, asyncio.TimerHandle)
+    timer.cancel()
+    server = await loop.create_server(Echo, "127.0.0.1", 0)
+    assert_type(server, asyncio.Server)
+    async with server:
+        opened = await loop.create_connection(Echo, *server.sockets[0].getsockname())
+        assert_type(opened, tuple[asyncio.Transport, Echo])
+        opened[0].close()
+    assert_type(await loop.run_in_executor(None, len, "four"), int)
+    return await same
+
+
+def test_the_methods_of_a_loop_return_what_their_types_say() -> None:
+    loop = loopcore.new_event_loop()
+    try:
+        assert_type(loop.backend, ReadinessBackend | CompletionBackend)
+        result = loop.run_until_complete(main(loop))
+        assert_type(result, int)
+        assert result == 3
+    finally:
+        loop.close()
+
+
+def test_a_loop_fits_where_asyncios_is_annotated() -> None:
+    def is_closed(loop: asyncio.AbstractEventLoop) -> bool:
+        return loop.is_closed()
+
+    with asyncio.Runner(loop_factory=loopcore.new_event_loop) as runner:
+        assert_type(runner.run(three()), int)
+        assert not is_closed(runner.get_loop())
+
+
+def test_installed_extensions_have_a_public_type() -> None:
+    rows: list[loopcore.Extension] = loopcore.list_backends()
+    assert_type(rows[0].available, bool)
+    assert all(isinstance(row, loopcore.Extension) for row in [*rows, *loopcore.list_plugins()])
